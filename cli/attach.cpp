@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.h"
+#include "console.h"
+
+#include <fmt/format.h>
+#include <kedge/kedge.h>
+
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+struct Options {
+  std::string bundle, space, output, rows;
+  bool support_rows = false, replace = false;
+  CommonOptions common;
+};
+
+void run(const Options& o) {
+  o.common.apply();
+  const Stopwatch watch;
+  Bundle bundle = load_bundle(o.bundle);
+  const Space space = open_space(o.space, parse_rows(o.rows));
+  if (bundle.has(space.name()) && !o.replace) {
+    throw Error(Code::bad_argument, fmt::format("{} already has a space '{}'; choose another name, or give --replace",
+                                                o.bundle, space.name()));
+  }
+  const AttachFrom from = o.support_rows ? AttachFrom::support_rows : AttachFrom::all_rows;
+  bundle.add(attach(bundle, space, from, make_progress(o.common)));
+  save_bundle(bundle, o.output);
+  print_json(o.common, {{"command", "attach"},
+                        {"bundle", o.output},
+                        {"space", space.name()},
+                        {"dim", space.dim()},
+                        {"anchors", bundle.mixture.rows()},
+                        {"statistics_rows", space.rows()},
+                        {"seconds", watch.seconds()}});
+  say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, space.name(), space.dim(),
+                            bundle.mixture.rows(), watch.seconds()));
+}
+
+}  // namespace
+
+void add_attach(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand("attach", "Add an encoder to a bundle; the anchors stay as they are");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit'")->required()->type_name("BUNDLE");
+  c->add_option("--space", o->space, "The new encoder's embeddings of the inputs the bundle was made from")
+      ->required()->type_name("NAME=FILE");
+  c->add_option("-o,--out", o->output, "Bundle to write; may be the same file")->required()->type_name("FILE");
+  c->add_option("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]")->type_name("FIRST:END");
+  c->add_flag("--support-rows", o->support_rows, "FILE holds just the support rows, in support order ('kedge inspect' names them)");
+  c->add_flag("--replace", o->replace, "Replace a space of the same name");
+  o->common.add_to(*c);
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace kedge::cli

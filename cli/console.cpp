@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "console.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void on_interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+std::string time_left(double seconds) {
+  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
+  return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::fmod(seconds, 60));
+}
+
+/// Draws one step after another; a step is known by its name.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool terminal) : terminal_(terminal) {}
+  ~ProgressLine() { wipe(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(std::string_view step, std::size_t done, std::size_t total) {
+    if (step != step_) begin(step);
+    const double now = since_start_.seconds();
+    const double wait = terminal_ ? 0.1 : 5.0;
+    if (now - shown_ < wait) return;
+    shown_ = now;
+    const double share = static_cast<double>(done) / static_cast<double>(total);
+    const std::string left = share > 0 && share < 1 ? time_left(now * (1 - share) / share) + " left" : "";
+    if (terminal_) {
+      draw(share, left);
+    } else {
+      spdlog::info("{}: {} of {} ({:.0f} %){}{}", step_, done, total, 100 * share, left.empty() ? "" : ", ", left);
+    }
+  }
+
+ private:
+  void begin(std::string_view step) {
+    wipe();
+    step_ = step;
+    since_start_ = Stopwatch();
+    shown_ = 0;
+  }
+  void draw(double share, const std::string& left) {
+    constexpr int kWidth = 30;
+    const int filled = static_cast<int>(share * kWidth);
+    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}\x1b[K", step_, "", filled, "", kWidth - filled, 100 * share, left);
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+  void wipe() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    drawn_ = false;
+  }
+
+  bool terminal_;
+  bool drawn_ = false;
+  std::string step_;
+  Stopwatch since_start_;
+  double shown_ = 0;
+};
+
+std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const std::string& whole) {
+  if (text.empty()) return otherwise;
+  std::size_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size()) {
+    throw Error(Code::bad_argument, fmt::format("rows '{}' is not a range; write it as FIRST:END, for example 0:50000", whole));
+  }
+  return value;
+}
+
+}  // namespace
+
+void CommonOptions::add_to(CLI::App& command) {
+  command.add_option("--threads", threads, "Processor threads to use; 0 means all")->capture_default_str();
+  command.add_flag("--json", json, "Print a summary as JSON on stdout");
+  command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
+}
+
+void CommonOptions::apply() const {
+  auto logger = std::make_shared<spdlog::logger>("kedge", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%v");
+  logger->set_level(quiet ? spdlog::level::err : spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
+  if (threads > 0) set_threads(threads);
+}
+
+void watch_for_interrupt() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error like a full disk
+}
+
+Progress make_progress(const CommonOptions& options) {
+  std::shared_ptr<ProgressLine> line;
+  if (!options.quiet) line = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1);
+  return [line](std::string_view step, std::size_t done, std::size_t total) {
+    if (interrupted != 0) throw Interrupted();
+    if (line) line->show(step, done, total);
+  };
+}
+
+void say(const CommonOptions& options, const std::string& message) {
+  if (!options.quiet) spdlog::info(message);
+}
+
+void print_json(const CommonOptions& options, const Json& summary) {
+  if (options.json) fmt::print("{}\n", summary.dump(2));
+}
+
+Space open_space(const std::string& text, RowRange rows) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    const std::string file = text.substr(0, text.find('#'));
+    return {std::filesystem::path(file).stem().string(), open_rows(text), rows};
+  }
+  return {text.substr(0, equals), open_rows(text.substr(equals + 1)), rows};
+}
+
+RowRange parse_rows(const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) return {parse_row_number("?", 0, text), 0};
+  return {parse_row_number(std::string_view(text).substr(0, colon), 0, text),
+          parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
+}
+
+}  // namespace kedge::cli

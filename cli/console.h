@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <kedge/kedge.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kedge::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Options every command has.
+struct CommonOptions {
+  bool quiet = false;
+  bool json = false;
+  unsigned threads = 0;  ///< 0: all cores
+  void add_to(CLI::App& command);
+  /// To be called once before any work.
+  void apply() const;
+};
+
+/// Thrown out of the progress callback after the user pressed Ctrl-C; the work undoes itself on the way up.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(Code::failed, "interrupted; no file was changed") {}
+};
+
+/// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.
+void watch_for_interrupt();
+
+/// Draws long work on stderr: a bar with the time left on a terminal, a line now and then otherwise, nothing if quiet.
+[[nodiscard]] Progress make_progress(const CommonOptions& options);
+/// A line on stderr that says what was done; nothing if quiet.
+void say(const CommonOptions& options, const std::string& message);
+/// A summary on stdout if --json was given.
+void print_json(const CommonOptions& options, const Json& summary);
+
+/// "NAME=FILE", or "FILE" named by its stem.
+[[nodiscard]] Space open_space(const std::string& text, RowRange rows = {});
+/// "a:b", ":b", "a:" or "" for all rows.
+[[nodiscard]] RowRange parse_rows(const std::string& text);
+
+/// Seconds since it was made.
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace kedge::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.h"
+#include "console.h"
+
+#include <fmt/format.h>
+#include <kedge/kedge.h>
+
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+void run(const CommonOptions& common) {
+  common.apply();
+  Json all = Json::array();
+  for (const DeviceInfo& device : devices()) {
+    all.push_back({{"device", to_string(device.kind)}, {"name", device.name}, {"memory_bytes", device.memory_bytes}});
+    if (common.json) continue;
+    fmt::print("{:<5} {} ({:.1f} GiB)\n", to_string(device.kind), device.name,
+               static_cast<double>(device.memory_bytes) / (1U << 30));
+  }
+  print_json(common, all);
+  if (all.size() > 1) return;
+  try {
+    require_device(Device::cuda);
+  } catch (const Error& reason) {
+    say(common, fmt::format("no GPU: {}", reason.what()));
+  }
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app) {
+  auto common = std::make_shared<CommonOptions>();
+  CLI::App* c = app.add_subcommand("devices", "List where kedge can compute on this machine");
+  common->add_to(*c);
+  c->callback([common] { run(*common); });
+}
+
+}  // namespace kedge::cli

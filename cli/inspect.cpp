@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.h"
+#include "console.h"
+
+#include <fmt/format.h>
+#include <kedge/kedge.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+struct Options {
+  std::string bundle;
+  CommonOptions common;
+};
+
+bool is_source(const Bundle& bundle, const std::string& space) {
+  return std::ranges::find(bundle.sources, space) != bundle.sources.end();
+}
+
+Json to_json(const Bundle& bundle, const std::string& path) {
+  Json json = {{"bundle", path},
+               {"kedge_version", bundle.kedge_version},
+               {"method", to_string(bundle.method)},
+               {"similarity", to_string(bundle.similarity)},
+               {"anchors", bundle.mixture.rows()},
+               {"support", bundle.support_ids.size()},
+               {"rows", {bundle.rows.begin, bundle.rows.end}},
+               {"seed", bundle.seed},
+               {"shrinkage", bundle.whitening.shrinkage},
+               {"epsilon", bundle.whitening.epsilon},
+               {"spaces", Json::array()},
+               {"support_ids", bundle.support_ids}};
+  for (const RelativeMap& map : bundle.maps) {
+    json["spaces"].push_back({{"name", map.space()}, {"dim", map.input_dim()}, {"fitted", is_source(bundle, map.space())}});
+  }
+  return json;
+}
+
+void run(const Options& o) {
+  o.common.apply();
+  const Bundle bundle = load_bundle(o.bundle);
+  if (o.common.json) {
+    print_json(o.common, to_json(bundle, o.bundle));
+    return;
+  }
+  fmt::print("{}: made by kedge {}\n", o.bundle, bundle.kedge_version);
+  fmt::print("  anchors     {} ({})\n", bundle.mixture.rows(), to_string(bundle.method));
+  fmt::print("  similarity  {}\n", to_string(bundle.similarity));
+  fmt::print("  support     {} of rows {}:{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end);
+  fmt::print("  seed        {}\n", bundle.seed);
+  fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
+  std::size_t width = 5;
+  for (const RelativeMap& map : bundle.maps) width = std::max(width, map.space().size());
+  fmt::print("\n  {:<{}}  {:>6}  {}\n", "space", width, "dim", "came by");
+  for (const RelativeMap& map : bundle.maps) {
+    fmt::print("  {:<{}}  {:>6}  {}\n", map.space(), width, map.input_dim(), is_source(bundle, map.space()) ? "fit" : "attach");
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand("inspect", "Show what a bundle holds and how it was made");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")->required()->type_name("BUNDLE");
+  o->common.add_to(*c);
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace kedge::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+/// How the mixture that makes anchors out of support rows is found.
+enum class Method {
+  random,  ///< support rows drawn at random
+  kmeans,  ///< the mean of each cluster of support rows
+  fps,     ///< farthest-point: each new anchor is the support row farthest from those before
+};
+
+[[nodiscard]] std::string_view to_string(Method method);
+/// Throws Error(Code::bad_argument) that lists the known names.
+[[nodiscard]] Method parse_method(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> method_names();
+
+/// A convex mixture P, anchors x support: rows are >= 0 and sum to 1. `support` holds one row per support row, in
+/// coordinates where distance means what the similarity means. Same seed, same mixture.
+/// Throws Error(Code::bad_argument) if there are more anchors than support rows, Error(Code::failed) for k-means in a
+/// build without FAISS.
+[[nodiscard]] Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors,
+                                    std::uint64_t seed);
+
+}  // namespace kedge

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/anchors.h>
+#include <kedge/matrix.h>
+#include <kedge/relative_map.h>
+#include <kedge/rows.h>
+#include <kedge/similarity.h>
+#include <kedge/whitening.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, one relative map per space, and how it was
+/// made.
+struct Bundle {
+  Method method = Method::random;
+  Similarity similarity = Similarity::wip;
+  WhiteningOptions whitening;
+  std::uint64_t seed = 0;
+  RowRange rows;              ///< of the spaces that took part in the fit
+  std::string kedge_version;  ///< that made it
+
+  Matrix mixture;                         ///< anchors x support
+  std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files
+  std::vector<std::string> sources;       ///< the spaces that took part in the fit
+  std::vector<RelativeMap> maps;          ///< of the sources, then of attached spaces
+
+  [[nodiscard]] bool has(std::string_view space) const;
+  /// Throws Error(Code::bad_argument) that lists the known spaces.
+  [[nodiscard]] const RelativeMap& map(std::string_view space) const;
+  /// Puts the map of a new space in, or replaces that of a space of the same name.
+  void add(RelativeMap map);
+};
+
+/// Never leaves half a file, never destroys the old one. The format is in docs/format.md.
+void save_bundle(const Bundle& bundle, const std::string& path);
+/// Throws Error(Code::bad_file) for anything that is not a whole, consistent bundle.
+[[nodiscard]] Bundle load_bundle(const std::string& path);
+
+/// Writes one map as a safetensors file with `weight` and `bias`, as torch.nn.Linear names them.
+void export_safetensors(const RelativeMap& map, const std::string& path);
+/// Writes PREFIX.weight.npy, PREFIX.bias.npy and PREFIX.mean.npy for a path PREFIX.npy; returns the three paths.
+std::vector<std::string> export_npy(const RelativeMap& map, const std::string& path);
+
+}  // namespace kedge

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+enum class Device { cpu, cuda };
+
+/// A place where kedge can compute.
+struct DeviceInfo {
+  Device kind = Device::cpu;
+  std::string name;
+  std::size_t memory_bytes = 0;
+};
+
+[[nodiscard]] std::string_view to_string(Device device);
+/// Throws Error(Code::bad_argument) for a name that is not "cpu" or "cuda".
+[[nodiscard]] Device parse_device(std::string_view name);
+
+/// The processor, then every usable GPU.
+[[nodiscard]] std::vector<DeviceInfo> devices();
+/// Returns if work can run there; otherwise throws Error(Code::failed) that says what is missing and how to get it.
+void require_device(Device device);
+
+/// How many threads kedge uses, 1 or more; all cores this process may use until set.
+[[nodiscard]] unsigned threads();
+/// Throws Error(Code::bad_argument) for 0.
+void set_threads(unsigned count);
+
+}  // namespace kedge

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/bundle.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kedge {
+
+/// Everything `fit` can be told; these defaults are the only ones.
+struct FitOptions {
+  Method method = Method::kmeans;
+  Similarity similarity = Similarity::wip;
+  std::size_t anchors = 300;
+  std::size_t support = 0;                ///< 0: kDefaultSupport rows, or all rows if there are fewer
+  std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
+  std::uint64_t seed = 0;
+  WhiteningOptions whitening;
+
+  static constexpr std::size_t kDefaultSupport = 5000;
+};
+
+/// Learns anchors on parallel rows and makes the relative map of every space.
+/// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated, too many anchors;
+/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+[[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
+
+enum class AttachFrom {
+  all_rows,      ///< the space holds all inputs; the bundle's support ids are row numbers of its file
+  support_rows,  ///< the space holds just the support rows, in support order
+};
+
+/// Makes the map of a new space; the bundle's mixture is not touched. Bundle::add() keeps it.
+[[nodiscard]] RelativeMap attach(const Bundle& bundle, const Space& space, AttachFrom from = AttachFrom::all_rows,
+                                 const Progress& progress = {});
+
+}  // namespace kedge

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/anchors.h>
+#include <kedge/bundle.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <kedge/fit.h>
+#include <kedge/matrix.h>
+#include <kedge/metrics.h>
+#include <kedge/progress.h>
+#include <kedge/relative_map.h>
+#include <kedge/rows.h>
+#include <kedge/similarity.h>
+#include <kedge/space.h>
+#include <kedge/version.h>
+#include <kedge/whitening.h>

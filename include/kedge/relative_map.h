@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+#include <kedge/progress.h>
+#include <kedge/similarity.h>
+#include <kedge/space.h>
+#include <kedge/whitening.h>
+
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// x -> RR(x), the similarities of an embedding to the anchors of its space. What `weight`, `bias` and `mean` hold for
+/// each similarity is in docs/format.md; for wip and inner the map is affine, RR(x) = weight x + bias.
+class RelativeMap {
+ public:
+  /// weight: anchors x dim, bias: anchors, mean: dim. Throws Error(Code::bad_argument) where they do not fit together.
+  RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias, std::vector<float> mean);
+
+  [[nodiscard]] const std::string& space() const { return space_; }
+  [[nodiscard]] Similarity similarity() const { return similarity_; }
+  [[nodiscard]] std::size_t input_dim() const { return weight_.cols(); }
+  [[nodiscard]] std::size_t output_dim() const { return weight_.rows(); }
+  [[nodiscard]] const Matrix& weight() const { return weight_; }
+  [[nodiscard]] const std::vector<float>& bias() const { return bias_; }
+  [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
+
+  /// rr = RR(x), row by row. x: rows x input_dim, rr: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
+  void apply(MatrixView<const float> x, MatrixView<float> rr) const;
+  [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
+
+ private:
+  std::string space_;
+  Similarity similarity_;
+  Matrix weight_;
+  std::vector<float> bias_;
+  std::vector<float> mean_;
+};
+
+/// Folds anchors (rows of the space) and its statistics into one map. Options matter for wip only.
+[[nodiscard]] RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
+                                            const Moments& moments, const WhiteningOptions& options);
+
+/// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows.
+void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress = {});
+
+}  // namespace kedge

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// Half-open range of rows, as in `--rows 0:50000`; by default all of them.
+struct RowRange {
+  static constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+  std::size_t begin = 0;
+  std::size_t end = kEnd;
+};
+
+/// A matrix whose rows are read in blocks, from a mapped file or from memory. Safe to read from several threads.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  [[nodiscard]] virtual std::size_t rows() const = 0;
+  [[nodiscard]] virtual std::size_t cols() const = 0;
+  /// What messages call it, e.g. the file's path.
+  [[nodiscard]] virtual const std::string& label() const = 0;
+  /// Copies rows [first, first + out.rows), converted. The range must lie inside; out.cols must equal cols().
+  virtual void read(std::size_t first, MatrixView<float> out) const = 0;
+  virtual void read(std::size_t first, MatrixView<double> out) const = 0;
+  /// A hint that these rows will not be read again soon, so that a mapped file does not grow the process.
+  virtual void release(std::size_t first, std::size_t count) const = 0;
+};
+
+/// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is one).
+/// Throws Error(Code::bad_file) for anything it cannot trust.
+[[nodiscard]] std::shared_ptr<const RowSource> open_rows(const std::string& path);
+/// Rows that stay in the caller's memory, which must outlive the source.
+[[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label);
+[[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std::string label);
+
+/// Reads a one-dimensional integer array (row numbers, labels) from `.npy` or `.safetensors#tensor`.
+[[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
+
+/// Streams float32 rows into an `.npy` file that appears, whole, on finish() and never otherwise.
+class RowWriter {
+ public:
+  /// Throws Error(Code::failed) if the file cannot be created there.
+  RowWriter(const std::string& path, std::size_t rows, std::size_t cols);
+  ~RowWriter();
+  RowWriter(RowWriter&&) noexcept;
+  RowWriter& operator=(RowWriter&&) noexcept;
+
+  /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned memory.
+  void write(std::size_t first, MatrixView<const float> block);
+  /// Puts the file in its place.
+  void finish();
+
+  static constexpr std::size_t kAlignment = 1024;  ///< rows
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+/// Writes a whole matrix, or a vector, as `.npy`.
+void save_npy(const std::string& path, MatrixView<const float> matrix);
+void save_npy(const std::string& path, std::span<const float> values);
+
+}  // namespace kedge

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/neighbors.h"
+#include "base/eigen.h"
+#include "base/names.h"
+#include "base/random.h"
+
+#include <kedge/anchors.h>
+
+#include <limits>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+constexpr Names<Method, 3> kNames{"method", {"random", "kmeans", "fps"}};
+
+Matrix one_hot(const std::vector<std::size_t>& chosen, std::size_t support) {
+  Matrix mixture(chosen.size(), support);
+  for (std::size_t r = 0; r < chosen.size(); ++r) mixture.row(r)[chosen[r]] = 1;
+  return mixture;
+}
+
+Matrix random_rows(std::size_t support, std::size_t anchors, std::uint64_t seed) {
+  return one_hot(Random(seed).sample(support, anchors), support);
+}
+
+Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+  const std::vector<std::size_t> clusters = kmeans_clusters(support, anchors, seed);
+  std::vector<std::size_t> sizes(anchors);
+  for (const std::size_t cluster : clusters) ++sizes[cluster];
+  Matrix mixture(anchors, support.rows);
+  for (std::size_t i = 0; i < clusters.size(); ++i) {
+    mixture.row(clusters[i])[i] = 1 / static_cast<float>(sizes[clusters[i]]);
+  }
+  // Where duplicates left a cluster empty, a support row drawn at random keeps the mixture convex.
+  Random random(seed);
+  for (std::size_t r = 0; r < anchors; ++r) {
+    if (sizes[r] == 0) mixture.row(r)[random.below(support.rows)] = 1;
+  }
+  return mixture;
+}
+
+Matrix farthest_points(MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+  const auto rows = as_eigen(support);
+  const Eigen::VectorXf lengths = rows.rowwise().squaredNorm();
+  Eigen::VectorXf nearest = Eigen::VectorXf::Constant(rows.rows(), std::numeric_limits<float>::infinity());
+  std::vector<std::size_t> chosen{Random(seed).below(support.rows)};
+  while (chosen.size() < anchors) {
+    const auto last = static_cast<Eigen::Index>(chosen.back());
+    const Eigen::VectorXf products = rows * rows.row(last).transpose();
+    nearest = nearest.cwiseMin((lengths - 2 * products).array().matrix() +
+                               Eigen::VectorXf::Constant(rows.rows(), lengths[last]));
+    nearest[last] = -std::numeric_limits<float>::infinity();  // never twice, also among duplicates
+    Eigen::Index farthest = 0;
+    nearest.maxCoeff(&farthest);
+    chosen.push_back(static_cast<std::size_t>(farthest));
+  }
+  return one_hot(chosen, support.rows);
+}
+
+}  // namespace
+
+std::string_view to_string(Method method) { return kNames.of(method); }
+Method parse_method(std::string_view name) { return kNames.parse(name); }
+std::vector<std::string_view> method_names() { return kNames.all(); }
+
+Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+  if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
+  if (anchors > support.rows) {
+    throw Error(Code::bad_argument, fmt::format("{} anchors were asked for, but there are only {} support rows; lower the "
+                                                "anchors or raise the support",
+                                                anchors, support.rows));
+  }
+  switch (method) {
+    case Method::random: return random_rows(support.rows, anchors, seed);
+    case Method::kmeans: return cluster_means(support, anchors, seed);
+    case Method::fps: return farthest_points(support, anchors, seed);
+  }
+  throw Error(Code::bad_argument, "unknown method");
+}
+
+}  // namespace kedge

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
+#include "base/names.h"
+
+#include <kedge/device.h>
+#include <unistd.h>
+
+namespace kedge {
+namespace {
+
+constexpr Names<Device, 2> kNames{"device", {"cpu", "cuda"}};
+
+}  // namespace
+
+std::string_view to_string(Device device) { return kNames.of(device); }
+Device parse_device(std::string_view name) { return kNames.parse(name); }
+
+std::vector<DeviceInfo> devices() {
+  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<DeviceInfo> all{{Device::cpu, fmt::format("processor, {} threads", threads()), pages * page}};
+  for (DeviceInfo& gpu : cuda::devices()) all.push_back(std::move(gpu));
+  return all;
+}
+
+void require_device(Device device) {
+  if (device == Device::cuda) cuda::require();
+}
+
+}  // namespace kedge

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+
+#include <vector>
+
+namespace kedge {
+
+/// Eigenvalues in ascending order; row i of `vectors` is the unit eigenvector of values[i].
+struct Eigenpairs {
+  std::vector<double> values;
+  Matrix64 vectors;
+};
+
+/// All eigenpairs of a symmetric matrix, by LAPACK's divide and conquer.
+[[nodiscard]] Eigenpairs eigh(Matrix64 symmetric);
+/// Only the eigenvalues, in ascending order.
+[[nodiscard]] std::vector<double> eigenvalues(Matrix64 symmetric);
+
+}  // namespace kedge

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/neighbors.h"
+
+#include <faiss/Clustering.h>
+#include <faiss/IndexFlat.h>
+#include <faiss/impl/FaissException.h>
+#include <fmt/format.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+using Id = std::int64_t;  // FAISS moved the name of its own between versions
+
+/// FAISS speaks in its own exceptions and wants rows without gaps.
+template <class Work>
+auto with_faiss(Work work) {
+  omp_set_num_threads(static_cast<int>(threads()));
+  try {
+    return work();
+  } catch (const faiss::FaissException& problem) {
+    throw Error(Code::failed, fmt::format("FAISS failed: {}", problem.what()));
+  }
+}
+
+Matrix packed(MatrixView<const float> view) {
+  Matrix copy(view.rows, view.cols);
+  for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.row(r).begin());
+  return copy;
+}
+
+}  // namespace
+
+bool have_faiss() { return true; }
+
+std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::size_t clusters, std::uint64_t seed) {
+  return with_faiss([&] {
+    const Matrix rows = packed(points);
+    const auto count = static_cast<Id>(rows.rows());
+    faiss::ClusteringParameters parameters;
+    parameters.seed = static_cast<int>(seed % static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+    parameters.min_points_per_centroid = 1;  // no warning on stderr: support rows are few by design
+    parameters.max_points_per_centroid = std::numeric_limits<int>::max() / static_cast<int>(clusters);  // use all of them
+    faiss::Clustering clustering(static_cast<int>(rows.cols()), static_cast<int>(clusters), parameters);
+    faiss::IndexFlatL2 index(static_cast<Id>(rows.cols()));
+    clustering.train(count, rows.cells().data(), index);
+    std::vector<Id> labels(rows.rows());
+    index.assign(count, rows.cells().data(), labels.data(), 1);
+    return std::vector<std::size_t>(labels.begin(), labels.end());
+  });
+}
+
+std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float> queries, MatrixView<const float> keys,
+                                                   std::size_t count) {
+  return with_faiss([&] {
+    faiss::IndexFlatIP index(static_cast<Id>(keys.cols));
+    index.add(static_cast<Id>(keys.rows), packed(keys).cells().data());
+    const Matrix asked = packed(queries);
+    std::vector<float> scores(asked.rows() * count);
+    std::vector<Id> found(asked.rows() * count);
+    index.search(static_cast<Id>(asked.rows()), asked.cells().data(), static_cast<Id>(count),
+                 scores.data(), found.data());
+    return std::vector<std::int64_t>(found.begin(), found.end());
+  });
+}
+
+}  // namespace kedge

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/threads.h"
+
+#include <cblas.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+namespace kedge {
+namespace {
+
+struct State {
+  std::mutex lock;
+  unsigned threads = 0;  // 0: not set yet
+  int single = 0;        // how many SingleThreadedBlas live
+};
+
+State& state() {
+  static State instance;
+  return instance;
+}
+
+unsigned usable_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return static_cast<unsigned>(CPU_COUNT(&allowed));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+unsigned threads_locked(State& s) {
+  if (s.threads == 0) s.threads = usable_cores();
+  return s.threads;
+}
+
+void tell_libraries(State& s) {
+  openblas_set_num_threads(s.single > 0 ? 1 : static_cast<int>(threads_locked(s)));
+}
+
+}  // namespace
+
+unsigned threads() {
+  const std::scoped_lock lock(state().lock);
+  return threads_locked(state());
+}
+
+void set_threads(unsigned count) {
+  if (count == 0) throw Error(Code::bad_argument, "threads is 0, expected 1 or more");
+  const std::scoped_lock lock(state().lock);
+  state().threads = count;
+  tell_libraries(state());
+}
+
+SingleThreadedBlas::SingleThreadedBlas() {
+  const std::scoped_lock lock(state().lock);
+  ++state().single;
+  tell_libraries(state());
+}
+
+SingleThreadedBlas::~SingleThreadedBlas() {
+  const std::scoped_lock lock(state().lock);
+  --state().single;
+  tell_libraries(state());
+}
+
+}  // namespace kedge

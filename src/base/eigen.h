@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+
+#include <Eigen/Core>
+#include <span>
+
+namespace kedge {
+
+template <class T>
+using EigenRows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// A matrix of ours, seen by Eigen without a copy; products of such maps run in BLAS.
+template <class T>
+[[nodiscard]] auto as_eigen(MatrixView<T> m) {
+  using Value = std::remove_const_t<T>;
+  using Cells = std::conditional_t<std::is_const_v<T>, const EigenRows<Value>, EigenRows<Value>>;
+  return Eigen::Map<Cells, Eigen::Unaligned, Eigen::OuterStride<>>(
+      m.data, static_cast<Eigen::Index>(m.rows), static_cast<Eigen::Index>(m.cols),
+      Eigen::OuterStride<>(static_cast<Eigen::Index>(m.stride)));
+}
+
+/// A row vector of ours, seen by Eigen without a copy.
+template <class T>
+[[nodiscard]] auto as_eigen(std::span<T> v) {
+  using Value = std::remove_const_t<T>;
+  using Cells = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
+  return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Cells, Cells>>(v.data(),
+                                                                               static_cast<Eigen::Index>(v.size()));
+}
+
+}  // namespace kedge

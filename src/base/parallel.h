@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace kedge {
+
+/// Splits [0, count) into blocks that `workers` threads take in turn. make_worker() runs once in every thread and
+/// returns the function called with (first, size) of each block, so buffers live in it. The first exception stops all.
+template <class MakeWorker>
+void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_lock;
+  const auto run = [&] {
+    try {
+      auto worker = make_worker();
+      for (std::size_t first = next.fetch_add(block); first < count; first = next.fetch_add(block)) {
+        worker(first, std::min(block, count - first));
+      }
+    } catch (...) {
+      const std::scoped_lock lock(failure_lock);
+      if (!failure) failure = std::current_exception();
+      next = count;
+    }
+  };
+  const std::size_t blocks = (count + block - 1) / block;
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < std::min<std::size_t>(workers, blocks); ++i) threads.emplace_back(run);
+  run();
+  threads.clear();  // joins
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace kedge

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/eigh.h"
+#include "backend/neighbors.h"
+#include "base/eigen.h"
+#include "eval/unit_rows.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/metrics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+constexpr std::size_t kBlock = 2048;  // rows at a time
+
+/// Sums over the rows of both matrices, in float64, gathered block by block.
+struct PairSums {
+  double squared_difference = 0, cosine = 0;
+  Eigen::RowVectorXd mean_a, mean_b;
+  EigenRows<double> aa, bb, ab;  ///< centred products of columns
+};
+
+template <class Rows>
+Eigen::RowVectorXd column_means(const Rows& rows) {
+  return rows.template cast<double>().colwise().mean();
+}
+
+PairSums sum_pairs(MatrixView<const float> a, MatrixView<const float> b) {
+  PairSums sums;
+  sums.mean_a = column_means(as_eigen(a));
+  sums.mean_b = column_means(as_eigen(b));
+  const auto dim = static_cast<Eigen::Index>(a.cols);
+  for (auto* products : {&sums.aa, &sums.bb, &sums.ab}) *products = EigenRows<double>::Zero(dim, dim);
+  for (std::size_t first = 0; first < a.rows; first += kBlock) {
+    const std::size_t rows = std::min(kBlock, a.rows - first);
+    EigenRows<double> x = as_eigen(a.middle_rows(first, rows)).cast<double>();
+    EigenRows<double> y = as_eigen(b.middle_rows(first, rows)).cast<double>();
+    sums.squared_difference += (x - y).squaredNorm();
+    for (Eigen::Index r = 0; r < x.rows(); ++r) {
+      const double lengths = x.row(r).norm() * y.row(r).norm();
+      if (lengths > 0) sums.cosine += x.row(r).dot(y.row(r)) / lengths;
+    }
+    x.rowwise() -= sums.mean_a;
+    y.rowwise() -= sums.mean_b;
+    sums.aa.noalias() += x.transpose() * x;
+    sums.bb.noalias() += y.transpose() * y;
+    sums.ab.noalias() += x.transpose() * y;
+  }
+  return sums;
+}
+
+/// The variance of all values: within columns, plus that of the column means.
+double variance(const EigenRows<double>& centred_products, const Eigen::RowVectorXd& means, std::size_t rows) {
+  const double within = centred_products.trace() / static_cast<double>(rows) / static_cast<double>(means.size());
+  return within + (means.array() - means.mean()).square().mean();
+}
+
+double ratio(double above, double below) { return below > 0 ? above / below : 0; }
+
+double effective_rank(const EigenRows<double>& centred_products) {
+  Matrix64 products(static_cast<std::size_t>(centred_products.rows()), static_cast<std::size_t>(centred_products.cols()));
+  as_eigen(products.view()) = centred_products;
+  std::vector<double> singular = eigenvalues(std::move(products));
+  // Eigenvalues this far below the largest are rounding, and their roots would count.
+  const double noise = singular.back() * static_cast<double>(singular.size()) * std::numeric_limits<double>::epsilon();
+  double total = 0;
+  for (double& value : singular) {
+    value = value > noise ? std::sqrt(value) : 0;
+    total += value;
+  }
+  double entropy = 0;
+  for (const double value : singular) {
+    const double share = ratio(value, total);
+    if (share > 1e-12) entropy -= share * std::log(share);
+  }
+  return total > 0 ? std::exp(entropy) : 0;
+}
+
+std::vector<std::vector<std::int64_t>> sorted_neighbors(MatrixView<const float> rows, std::size_t count) {
+  const Matrix unit = unit_rows(rows);
+  const std::vector<std::int64_t> found = nearest_by_inner_product(unit.view(), unit.view(), count + 1);
+  std::vector<std::vector<std::int64_t>> neighbors(rows.rows);
+  for (std::size_t i = 0; i < rows.rows; ++i) {
+    for (std::size_t j = 0; j <= count; ++j) {
+      const std::int64_t id = found[i * (count + 1) + j];
+      if (id != static_cast<std::int64_t>(i) && neighbors[i].size() < count) neighbors[i].push_back(id);
+    }
+    std::ranges::sort(neighbors[i]);
+  }
+  return neighbors;
+}
+
+std::optional<double> knn_overlap(MatrixView<const float> a, MatrixView<const float> b, std::size_t count) {
+  if (!have_faiss() || count == 0 || a.rows <= count) return std::nullopt;
+  const auto near_a = sorted_neighbors(a, count);
+  const auto near_b = sorted_neighbors(b, count);
+  std::size_t common = 0;
+  std::vector<std::int64_t> both;
+  for (std::size_t i = 0; i < a.rows; ++i) {
+    both.clear();
+    std::ranges::set_intersection(near_a[i], near_b[i], std::back_inserter(both));
+    common += both.size();
+  }
+  return static_cast<double>(common) / static_cast<double>(a.rows * count);
+}
+
+}  // namespace
+
+Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const CompareOptions& options,
+                   const Progress& progress) {
+  if (a.rows != b.rows || a.cols != b.cols || a.rows == 0 || a.cols == 0) {
+    throw Error(Code::bad_argument, fmt::format("compare needs two matrices of the same shape, got {} x {} and {} x {}; "
+                                                "transform the same rows with one bundle",
+                                                a.rows, a.cols, b.rows, b.cols));
+  }
+  Comparison result;
+  result.rows = a.rows;
+  result.dim = a.cols;
+  const auto rows = static_cast<double>(a.rows);
+
+  result.recall.resize(options.recall_at.size());
+  for (const std::size_t rank : retrieval_ranks(a, b, progress)) {
+    result.mrr += 1 / static_cast<double>(rank) / rows;
+    for (std::size_t i = 0; i < result.recall.size(); ++i) {
+      if (rank <= options.recall_at[i]) result.recall[i] += 1 / rows;
+    }
+  }
+
+  const PairSums sums = sum_pairs(a, b);
+  const double variance_a = variance(sums.aa, sums.mean_a, a.rows);
+  const double variance_b = variance(sums.bb, sums.mean_b, b.rows);
+  const double mean_squared = sums.squared_difference / rows / static_cast<double>(a.cols);
+  result.nmse = ratio(mean_squared, (variance_a + variance_b) / 2);
+  result.rr_std_a = std::sqrt(variance_a);
+  result.rr_std_b = std::sqrt(variance_b);
+  result.paired_cosine = sums.cosine / rows;
+  result.linear_cka = ratio(sums.ab.squaredNorm(), sums.aa.norm() * sums.bb.norm());
+  result.effective_rank_a = effective_rank(sums.aa);
+  result.effective_rank_b = effective_rank(sums.bb);
+  result.knn_overlap = knn_overlap(a, b, options.neighbors);
+  return result;
+}
+
+}  // namespace kedge

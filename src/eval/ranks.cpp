@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/threads.h"
+#include "base/eigen.h"
+#include "base/parallel.h"
+#include "eval/unit_rows.h"
+
+#include <fmt/format.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <kedge/metrics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <mutex>
+
+namespace kedge {
+namespace {
+
+constexpr std::size_t kQueries = 256;  // rows of a block of cosines
+constexpr std::size_t kKeys = 2048;    // columns
+
+double exact_product(std::span<const float> a, std::span<const float> b) {
+  return as_eigen(a).cast<double>().dot(as_eigen(b).cast<double>());
+}
+
+/// Counts keys better than the right one, for one block of queries. Products in float32 decide all but near ties;
+/// those are decided in float64, so equal rows are never "larger" because of how a product was rounded.
+class RankCounter {
+ public:
+  RankCounter(MatrixView<const float> queries, MatrixView<const float> keys, std::span<std::size_t> ranks)
+      : queries_(queries), keys_(keys), ranks_(ranks), cosines_(kQueries, kKeys) {
+    // Several times what a float32 product of two unit rows is off by.
+    near_ = 2 * std::sqrt(static_cast<float>(queries.cols)) * std::numeric_limits<float>::epsilon();
+  }
+
+  void count(std::size_t first, std::size_t rows) {
+    std::vector<double> right(rows);
+    for (std::size_t i = 0; i < rows; ++i) right[i] = exact_product(queries_.row(first + i), keys_.row(first + i));
+    for (std::size_t key = 0; key < keys_.rows; key += kKeys) {
+      const std::size_t width = std::min(kKeys, keys_.rows - key);
+      auto block = as_eigen(MatrixView<float>{cosines_.view().data, rows, width, kKeys});
+      block.noalias() = as_eigen(queries_.middle_rows(first, rows)) * as_eigen(keys_.middle_rows(key, width)).transpose();
+      for (std::size_t i = 0; i < rows; ++i) ranks_[first + i] += larger(first + i, key, {cosines_.row(i).data(), width}, right[i]);
+    }
+  }
+
+ private:
+  std::size_t larger(std::size_t query, std::size_t first_key, std::span<const float> cosines, double right) const {
+    const auto threshold = static_cast<float>(right);
+    const float above = threshold + near_;
+    const float below = threshold - near_;
+    std::size_t surely = 0;
+    std::size_t maybe = 0;
+    for (const float cosine : cosines) {
+      surely += static_cast<std::size_t>(cosine > above);
+      maybe += static_cast<std::size_t>(cosine >= below);
+    }
+    if (surely == maybe) return surely;
+    for (std::size_t j = 0; j < cosines.size(); ++j) {
+      if (cosines[j] > above || cosines[j] < below || first_key + j == query) continue;
+      surely += static_cast<std::size_t>(exact_product(queries_.row(query), keys_.row(first_key + j)) > right);
+    }
+    return surely;
+  }
+
+  MatrixView<const float> queries_, keys_;
+  std::span<std::size_t> ranks_;
+  Matrix cosines_;
+  float near_ = 0;
+};
+
+}  // namespace
+
+Matrix unit_rows(MatrixView<const float> rows) {
+  Matrix unit(rows.rows, rows.cols);
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    const double length = as_eigen(rows.row(r)).cast<double>().norm();
+    if (length > 0) as_eigen(unit.row(r)) = (as_eigen(rows.row(r)).cast<double>() / length).cast<float>();
+  }
+  return unit;
+}
+
+std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b, const Progress& progress) {
+  if (a.rows != b.rows || a.cols != b.cols) {
+    throw Error(Code::bad_argument, fmt::format("ranks need two matrices of the same shape, got {} x {} and {} x {}", a.rows,
+                                                a.cols, b.rows, b.cols));
+  }
+  const Matrix queries = unit_rows(a);
+  const Matrix keys = unit_rows(b);
+  std::vector<std::size_t> ranks(a.rows, 1);
+  const SingleThreadedBlas one_product_per_thread;
+  std::mutex progress_lock;
+  std::size_t done = 0;
+  parallel_blocks(a.rows, kQueries, threads(), [&] {
+    auto counter = std::make_shared<RankCounter>(queries.view(), keys.view(), ranks);
+    return [&, counter](std::size_t first, std::size_t rows) {
+      counter->count(first, rows);
+      const std::scoped_lock lock(progress_lock);
+      done += rows;
+      if (progress) progress("ranking", done, a.rows);
+    };
+  });
+  return ranks;
+}
+
+}  // namespace kedge

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/array.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/error.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kedge::io {
+namespace {
+
+template <class T>
+T load(const std::byte* from, bool swapped) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  if (swapped) {
+    if constexpr (sizeof(T) == 2) value = __builtin_bswap16(value);
+    if constexpr (sizeof(T) == 4) value = __builtin_bswap32(value);
+    if constexpr (sizeof(T) == 8) value = __builtin_bswap64(value);
+  }
+  return value;
+}
+
+float half_to_float(std::uint16_t half) {
+  // Shifting puts exponent and fraction in place; the product rebiases the exponent and is exact for subnormals too.
+  const float magnitude = std::bit_cast<float>((half & 0x7fffU) << 13) * 0x1p112F;
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude);
+  if ((half & 0x7c00U) == 0x7c00U) bits |= 0x7f800000U;  // infinity and NaN
+  return std::bit_cast<float>(bits | (half & 0x8000U) << 16);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx,f16c"))) std::size_t convert_halves_f16c(const std::byte* from, std::span<float> to) {
+  std::size_t i = 0;
+  for (; i + 8 <= to.size(); i += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i));
+    _mm256_storeu_ps(to.data() + i, _mm256_cvtph_ps(halves));
+  }
+  return i;
+}
+
+std::size_t convert_halves_fast(const std::byte* from, std::span<float> to) {
+  static const bool available = __builtin_cpu_supports("f16c") != 0;
+  return available ? convert_halves_f16c(from, to) : 0;
+}
+#else
+std::size_t convert_halves_fast(const std::byte*, std::span<float>) { return 0; }
+#endif
+
+template <class To>
+void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<To> to) {
+  const auto each = [&](std::size_t width, auto value_at) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<To>(value_at(from + i * width));
+  };
+  switch (dtype) {
+    case DType::f16: each(2, [&](auto* at) { return half_to_float(load<std::uint16_t>(at, swapped)); }); break;
+    case DType::bf16:
+      each(2, [&](auto* at) {
+        return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at, swapped)) << 16);
+      });
+      break;
+    case DType::f32: each(4, [&](auto* at) { return std::bit_cast<float>(load<std::uint32_t>(at, swapped)); }); break;
+    case DType::f64: each(8, [&](auto* at) { return std::bit_cast<double>(load<std::uint64_t>(at, swapped)); }); break;
+    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as floats", to_string(dtype)));
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16: return 2;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::f64:
+    case DType::i64: return 8;
+    case DType::other: break;
+  }
+  return 0;
+}
+
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return "float16";
+    case DType::bf16: return "bfloat16";
+    case DType::f32: return "float32";
+    case DType::f64: return "float64";
+    case DType::i32: return "int32";
+    case DType::i64: return "int64";
+    case DType::other: break;
+  }
+  return "other";
+}
+
+void require_float_matrix(const ArrayInfo& array, const std::string& label) {
+  if (array.shape.size() != 2) {
+    throw Error(Code::bad_file, fmt::format("{}: expected a matrix of rows x dim, found {} dimension(s) [{}]; "
+                                            "reshape it to one row per input",
+                                            label, array.shape.size(), fmt::join(array.shape, " x ")));
+  }
+  if (array.shape[1] == 0) throw Error(Code::bad_file, fmt::format("{}: its rows hold no values", label));
+  if (array.dtype == DType::i32 || array.dtype == DType::i64 || array.dtype == DType::other) {
+    throw Error(Code::bad_file, fmt::format("{}: expected float16, float32 or float64 values, found {}; "
+                                            "is this a file of labels or row numbers?",
+                                            label, to_string(array.dtype)));
+  }
+}
+
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> to) {
+  std::size_t done = 0;
+  if (dtype == DType::f16 && !swapped) done = convert_halves_fast(from, to);
+  if (dtype == DType::f32 && !swapped) {
+    std::memcpy(to.data(), from, to.size_bytes());
+    return;
+  }
+  convert_values(from + done * size_of(dtype), dtype, swapped, to.subspan(done));
+}
+
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to) {
+  convert_values(from, dtype, swapped, to);
+}
+
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to) {
+  if (dtype != DType::i32 && dtype != DType::i64) {
+    throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
+  }
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i] = dtype == DType::i64 ? static_cast<std::int64_t>(load<std::uint64_t>(from + 8 * i, swapped))
+                                : static_cast<std::int32_t>(load<std::uint32_t>(from + 4 * i, swapped));
+  }
+}
+
+}  // namespace kedge::io

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge::io {
+
+enum class DType { f16, bf16, f32, f64, i32, i64, other };
+
+[[nodiscard]] std::size_t size_of(DType dtype);
+[[nodiscard]] std::string_view to_string(DType dtype);
+
+/// One array inside a file, as its header describes it; the bytes [offset, offset + bytes) are known to exist.
+struct ArrayInfo {
+  DType dtype = DType::f32;
+  bool swapped = false;        ///< bytes of each value in the other order than this machine's
+  bool fortran_order = false;  ///< columns, not rows, are contiguous
+  std::vector<std::size_t> shape;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+/// rows x cols of a matrix of floats; throws Error(Code::bad_file) for any other shape or type.
+void require_float_matrix(const ArrayInfo& array, const std::string& label);
+
+/// Copies `count` consecutive values to float or double. `from` must hold count * size_of(dtype) bytes.
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> to);
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to);
+/// The same for integers.
+void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to);
+
+}  // namespace kedge::io

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace kedge::io {
+
+/// An `.fvecs` file: every row is its length as int32, then that many float32, all little endian.
+struct FvecsInfo {
+  std::size_t rows = 0, cols = 0;
+  [[nodiscard]] std::size_t row_bytes() const { return 4 * (cols + 1); }
+};
+
+/// Throws Error(Code::bad_file) unless the file is a whole number of rows of the first row's length.
+[[nodiscard]] FvecsInfo parse_fvecs(std::span<const std::byte> file, const std::string& label);
+
+/// The values of one row, as bytes; throws Error(Code::bad_file) if that row claims another length than the first.
+/// Checked here and not up front, so that opening a large file does not read all of it.
+[[nodiscard]] const std::byte* fvecs_row(std::span<const std::byte> file, const FvecsInfo& info, std::size_t row,
+                                         const std::string& label);
+
+}  // namespace kedge::io

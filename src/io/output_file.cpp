@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+
+namespace kedge::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Below this, having the result in the page cache for its next reader is worth more than the faster write.
+constexpr std::size_t kDirectFrom = std::size_t{256} << 20;
+
+std::string unused_name(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  const fs::path path(target);
+  return (path.parent_path() / fmt::format(".{}.{}.{}.partial", path.filename().string(), ::getpid(), counter++)).string();
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) {
+  std::error_code unknown;
+  target_ = fs::exists(path, unknown) ? fs::canonical(path, unknown).string() : path;
+  if (unknown) refuse("write", unknown.value());
+  if (fs::is_directory(target_, unknown)) refuse("write", EISDIR);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
+  if (fs::exists(target_, unknown) && !fs::is_regular_file(target_, unknown)) {
+    file_ = ::open(target_.c_str(), kFlags);  // a device or a pipe cannot be replaced
+  } else {
+    temporary_ = unused_name(target_);
+    file_ = ::open(temporary_.c_str(), kFlags | O_EXCL, 0666);
+  }
+  if (file_ < 0) {
+    const int problem = errno;
+    temporary_.clear();
+    refuse("write", problem);
+  }
+  struct stat old {};
+  if (!temporary_.empty() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 07777);
+  if (!temporary_.empty() && size >= kDirectFrom) direct_ = ::open(temporary_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+}
+
+OutputFile::~OutputFile() {
+  if (direct_ >= 0) ::close(direct_);
+  if (file_ >= 0) ::close(file_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::refuse(const char* doing, int problem) const {
+  const char* hint = problem == ENOSPC || problem == EDQUOT ? "; free some space and run it again"
+                     : problem == ENOENT                    ? "; make the folder first"
+                                                            : "";
+  throw Error(Code::failed, fmt::format("cannot {} '{}': {}{}", doing, path_, std::strerror(problem), hint));
+}
+
+void OutputFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) refuse("write", written < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::write_at(std::size_t offset, std::span<const std::byte> bytes) {
+  const auto aligned = [](std::size_t value) { return value % kAlignment == 0; };
+  std::size_t direct = 0;
+  if (direct_ >= 0 && aligned(offset) && aligned(reinterpret_cast<std::uintptr_t>(bytes.data()))) {
+    direct = bytes.size() / kAlignment * kAlignment;
+  }
+  if (direct > 0) write_through(direct_, offset, bytes.first(direct));
+  write_through(file_, offset + direct, bytes.subspan(direct));
+}
+
+void OutputFile::write_through(int file, std::size_t offset, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINVAL && file == direct_) {  // a short write left the rest unaligned
+      file = file_;
+      continue;
+    }
+    if (written <= 0) refuse("write", written < 0 ? errno : ENOSPC);
+    offset += static_cast<std::size_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::finish(Durability durability) {
+  if (!temporary_.empty() && durability == Durability::flushed && ::fsync(file_) != 0) refuse("flush", errno);
+  const int file = file_;
+  file_ = -1;
+  if (::close(file) != 0) refuse("close", errno);
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse("replace", errno);
+  temporary_.clear();
+  if (durability == Durability::flushed) {
+    // The new name itself must reach the disk too.
+    const fs::path folder = fs::path(target_).parent_path();
+    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0) {
+      ::fsync(directory);
+      ::close(directory);
+    }
+  }
+}
+
+}  // namespace kedge::io

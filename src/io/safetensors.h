@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "io/array.h"
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge::io {
+
+/// What the header of a `.safetensors` file says; every array is known to lie inside the file and to overlap no other.
+struct SafetensorsInfo {
+  std::map<std::string, ArrayInfo> tensors;
+  std::map<std::string, std::string> metadata;
+
+  /// Throws Error(Code::bad_file) that lists the tensors there are.
+  [[nodiscard]] const ArrayInfo& tensor(const std::string& name, const std::string& label) const;
+};
+
+/// Trusts nothing; throws Error(Code::bad_file).
+[[nodiscard]] SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::string& label);
+
+/// A tensor to be written; the bytes are the caller's.
+struct TensorBytes {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::size_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+/// Writes the file beside its final place, flushes it to the disk, then renames it: never half a file.
+void save_safetensors(const std::string& path, std::span<const TensorBytes> tensors,
+                      const std::map<std::string, std::string>& metadata);
+
+}  // namespace kedge::io

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/bundle.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Tensors = std::vector<io::TensorBytes>;
+
+constexpr int kFormatVersion = 1;
+
+io::TensorBytes tensor(std::string name, const Matrix& matrix) {
+  return {std::move(name), io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
+}
+io::TensorBytes tensor(std::string name, const std::vector<float>& values) {
+  return {std::move(name), io::DType::f32, {values.size()}, std::as_bytes(std::span(values))};
+}
+
+std::map<std::string, std::string> describe(const Bundle& bundle) {
+  std::vector<std::string> names;
+  for (const RelativeMap& map : bundle.maps) names.push_back(map.space());
+  const Json options = {{"shrinkage", bundle.whitening.shrinkage},
+                        {"epsilon", bundle.whitening.epsilon},
+                        {"rows", {bundle.rows.begin, bundle.rows.end}}};
+  return {{"format", "kedge bundle"},
+          {"format_version", std::to_string(kFormatVersion)},
+          {"kedge_version", bundle.kedge_version},
+          {"method", std::string(to_string(bundle.method))},
+          {"similarity", std::string(to_string(bundle.similarity))},
+          {"seed", std::to_string(bundle.seed)},
+          {"options", options.dump()},
+          {"sources", Json(bundle.sources).dump()},
+          {"spaces", Json(names).dump()}};
+}
+
+/// Reads the parts of a bundle out of a file that may be hostile.
+class BundleReader {
+ public:
+  explicit BundleReader(const std::string& path)
+      : path_(path), file_(path), info_(io::parse_safetensors(file_.bytes(), path)) {
+    if (!info_.metadata.contains("format") || text("format") != "kedge bundle") {
+      refuse("it is a safetensors file, but not a bundle written by 'kedge fit'");
+    }
+    const std::string format = text("format_version");
+    if (format != std::to_string(kFormatVersion)) {
+      refuse(fmt::format("it has bundle format {}, but this kedge reads format {}; use a newer kedge", format,
+                         kFormatVersion));
+    }
+  }
+
+  Bundle read() const {
+    try {
+      return read_parts();
+    } catch (const Json::exception&) {
+      refuse("its metadata is damaged");
+    } catch (const Error& problem) {
+      if (problem.code() == Code::bad_file) throw;
+      refuse(problem.what());  // what would be a wrong argument elsewhere is a damaged file here
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(Code::bad_file, fmt::format("{}: {}", path_, what));
+  }
+
+  Bundle read_parts() const {
+    Bundle bundle;
+    bundle.kedge_version = text("kedge_version");
+    bundle.method = parse_method(text("method"));
+    bundle.similarity = parse_similarity(text("similarity"));
+    bundle.seed = Json::parse(text("seed")).get<std::uint64_t>();
+    const Json options = Json::parse(text("options"));
+    bundle.whitening.shrinkage = options.at("shrinkage").get<double>();
+    bundle.whitening.epsilon = options.at("epsilon").get<double>();
+    bundle.rows = {options.at("rows").at(0).get<std::size_t>(), options.at("rows").at(1).get<std::size_t>()};
+    bundle.sources = Json::parse(text("sources")).get<std::vector<std::string>>();
+    bundle.mixture = matrix("mixture");
+    bundle.support_ids = integers("support_ids");
+    if (bundle.mixture.cols() != bundle.support_ids.size()) {
+      refuse(fmt::format("its mixture spans {} support rows, but it names {}", bundle.mixture.cols(),
+                         bundle.support_ids.size()));
+    }
+    std::set<std::string> seen;
+    for (const auto& name : Json::parse(text("spaces")).get<std::vector<std::string>>()) {
+      if (!seen.insert(name).second) refuse(fmt::format("it names the space '{}' twice", name));
+      bundle.maps.emplace_back(name, bundle.similarity, matrix(name + ".weight"), vector(name + ".bias"),
+                               vector(name + ".mean"));
+      if (bundle.maps.back().output_dim() != bundle.mixture.rows()) {
+        refuse(fmt::format("it has {} anchors, but the map of '{}' has {}", bundle.mixture.rows(), name,
+                           bundle.maps.back().output_dim()));
+      }
+    }
+    return bundle;
+  }
+
+  std::string text(const std::string& key) const {
+    const auto found = info_.metadata.find(key);
+    if (found == info_.metadata.end()) refuse(fmt::format("its metadata lacks '{}'", key));
+    return found->second;
+  }
+
+  /// The array's bytes, after checking its type and number of dimensions.
+  const io::ArrayInfo& array(const std::string& name, io::DType dtype, std::size_t dimensions) const {
+    const io::ArrayInfo& found = info_.tensor(name, path_);
+    if (found.dtype != dtype || found.shape.size() != dimensions) {
+      refuse(fmt::format("its tensor '{}' should have {} dimension(s) of {}, found {} of {}", name, dimensions,
+                         io::to_string(dtype), found.shape.size(), io::to_string(found.dtype)));
+    }
+    return found;
+  }
+  void floats(const io::ArrayInfo& from, const std::string& name, std::span<float> to) const {
+    io::convert(file_.bytes().data() + from.offset, from.dtype, from.swapped, to);
+    if (!std::ranges::all_of(to, [](float value) { return std::isfinite(value); })) {
+      refuse(fmt::format("its tensor '{}' holds NaN or infinity", name));
+    }
+  }
+  Matrix matrix(const std::string& name) const {
+    const io::ArrayInfo& from = array(name, io::DType::f32, 2);
+    Matrix to(from.shape[0], from.shape[1]);
+    floats(from, name, to.cells());
+    return to;
+  }
+  std::vector<float> vector(const std::string& name) const {
+    const io::ArrayInfo& from = array(name, io::DType::f32, 1);
+    std::vector<float> to(from.shape[0]);
+    floats(from, name, to);
+    return to;
+  }
+  std::vector<std::int64_t> integers(const std::string& name) const {
+    const io::ArrayInfo& from = array(name, io::DType::i64, 1);
+    std::vector<std::int64_t> to(from.shape[0]);
+    io::convert(file_.bytes().data() + from.offset, from.dtype, from.swapped, std::span(to));
+    return to;
+  }
+
+  std::string path_;
+  io::MappedFile file_;
+  io::SafetensorsInfo info_;
+};
+
+}  // namespace
+
+bool Bundle::has(std::string_view space) const {
+  return std::ranges::any_of(maps, [&](const RelativeMap& map) { return map.space() == space; });
+}
+
+const RelativeMap& Bundle::map(std::string_view space) const {
+  std::vector<std::string_view> names;
+  for (const RelativeMap& map : maps) {
+    if (map.space() == space) return map;
+    names.push_back(map.space());
+  }
+  throw Error(Code::bad_argument, fmt::format("the bundle has no space '{}'; it has: {}; a new one is added with 'kedge "
+                                              "attach'",
+                                              space, fmt::join(names, ", ")));
+}
+
+void Bundle::add(RelativeMap map) {
+  const auto same = std::ranges::find_if(maps, [&](const RelativeMap& old) { return old.space() == map.space(); });
+  if (same != maps.end()) {
+    *same = std::move(map);
+  } else {
+    maps.push_back(std::move(map));
+  }
+}
+
+void save_bundle(const Bundle& bundle, const std::string& path) {
+  Tensors tensors;
+  tensors.push_back({"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
+  tensors.push_back(tensor("mixture", bundle.mixture));
+  for (const RelativeMap& map : bundle.maps) {
+    tensors.push_back(tensor(map.space() + ".weight", map.weight()));
+    tensors.push_back(tensor(map.space() + ".bias", map.bias()));
+    tensors.push_back(tensor(map.space() + ".mean", map.mean()));
+  }
+  io::save_safetensors(path, tensors, describe(bundle));
+}
+
+Bundle load_bundle(const std::string& path) { return BundleReader(path).read(); }
+
+}  // namespace kedge

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/eigen.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/relative_map.h>
+
+#include <cmath>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// Divides by the length; a zero row stays zero, as in torch.nn.functional.normalize.
+template <class Rows>
+void normalize_rows(Rows&& rows) {
+  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+    const auto length = rows.row(r).norm();
+    if (length > 0) rows.row(r) /= length;
+  }
+}
+
+void apply_affine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  auto out = as_eigen(rr);
+  out.rowwise() = as_eigen(std::span(map.bias()));
+  out.noalias() += as_eigen(x) * as_eigen(map.weight().view()).transpose();
+}
+
+void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  EigenRows<float> unit = as_eigen(x);
+  normalize_rows(unit);
+  as_eigen(rr).noalias() = unit * as_eigen(map.weight().view()).transpose();
+}
+
+/// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
+void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  // Below this share of |x|^2 + |a|^2 the difference above has lost its digits, and is taken directly.
+  constexpr float kCancelled = 1e-3F;
+  EigenRows<float> centred = as_eigen(x).rowwise() - as_eigen(std::span(map.mean()));
+  const auto anchors = as_eigen(map.weight().view());
+  auto out = as_eigen(rr);
+  out.noalias() = centred * anchors.transpose();
+  for (Eigen::Index r = 0; r < out.rows(); ++r) {
+    const float length = centred.row(r).squaredNorm();
+    for (Eigen::Index a = 0; a < out.cols(); ++a) {
+      const float scale = length + map.bias()[static_cast<std::size_t>(a)];
+      float squared = scale - 2 * out(r, a);
+      if (squared < kCancelled * scale) squared = (centred.row(r) - anchors.row(a)).squaredNorm();
+      out(r, a) = std::sqrt(squared);
+    }
+  }
+}
+
+}  // namespace
+
+RelativeMap::RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias,
+                         std::vector<float> mean)
+    : space_(std::move(space)),
+      similarity_(similarity),
+      weight_(std::move(weight)),
+      bias_(std::move(bias)),
+      mean_(std::move(mean)) {
+  if (weight_.rows() == 0 || weight_.cols() == 0 || bias_.size() != weight_.rows() || mean_.size() != weight_.cols()) {
+    throw Error(Code::bad_argument, fmt::format("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; "
+                                                "they do not fit together",
+                                                space_, weight_.rows(), weight_.cols(), bias_.size(), mean_.size()));
+  }
+}
+
+void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
+  if (x.cols != input_dim()) {
+    throw Error(Code::bad_argument, fmt::format("'{}' expects embeddings of {} values, got {}; were they made by another "
+                                                "encoder?",
+                                                space_, input_dim(), x.cols));
+  }
+  if (rr.rows != x.rows || rr.cols != output_dim()) {
+    throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_, x.rows,
+                                                output_dim(), rr.rows, rr.cols));
+  }
+  switch (similarity_) {
+    case Similarity::wip:
+    case Similarity::inner: return apply_affine(*this, x, rr);
+    case Similarity::cosine: return apply_cosine(*this, x, rr);
+    case Similarity::euclidean: return apply_euclidean(*this, x, rr);
+  }
+}
+
+Matrix RelativeMap::apply(MatrixView<const float> x) const {
+  Matrix rr(x.rows, output_dim());
+  apply(x, rr.view());
+  return rr;
+}
+
+RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
+                              const Moments& moments, const WhiteningOptions& options) {
+  const auto mean = as_eigen(std::span(moments.mean));
+  EigenRows<double> weight = as_eigen(anchors.view());
+  Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(weight.rows());
+  switch (similarity) {
+    case Similarity::wip: {
+      const Whitening whitening = make_whitening(moments, options);
+      const auto whitener = as_eigen(whitening.whitener.view());
+      weight = ((weight.rowwise() - mean) * whitener).eval() * whitener;
+      bias.noalias() = -mean * weight.transpose();
+      break;
+    }
+    case Similarity::cosine: normalize_rows(weight); break;
+    case Similarity::euclidean:
+      weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
+      bias = weight.rowwise().squaredNorm().transpose();
+      break;
+    case Similarity::inner: break;
+  }
+  Matrix weight32(anchors.rows(), anchors.cols());
+  as_eigen(weight32.view()) = weight.cast<float>();
+  std::vector<float> bias32(anchors.rows());
+  as_eigen(std::span(bias32)) = bias.cast<float>();
+  std::vector<float> mean32(moments.mean.size());
+  as_eigen(std::span(mean32)) = mean.cast<float>();
+  return {space, similarity, std::move(weight32), std::move(bias32), std::move(mean32)};
+}
+
+}  // namespace kedge

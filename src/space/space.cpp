@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/space.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+template <class T>
+bool all_finite(std::span<const T> values) {
+  // The exponent is all ones in NaN and infinity only; comparing bits keeps the loop free of branches.
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr Bits kExponent = sizeof(T) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
+  Bits found = 0;
+  for (const T value : values) found |= static_cast<Bits>((std::bit_cast<Bits>(value) & kExponent) == kExponent);
+  return found == 0;
+}
+
+template <class T>
+void require_finite(const Space& space, std::size_t first_file_row, MatrixView<const T> block) {
+  if (block.stride == block.cols && all_finite(std::span(block.data, block.rows * block.cols))) return;
+  for (std::size_t r = 0; r < block.rows; ++r) {
+    if (all_finite(block.row(r))) continue;
+    throw Error(Code::bad_file, fmt::format("space '{}': row {} of {} holds a value that is NaN or infinite; "
+                                            "remove that input from every file, or encode it again",
+                                            space.name(), first_file_row + r, space.source().label()));
+  }
+}
+
+template <class T>
+void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
+  const std::size_t file_row = space.range().begin + first;
+  space.source().read(file_row, out);
+  require_finite<T>(space, file_row, out);
+}
+
+void require_name(const std::string& name) {
+  const auto unusable = [](unsigned char c) { return c < ' ' || c == '=' || c == '#' || c == 0x7f; };
+  if (name.empty() || std::ranges::any_of(name, unusable)) {
+    throw Error(Code::bad_argument,
+                fmt::format("space name '{}' cannot be used: give a name without '=', '#' and control characters", name));
+  }
+}
+
+}  // namespace
+
+Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range)
+    : name_(std::move(name)), source_(std::move(source)), range_(range) {
+  require_name(name_);
+  const std::size_t total = source_->rows();
+  if (range_.end == RowRange::kEnd) range_.end = total;
+  if (total == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name_, source_->label()));
+  if (range_.begin >= range_.end || range_.end > total) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': rows {}:{} were asked for, but {} has rows 0:{}", name_,
+                                                range_.begin, range_.end, source_->label(), total));
+  }
+}
+
+void Space::read(std::size_t first, MatrixView<float> out) const { read_checked(*this, first, out); }
+void Space::read(std::size_t first, MatrixView<double> out) const { read_checked(*this, first, out); }
+
+Matrix Space::read_all() const {
+  Matrix all(rows(), dim());
+  read(0, all.view());
+  return all;
+}
+
+Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
+  Matrix64 gathered(file_rows.size(), dim());
+  for (std::size_t i = 0; i < file_rows.size(); ++i) {
+    if (file_rows[i] < 0 || static_cast<std::size_t>(file_rows[i]) >= source_->rows()) {
+      throw Error(Code::bad_argument, fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the "
+                                                  "same inputs in the same order?",
+                                                  name_, file_rows[i], source_->label(), source_->rows()));
+    }
+    const auto row = static_cast<std::size_t>(file_rows[i]);
+    source_->read(row, gathered.view().middle_rows(i, 1));
+    require_finite<double>(*this, row, gathered.view().middle_rows(i, 1));
+  }
+  return gathered;
+}
+
+void require_parallel(std::span<const Space> spaces) {
+  if (spaces.empty()) throw Error(Code::bad_argument, "no space was given; name at least one");
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    if (spaces[i].rows() != spaces[0].rows()) {
+      throw Error(Code::bad_file, fmt::format("the spaces must have the same rows: '{}' has {} rows, '{}' has {}; embed the "
+                                              "same inputs in the same order, or choose a range both have",
+                                              spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows()));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (spaces[i].name() == spaces[j].name()) {
+        throw Error(Code::bad_argument, fmt::format("two spaces are called '{}'; give each its own name", spaces[i].name()));
+      }
+    }
+  }
+}
+
+}  // namespace kedge
