@@ -56,7 +56,7 @@ void add_fit(CLI::App& app) {
   CLI::App* c = app.add_subcommand("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
   c->add_option("--space", o->spaces, "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
                                       "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
-      ->required()->type_name("NAME=FILE")->allow_extra_args(false);
+      ->required()->type_name("NAME=FILE")->take_all()->allow_extra_args(false);
   c->add_option("-o,--out", o->output, "Bundle to write")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]")->type_name("FIRST:END");
   c->add_option("--method", o->method, "How anchors are found")

@@ -58,6 +58,8 @@ int main(int argc, char** argv) {
   app.name("kedge");
   app.set_version_flag("--version", "kedge " + std::string(kedge::version()));
   app.require_subcommand(1);
+  app.option_defaults()->take_last();  // as users of other tools expect of a repeated option
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.fallthrough();
   app.get_formatter()->column_width(34);
   app.footer("'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file.");

@@ -56,7 +56,9 @@ void expect_error(Code code, Work work, Words... words) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-    (EXPECT_THAT(error.what(), ::testing::HasSubstr(words)), ...);
+    for (const std::string_view word : std::initializer_list<std::string_view>{words...}) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(std::string(word)));
+    }
   }
 }
 

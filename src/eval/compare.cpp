@@ -124,11 +124,13 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
 
   result.recall.resize(options.recall_at.size());
   for (const std::size_t rank : retrieval_ranks(a, b, progress)) {
-    result.mrr += 1 / static_cast<double>(rank) / rows;
+    result.mrr += 1 / static_cast<double>(rank);
     for (std::size_t i = 0; i < result.recall.size(); ++i) {
-      if (rank <= options.recall_at[i]) result.recall[i] += 1 / rows;
+      if (rank <= options.recall_at[i]) result.recall[i] += 1;
     }
   }
+  result.mrr /= rows;
+  for (double& share : result.recall) share /= rows;
 
   const PairSums sums = sum_pairs(a, b);
   const double variance_a = variance(sums.aa, sums.mean_a, a.rows);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -46,8 +47,13 @@ __attribute__((target("avx,f16c"))) std::size_t convert_halves_f16c(const std::b
   return i;
 }
 
+bool has_f16c() {  // clang 14 does not know it by name
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __builtin_cpu_supports("avx") != 0 && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 std::size_t convert_halves_fast(const std::byte* from, std::span<float> to) {
-  static const bool available = __builtin_cpu_supports("f16c") != 0;
+  static const bool available = has_f16c();
   return available ? convert_halves_f16c(from, to) : 0;
 }
 #else
@@ -115,6 +121,7 @@ void require_float_matrix(const ArrayInfo& array, const std::string& label) {
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> to) {
+  if (to.empty()) return;  // it may have no address, which memcpy does not take
   std::size_t done = 0;
   if (dtype == DType::f16 && !swapped) done = convert_halves_fast(from, to);
   if (dtype == DType::f32 && !swapped) {

@@ -31,13 +31,16 @@ std::string unused_name(const std::string& target) {
 
 OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) {
   std::error_code unknown;
-  target_ = fs::exists(path, unknown) ? fs::canonical(path, unknown).string() : path;
-  if (unknown) refuse("write", unknown.value());
-  if (fs::is_directory(target_, unknown)) refuse("write", EISDIR);
+  const fs::file_status found = fs::status(path, unknown);
+  if (!fs::status_known(found)) refuse("write", unknown.value());
+  if (fs::is_directory(found)) refuse("write", EISDIR);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
-  if (fs::exists(target_, unknown) && !fs::is_regular_file(target_, unknown)) {
-    file_ = ::open(target_.c_str(), kFlags);  // a device or a pipe cannot be replaced
+  if (fs::exists(found) && !fs::is_regular_file(found)) {
+    // A device or a pipe cannot be replaced, and a pipe such as /dev/stdout has no other name than this one.
+    file_ = ::open(path.c_str(), kFlags);
   } else {
+    target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
+    if (target_.empty()) refuse("write", unknown.value());
     temporary_ = unused_name(target_);
     file_ = ::open(temporary_.c_str(), kFlags | O_EXCL, 0666);
   }

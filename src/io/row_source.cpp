@@ -122,11 +122,12 @@ struct NamedArray {
   ArrayInfo array;
 };
 
-/// A path may name one tensor of a file, as in weights.safetensors#layer.
+/// A path may name one tensor of a file, as in weights.safetensors#layer. Files and tensors may have a '#' in their names.
 std::pair<std::string, std::string> split_tensor(const std::string& path) {
-  const std::size_t hash = path.rfind('#');
-  if (hash == std::string::npos) return {path, ""};
-  return {path.substr(0, hash), path.substr(hash + 1)};
+  constexpr std::string_view kExtension = ".safetensors";
+  const std::size_t dot = path.ends_with(kExtension) ? std::string::npos : path.find(std::string(kExtension) + '#');
+  if (dot == std::string::npos) return {path, ""};
+  return {path.substr(0, dot + kExtension.size()), path.substr(dot + kExtension.size() + 1)};
 }
 
 NamedArray open_tensor(const std::string& label) {

@@ -13,15 +13,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace kedge::io {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kPrefix = 8;                   // the header's length, little endian
 constexpr std::size_t kLongestHeader = 100'000'000;  // the limit of the format's own library
-constexpr int kDeepest = 3;                          // file > tensor > shape
+constexpr std::size_t kDeepest = 3;                  // file > tensor > shape
 
 struct Type {
   std::string_view name;
@@ -33,6 +34,46 @@ constexpr Type kTypes[] = {{"F16", 2, DType::f16},  {"BF16", 2, DType::bf16}, {"
                            {"BOOL", 1, DType::other}, {"U8", 1, DType::other},  {"I8", 1, DType::other},
                            {"F8_E5M2", 1, DType::other}, {"F8_E4M3", 1, DType::other}, {"I16", 2, DType::other},
                            {"U16", 2, DType::other}, {"U32", 4, DType::other}, {"U64", 8, DType::other}};
+
+/// Runs over a header before any of it is built in memory. Json::parse with a callback could do the same, but takes time
+/// quadratic in the number of tensors.
+class HeaderCheck final : public nlohmann::json_sax<Json> {
+ public:
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    return open_.back().insert(name).second || refuse(fmt::format("names '{}' twice", name));
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return refuse("is not valid JSON"); }
+
+ private:
+  bool refuse(std::string what) {
+    problem_ = std::move(what);
+    return false;
+  }
+  bool open() {
+    open_.emplace_back();
+    return open_.size() <= kDeepest || refuse("is nested too deeply");
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> open_;  ///< the keys so far of every dictionary that has not ended
+  std::string problem_;
+};
 
 class HeaderReader {
  public:
@@ -60,19 +101,9 @@ class HeaderReader {
   }
 
   Json parse(std::string_view text) const {
-    std::set<std::string> seen;
-    const auto watch = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-      if (depth > kDeepest) refuse("is nested too deeply");
-      if (event == Json::parse_event_t::key && depth == 1 && !seen.insert(parsed.get<std::string>()).second) {
-        refuse(fmt::format("names '{}' twice", parsed.get<std::string>()));
-      }
-      return true;
-    };
-    try {
-      return Json::parse(text, watch);
-    } catch (const Json::exception&) {
-      refuse("is not valid JSON");
-    }
+    HeaderCheck check;
+    if (!Json::sax_parse(text, &check)) refuse(check.problem());
+    return Json::parse(text);
   }
 
   void read_metadata(const Json& entry, SafetensorsInfo& info) const {
@@ -146,7 +177,7 @@ std::string little_endian(std::uint64_t value) {
 }
 
 std::string make_header(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata) {
-  Json header = {{"__metadata__", metadata}};
+  nlohmann::ordered_json header = {{"__metadata__", metadata}};
   std::size_t offset = 0;
   for (const TensorBytes& tensor : tensors) {
     const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
@@ -179,9 +210,13 @@ SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::st
   if (file.size() < kPrefix) refuse("it is too short for a safetensors file; copy it again");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
-  if (length > file.size() - kPrefix || length > kLongestHeader) {
+  if (length > file.size() - kPrefix) {
     refuse(fmt::format("its header claims {} bytes, but the file has {}; it was cut short or is not safetensors", length,
                        file.size()));
+  }
+  if (length > kLongestHeader) {
+    refuse(fmt::format("its header claims {} bytes, but the format allows at most {}; it is not safetensors", length,
+                       kLongestHeader));
   }
   const auto header = static_cast<std::size_t>(length);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefix, header);

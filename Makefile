@@ -1,0 +1,46 @@
+# make demo    shows what kedge does, on data that comes with it
+# make test    builds everything and runs all tests
+# make bench   measures speed and memory against plain BLAS
+# make lint    clang-format and clang-tidy over our own code
+# make asan    the tests under address and undefined-behaviour sanitizers
+# Each does its own set-up; see scripts/setup for what it installs.
+.PHONY: demo test bench lint asan docs format clean
+
+demo:
+	@scripts/setup build
+	@scripts/build release kedge_cli
+	@build/release/cli/kedge demo
+
+test:
+	@scripts/setup test
+	@scripts/build dev
+	@scripts/build fuzz
+	ctest --preset dev
+	ctest --preset fuzz
+
+bench:
+	@scripts/setup bench
+	@scripts/build bench
+	bench/run
+
+lint:
+	@scripts/setup lint
+	git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
+	@scripts/build tidy
+
+asan:
+	@scripts/setup test
+	@scripts/build asan
+	ctest --preset asan
+
+docs:
+	@scripts/setup build
+	@scripts/build release kedge_cli
+	scripts/make-cli-docs build/release/cli/kedge > docs/cli.md
+
+format:
+	@scripts/setup lint
+	git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+clean:
+	rm -rf build .venv

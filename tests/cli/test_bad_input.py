@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bad input gets: a clear sentence, the right exit code, and nothing lost."""
+import json
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+FIT = ("--anchors", 5, "--method", "random", "-o", "y.kedge")
+TRANSFORM = ("transform", "x.kedge", "--space", "a", "-o", "rr.npy", "-i")
+
+
+def test_row_counts_that_differ(kedge, spaces):
+    np.save(kedge.folder / "short.npy", np.ones((150, 4), np.float32))
+    kedge.refused(3, "fit", *spaces, "--space", "short=short.npy", *FIT, says=["'a' has 200 rows", "'short' has 150", "same inputs"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_name_the_row(kedge, spaces, bundle, value):
+    x = np.load(kedge.folder / "a.npy")
+    x[123, 4] = value
+    np.save(kedge.folder / "bad.npy", x)
+    words = ["row 123", "bad.npy", "NaN or infinite"]
+    kedge.refused(3, "fit", "--space", "a=bad.npy", *FIT, says=words)
+    kedge.refused(3, "attach", bundle, "--space", "c=bad.npy", "-o", bundle, says=words)
+    kedge.refused(3, *TRANSFORM, "bad.npy", says=words)
+    kedge.ok(*TRANSFORM, "bad.npy", "--rows", "0:123")
+    kedge.refused(3, "compare", "bad.npy", "a.npy", says=words)
+
+
+def test_dim_that_differs_from_the_map(kedge, bundle):
+    kedge.refused(3, *TRANSFORM, "b.npy", says=["'a' expects embeddings of 8 values", "b.npy has 5", "another encoder"])
+
+
+def test_support_and_anchors_too_large(kedge, spaces):
+    kedge.refused(2, "fit", *spaces, *FIT, "--support", 201, says=["201", "only 200 rows"])
+    kedge.refused(2, "fit", *spaces, *FIT, "--anchors", 61, "--support", 60, says=["61 anchors", "only 60 support rows"])
+    kedge.refused(2, "fit", *spaces, *FIT, "--anchors", 0, says="anchors is 0")
+    kedge.refused(2, "fit", *spaces, *FIT, "--support", 0, says="--support")
+
+
+@pytest.mark.parametrize("ids, words", [([1, 2, 3, 4, 200], ["support id 200", "0:200"]), ([1, 2, 3, 4, -1], "support id -1"),
+                                        ([5, 1, 2, 3, 5], ["support id 5", "more than once"]), ([[1, 2]], "one-dimensional"),
+                                        ([0.5, 1.5], "int64"), ([1, 2], ["5 anchors", "only 2 support rows"])])
+def test_support_ids_that_cannot_be(kedge, spaces, ids, words):
+    np.save(kedge.folder / "ids.npy", np.array(ids))
+    done = kedge.run("fit", *spaces, *FIT, "--support-ids", "ids.npy")
+    assert done.returncode in (2, 3)
+    kedge.refused(done.returncode, "fit", *spaces, *FIT, "--support-ids", "ids.npy", says=words)
+
+
+def test_unknown_spaces_list_the_known(kedge, bundle):
+    for command in (["transform", bundle, "-i", "a.npy", "-o", "rr.npy"], ["export", bundle, "-o", "c.npy"]):
+        kedge.refused(2, *command, "--space", "clip", says=["no space 'clip'", "a, b"])
+
+
+def test_names_that_clash_or_cannot_be(kedge, spaces, bundle):
+    kedge.refused(2, "fit", *spaces, "--space", "a=b.npy", *FIT, says="two spaces are called 'a'")
+    kedge.refused(2, "attach", bundle, "--space", "a=a.npy", "-o", bundle, says=["already has a space 'a'", "--replace"])
+    kedge.refused(2, "fit", "--space", "=a.npy", *FIT, says="space name ''")
+
+
+def test_rows_that_are_not_there(kedge, spaces):
+    kedge.refused(2, "fit", *spaces, *FIT, "--rows", "0:300", says=["rows 0:300", "rows 0:200"])
+    for rows in ("7", "5:5", "9:3", "a:b", "-1:5", "1:2:3", "1.5:9"):
+        kedge.refused(2, "fit", *spaces, *FIT, f"--rows={rows}", says="rows")
+
+
+def test_files_that_are_missing_or_of_no_known_kind(kedge, spaces):
+    kedge.refused(3, "fit", "--space", "a=nowhere.npy", *FIT, says=["nowhere.npy", "No such file"])
+    (kedge.folder / "a.txt").write_text("1 2 3")
+    kedge.refused(3, "fit", "--space", "a=a.txt", *FIT, says=[".npy", ".safetensors", ".fvecs"])
+    (kedge.folder / "folder.npy").mkdir()
+    kedge.refused(3, "fit", "--space", "a=folder.npy", *FIT, says="not a regular file")
+    np.save(kedge.folder / "labels.npy", np.arange(200).reshape(20, 10))
+    kedge.refused(3, "fit", "--space", "a=labels.npy", *FIT, says=["labels.npy", "int64", "labels"])
+    np.save(kedge.folder / "flat.npy", np.ones(200, np.float32))
+    kedge.refused(3, "fit", "--space", "a=flat.npy", *FIT, says=["flat.npy", "rows x dim"])
+    np.save(kedge.folder / "none.npy", np.ones((0, 5), np.float32))
+    kedge.refused(3, "fit", "--space", "a=none.npy", *FIT, says="no rows")
+    np.save(kedge.folder / "same.npy", np.ones((200, 5), np.float32))
+    kedge.refused(3, "fit", "--space", "a=same.npy", *FIT, says="all the same")
+    np.save(kedge.folder / "complex.npy", np.ones((20, 5), np.complex64))
+    kedge.refused(3, "fit", "--space", "a=complex.npy", *FIT, says="'<c8'")
+
+
+def npy(header, data=b""):
+    text = header.encode("latin1")
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+HOSTILE_NPY = {
+    "empty": b"",
+    "magic only": b"\x93NUMPY",
+    "header beyond the file": b"\x93NUMPY\x01\x00\xff\xff{}",
+    "huge v2 header": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}",
+    "cut short": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (10, 2), }", b"\0" * 79),
+    "oversized": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (10, 2), }", b"\0" * 81),
+    "overflowing shape": npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
+    "negative shape": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4), }"),
+    "pickled objects": npy("{'descr': '|O', 'fortran_order': False, 'shape': (1, 1), }", b"\0" * 8),
+    "not a dictionary": npy("__import__('os').system('true')"),
+    "deep nesting": npy("{'shape': " + "(" * 60000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_NPY)
+def test_hostile_npy(kedge, bundle, name):
+    (kedge.folder / "evil.npy").write_bytes(HOSTILE_NPY[name])
+    kedge.refused(3, *TRANSFORM, "evil.npy", says="evil.npy")
+    kedge.refused(3, "fit", "--space", "a=evil.npy", *FIT, says="evil.npy")
+
+
+def safetensors(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def tensor(begin, end, shape=(2, 2), dtype="F32"):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+HOSTILE_SAFETENSORS = {
+    "empty": b"",
+    "huge header": safetensors({}, length=2**63),
+    "not json": safetensors(b"{"),
+    "deep nesting": safetensors(b'{"x":' + b"[" * 100000 + b"]" * 100000 + b"}"),
+    "overlap": safetensors({"x": tensor(0, 16), "y": tensor(8, 24)}, b"\0" * 24),
+    "hole": safetensors({"x": tensor(0, 16), "y": tensor(20, 36)}, b"\0" * 36),
+    "beyond the file": safetensors({"x": tensor(0, 16)}, b"\0" * 15),
+    "oversized": safetensors({"x": tensor(0, 16)}, b"\0" * 17),
+    "negative": safetensors({"x": tensor(-16, 0)}, b"\0" * 16),
+    "overflow": safetensors({"x": tensor(0, 0, (2**62, 2**62))}),
+    "twice": safetensors(b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', b"\0" * 4),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_SAFETENSORS)
+def test_hostile_safetensors(kedge, bundle, name):
+    for file in ("evil.safetensors", "evil.kedge"):
+        (kedge.folder / file).write_bytes(HOSTILE_SAFETENSORS[name])
+    kedge.refused(3, *TRANSFORM, "evil.safetensors#x", says="evil.safetensors")
+    kedge.refused(3, "inspect", "evil.kedge", says="evil.kedge")
+
+
+def test_tensors_that_are_not_named_or_not_there(kedge, bundle):
+    save_file({"x": np.ones((3, 8), np.float32), "y": np.ones((3, 8), np.float32)}, kedge.folder / "two.safetensors")
+    kedge.refused(3, *TRANSFORM, "two.safetensors", says=["2 tensors", "two.safetensors#NAME", "x, y"])
+    kedge.refused(3, *TRANSFORM, "two.safetensors#z", says=["no tensor 'z'", "x, y"])
+
+
+def test_files_that_are_no_bundles(kedge, bundle):
+    kedge.refused(3, "inspect", "a.npy", says="a.npy")
+    save_file({"x": np.ones(3, np.float32)}, kedge.folder / "model.safetensors")
+    kedge.refused(3, "inspect", "model.safetensors", says="not a bundle written by 'kedge fit'")
+    whole = (kedge.folder / bundle).read_bytes()
+    (kedge.folder / "cut.kedge").write_bytes(whole[:-100])
+    kedge.refused(3, "attach", "cut.kedge", "--space", "c=a.npy", "-o", "cut.kedge", says="cut.kedge")
+
+
+def test_a_full_disk(kedge, spaces, bundle):
+    kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "/dev/full", says=["/dev/full", "No space left", "free some space"])
+    limited = lambda *a: ["bash", "-c", 'ulimit -f 4; exec "$@"', "_", kedge.program, *map(str, a)]  # 4 KB a file
+    before = kedge.snapshot()
+    for command in (("attach", bundle, "--space", "c=a.npy", "-o", bundle), (*TRANSFORM, "a.npy")):
+        done = subprocess.run(limited(*command), cwd=kedge.folder, capture_output=True, text=True)
+        assert done.returncode == 1 and "cannot write" in done.stderr, done.stderr
+        assert kedge.snapshot() == before
+
+
+def test_outputs_that_cannot_be_written(kedge, spaces, bundle):
+    kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "no/such/folder/x.kedge", says=["no/such/folder", "make the folder first"])
+    (kedge.folder / "taken").mkdir()
+    kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "taken", says="directory")
+    kedge.refused(2, *TRANSFORM[:-2], "rr.bin", "-i", "a.npy", says="rr.bin.npy")
+    kedge.refused(2, "export", bundle, "--space", "a", "-o", "a.onnxx", says="--format")
+
+
+def test_attach_of_too_few_rows(kedge, bundle):
+    np.save(kedge.folder / "few.npy", np.random.default_rng(0).normal(size=(30, 4)))
+    kedge.refused(2, "attach", bundle, "--space", "c=few.npy", "-o", bundle, says=["few.npy has rows 0:30", "same order"])
+    kedge.refused(3, "attach", bundle, "--space", "c=few.npy", "--support-rows", "-o", bundle, says=["60 support rows", "few.npy has 30"])
+
+
+def test_compare_of_different_shapes(kedge, spaces):
+    kedge.refused(3, "compare", "a.npy", "b.npy", says=["200 x 8", "200 x 5", "one bundle"])
+
+
+def test_shrinkage_out_of_range(kedge, spaces):
+    kedge.refused(2, "fit", *spaces, *FIT, "--shrinkage", "1.5", says="shrinkage is 1.5")
+    kedge.refused(2, "fit", *spaces, *FIT, "--epsilon=-1", says="epsilon is -1")
+
+
+def test_cuda_says_how_to_get_it(kedge, spaces, bundle):
+    kedge.refused(1, "fit", *spaces, *FIT, "--device", "cuda", says="--device cpu")
+    kedge.refused(1, *TRANSFORM, "a.npy", "--device", "cuda", says="--device cpu")

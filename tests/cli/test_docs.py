@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents say what the code does."""
+import re
+import subprocess
+
+from conftest import ROOT
+
+
+def test_cli_docs_are_the_commands_own_help(kedge):
+    made = subprocess.run([ROOT / "scripts" / "make-cli-docs", kedge.program], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs" / "cli.md").read_text(), "run 'make docs'"
+
+
+def test_the_readme_example_runs_and_prints_what_it_says(kedge):
+    readme = (ROOT / "README.md").read_text()
+    commands = re.search(r"```sh\n(kedge fit.*?)```", readme, re.S).group(1)
+    printed = re.search(r"prints\n```\n(.*?)```", readme, re.S).group(1)
+    (kedge.folder / "data").symlink_to(ROOT / "data")
+    script = f'kedge() {{ "{kedge.program}" "$@"; }}\nset -e\n{commands}'
+    done = subprocess.run(["bash", "-c", script], cwd=kedge.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # Numbers may differ in the last digits from machine to machine; names and order may not.
+    values = lambda text: [(line.split()[0], float(line.split()[1])) for line in text.strip().splitlines()]
+    for (name, value), (wanted_name, wanted) in zip(values(done.stdout), values(printed), strict=True):
+        assert name == wanted_name
+        assert abs(value - wanted) <= 0.02 * max(1, abs(wanted)), (name, value, wanted)
+
+
+def test_every_folder_of_the_source_is_in_the_tour():
+    tour = (ROOT / "docs" / "tour.md").read_text()
+    for folder in sorted(p.name for p in (ROOT / "src").iterdir() if p.is_dir()):
+        assert f"src/{folder}" in tour, folder

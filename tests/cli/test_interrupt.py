@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C during long work leaves the folder as it was."""
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_transform_leaves_nothing(kedge, spaces, sent):
+    kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
+    np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(4_000_000, 8))
+    before = kedge.snapshot()
+    command = [kedge.program, "transform", "x.kedge", "--space", "a", "-i", "long.npy", "-o", "rr.npy", "--threads", "1"]
+    process = subprocess.Popen(command, cwd=kedge.folder, stderr=subprocess.PIPE, text=True)
+    while len(kedge.snapshot()) == len(before) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(sent)
+    message = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, message
+    assert "interrupted" in message
+    assert kedge.snapshot() == before
+
+
+def test_a_terminal_gets_a_bar(kedge, spaces):
+    """script(1) gives the command a terminal to write to."""
+    kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
+    np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(2_000_000, 8))
+    line = f"{kedge.program} transform x.kedge --space a -i long.npy -o rr.npy --threads 1"
+    seen = subprocess.run(["script", "-qec", line, "/dev/null"], cwd=kedge.folder, capture_output=True, text=True, timeout=60)
+    assert "transforming [" in seen.stdout and " % " in seen.stdout
+    (kedge.folder / "rr.npy").unlink()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole path on real encoders: fit, attach, transform, compare, inspect, export."""
+import json
+import resource
+
+import numpy as np
+import pytest
+from conftest import SLM
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+
+@pytest.fixture
+def story(kedge):
+    kedge.ok("fit", "--space", f"smollm2={SLM}/smollm2-135m.npy", "--space", f"minilm={SLM}/minilm-l6.npy",
+             "--rows", "0:3000", "--method", "kmeans", "-o", "shared.kedge")
+    kedge.ok("attach", "shared.kedge", "--space", f"use={SLM}/use-multilingual.npy", "--rows", "0:3000", "-o", "shared.kedge")
+    for name, file in (("smollm2", "smollm2-135m"), ("use", "use-multilingual")):
+        kedge.ok("transform", "shared.kedge", "--space", name, "-i", f"{SLM}/{file}.npy", "-o", f"{name}.npy")
+    return kedge
+
+
+def test_an_encoder_attached_later_finds_the_same_sentences(story):
+    found = story.json("compare", "smollm2.npy", "use.npy", "--rows", "3000:3300")
+    assert found["rows"] == 300 and found["dim"] == 300
+    assert found["recall@1"] > 0.95
+
+
+def test_transform_is_the_exported_affine_map(story):
+    story.ok("export", "shared.kedge", "--space", "use", "-o", "use_map.npy")
+    story.ok("export", "shared.kedge", "--space", "use", "-o", "use_map.safetensors")
+    weight, bias = (np.load(story.folder / f"use_map.{part}.npy").astype(np.float64) for part in ("weight", "bias"))
+    x = np.load(SLM / "use-multilingual.npy").astype(np.float64)
+    rr = np.load(story.folder / "use.npy")
+    assert rr.dtype == np.float32 and rr.shape == (3300, 300) and rr.flags.c_contiguous
+    np.testing.assert_allclose(rr, x @ weight.T + bias, atol=2e-4 * rr.std())
+    tensors = load_file(story.folder / "use_map.safetensors")
+    assert sorted(tensors) == ["bias", "weight"]
+    np.testing.assert_array_equal(tensors["weight"], weight.astype(np.float32))
+
+
+def test_the_map_is_wip_as_numpy_computes_it(story):
+    """The identity everything rests on, on real data: whitened inner products with mixtures of the support."""
+    tensors = load_file(story.folder / "shared.kedge")
+    x = np.load(SLM / "use-multilingual.npy").astype(np.float64)
+    train = x[:3000]
+    mean = train.mean(0)
+    sigma = (train - mean).T @ (train - mean) / len(train)
+    dim = len(sigma)
+    sigma = 0.85 * sigma + (0.15 * np.trace(sigma) / dim + 5e-8) * np.eye(dim)
+    anchors = tensors["mixture"].astype(np.float64) @ x[tensors["support_ids"]]
+    wanted = (x - mean) @ np.linalg.solve(sigma, (anchors - mean).T)
+    np.testing.assert_allclose(np.load(story.folder / "use.npy"), wanted, atol=1e-3 * wanted.std())
+
+
+def test_a_bundle_is_a_safetensors_file_any_language_can_open(story):
+    with safe_open(story.folder / "shared.kedge", "np") as file:
+        assert file.metadata()["method"] == "kmeans"
+        assert file.metadata()["similarity"] == "wip"
+        assert json.loads(file.metadata()["spaces"]) == ["smollm2", "minilm", "use"]
+        assert json.loads(file.metadata()["sources"]) == ["smollm2", "minilm"]
+        assert file.get_tensor("mixture").shape == (300, 3000)
+        assert file.get_tensor("use.weight").shape == (300, 512)
+        np.testing.assert_allclose(file.get_tensor("mixture").sum(1), 1, atol=1e-5)
+
+
+def test_inspect_says_what_is_inside(story):
+    text = story.ok("inspect", "shared.kedge").stdout
+    for word in ("300 (kmeans)", "wip", "3000 of rows 0:3000", "smollm2", "attach"):
+        assert word in text
+    info = story.json("inspect", "shared.kedge")
+    assert [s["name"] for s in info["spaces"]] == ["smollm2", "minilm", "use"]
+    assert [s["fitted"] for s in info["spaces"]] == [True, True, False]
+    assert len(info["support_ids"]) == info["support"] == 3000
+
+
+def test_support_rows_alone_attach_nearly_as_well(story):
+    ids = story.json("inspect", "shared.kedge")["support_ids"]
+    np.save(story.folder / "support.npy", np.load(SLM / "use-multilingual.npy")[ids])
+    story.ok("attach", "shared.kedge", "--space", "use=support.npy", "--support-rows", "--replace", "-o", "again.kedge")
+    story.ok("transform", "again.kedge", "--space", "use", "-i", f"{SLM}/use-multilingual.npy", "-o", "again.npy")
+    # All 3000 rows are support rows here, so nothing is lost.
+    np.testing.assert_allclose(np.load(story.folder / "again.npy"), np.load(story.folder / "use.npy"), atol=1e-4)
+
+
+def test_transform_keeps_memory_flat(kedge, bundle):
+    """600,000 rows make 307 MB of input and 24 MB of output for each ten anchors; the process stays far below."""
+    rows = 600_000
+    wide = np.lib.format.open_memmap(kedge.folder / "wide.npy", mode="w+", dtype=np.float16, shape=(rows, 256))
+    del wide  # a sparse file: zeros that take no disk
+    rng = np.random.default_rng(0)
+    np.save(kedge.folder / "fit.npy", rng.normal(size=(400, 256)).astype(np.float32))
+    kedge.ok("fit", "--space", "wide=fit.npy", "--anchors", 200, "--method", "random", "-o", "wide.kedge")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    kedge.ok("transform", "wide.kedge", "--space", "wide", "-i", "wide.npy", "-o", "rr.npy")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert np.load(kedge.folder / "rr.npy", mmap_mode="r").shape == (rows, 200)
+    assert peak == before or peak < 200_000, f"{peak} kB"
+    (kedge.folder / "rr.npy").unlink()
+
+
+def test_the_demo_tells_its_story(kedge):
+    text = kedge.ok("demo", "--data", SLM).stdout
+    assert "random + cosine" in text and "k-means + WIP" in text
+    records = kedge.json("demo", "--data", SLM)
+    assert len(records) == 4 * 3 * 2
+    mean = {m: np.mean([r["mrr"] for r in records if r["method"] == m]) for m in ("random + cosine", "k-means + WIP")}
+    assert mean["k-means + WIP"] > 0.8 > 0.4 > mean["random + cosine"]

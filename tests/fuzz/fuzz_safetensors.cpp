@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz.h"
+#include "io/safetensors.h"
+
+namespace {
+
+using namespace kedge;
+
+void read(std::string_view text) {
+  const std::vector<std::byte> file = fuzz::bytes_of(text);
+  fuzz::refuse_or_read([&] {
+    const io::SafetensorsInfo info = io::parse_safetensors(file, "input");
+    for (const auto& entry : info.tensors) {
+      fuzz::read_values(file, entry.second);
+      fuzz::refuse_or_read([&] { io::require_float_matrix(info.tensor(entry.first, "input"), "input"); });
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  read(text);
+  read(fuzz::frame_safetensors(fuzz::parts_of(text)));
+  return 0;
+}

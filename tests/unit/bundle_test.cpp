@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+#include "support.h"
+
+#include <algorithm>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+using test::TemporaryFolder;
+
+Bundle small_bundle() {
+  static const Matrix a = random_matrix(60, 5, 1);
+  static const Matrix b = random_matrix(60, 4, 2);
+  FitOptions options;
+  options.method = Method::fps;
+  options.anchors = 6;
+  options.support = 20;
+  options.seed = 18446744073709551615ULL;
+  options.whitening.shrinkage = 0.1 + 0.2;  // not short in decimal
+  return fit(std::vector{space_of("vit.base", a), space_of("b", b)}, options);
+}
+
+TEST(Bundle, ComesBackAsItWasSaved) {
+  const TemporaryFolder folder;
+  const Bundle bundle = small_bundle();
+  save_bundle(bundle, folder.file("x.kedge"));
+  const Bundle loaded = load_bundle(folder.file("x.kedge"));
+  EXPECT_EQ(loaded.method, bundle.method);
+  EXPECT_EQ(loaded.similarity, bundle.similarity);
+  EXPECT_EQ(loaded.whitening.shrinkage, bundle.whitening.shrinkage);
+  EXPECT_EQ(loaded.whitening.epsilon, bundle.whitening.epsilon);
+  EXPECT_EQ(loaded.seed, bundle.seed);
+  EXPECT_EQ(loaded.rows.end, 60U);
+  EXPECT_EQ(loaded.kedge_version, version());
+  EXPECT_EQ(loaded.support_ids, bundle.support_ids);
+  EXPECT_EQ(loaded.sources, bundle.sources);
+  EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
+  ASSERT_EQ(loaded.maps.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(loaded.maps[i].space(), bundle.maps[i].space());
+    EXPECT_TRUE(std::ranges::equal(loaded.maps[i].weight().cells(), bundle.maps[i].weight().cells()));
+    EXPECT_EQ(loaded.maps[i].bias(), bundle.maps[i].bias());
+    EXPECT_EQ(loaded.maps[i].mean(), bundle.maps[i].mean());
+  }
+}
+
+TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
+  expect_error(Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "kedge attach");
+}
+
+TEST(Bundle, AddReplacesASpaceOfTheSameName) {
+  Bundle bundle = small_bundle();
+  bundle.add(RelativeMap("b", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)));
+  EXPECT_EQ(bundle.maps.size(), 2U);
+  EXPECT_EQ(bundle.map("b").input_dim(), 9U);
+  bundle.add(RelativeMap("c", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)));
+  EXPECT_EQ(bundle.maps.size(), 3U);
+}
+
+TEST(Bundle, AFullDiskKeepsTheOldFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("x.kedge");
+  save_bundle(small_bundle(), path);
+  const std::string before = test::read_file(path);
+  expect_error(Code::failed, [] { save_bundle(small_bundle(), "/dev/full"); }, "/dev/full", "No space left", "free some space");
+  expect_error(Code::failed, [&] { save_bundle(small_bundle(), folder.file("no/such/folder.kedge")); }, "make the folder first");
+  EXPECT_EQ(test::read_file(path), before);
+  EXPECT_THAT(folder.files(), ::testing::ElementsAre("x.kedge"));
+}
+
+TEST(Bundle, EveryTruncationIsRefused) {
+  const TemporaryFolder folder;
+  save_bundle(small_bundle(), folder.file("x.kedge"));
+  const std::string whole = test::read_file(folder.file("x.kedge"));
+  for (std::size_t size = 0; size < whole.size(); size += size < 200 ? 1 : 97) {
+    test::write_file(folder.file("cut.kedge"), std::string_view(whole).substr(0, size));
+    EXPECT_THROW((void)load_bundle(folder.file("cut.kedge")), Error) << size;
+  }
+}
+
+/// Writes a bundle again with something changed, as a damaged or hostile file would have it.
+void expect_refused(const std::function<void(std::vector<io::TensorBytes>&, std::map<std::string, std::string>&)>& change,
+                    const char* words) {
+  const TemporaryFolder folder;
+  save_bundle(small_bundle(), folder.file("good.kedge"));
+  const io::MappedFile file(folder.file("good.kedge"));
+  io::SafetensorsInfo info = io::parse_safetensors(file.bytes(), "good");
+  std::vector<io::TensorBytes> tensors;
+  for (const auto& [name, array] : info.tensors) {
+    tensors.push_back({name, array.dtype, array.shape, file.bytes().subspan(array.offset, array.bytes)});
+  }
+  change(tensors, info.metadata);
+  io::save_safetensors(folder.file("bad.kedge"), tensors, info.metadata);
+  expect_error(Code::bad_file, [&] { (void)load_bundle(folder.file("bad.kedge")); }, "bad.kedge", words);
+}
+
+TEST(Bundle, InconsistentPartsAreRefused) {
+  using Tensors = std::vector<io::TensorBytes>;
+  using Metadata = std::map<std::string, std::string>;
+  const auto find = [](Tensors& tensors, const char* name) {
+    return std::ranges::find_if(tensors, [&](const auto& t) { return t.name == name; });
+  };
+  expect_refused([](Tensors&, Metadata& m) { m["format_version"] = "2"; }, "use a newer kedge");
+  expect_refused([](Tensors&, Metadata& m) { m.erase("format"); }, "not a bundle");
+  expect_refused([](Tensors&, Metadata& m) { m.erase("seed"); }, "lacks 'seed'");
+  expect_refused([](Tensors&, Metadata& m) { m["options"] = "{"; }, "metadata is damaged");
+  expect_refused([](Tensors&, Metadata& m) { m["method"] = "magic"; }, "unknown method 'magic'");
+  expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["b","b"])"; }, "twice");
+  expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "no tensor 'c.");
+  expect_refused([&](Tensors& t, Metadata&) { t.erase(find(t, "mixture")); }, "no tensor 'mixture'");
+  expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.weight")->shape); }, "do not fit together");
+  expect_refused([&](Tensors& t, Metadata&) { find(t, "mixture")->shape = {20, 6}; }, "support rows");
+  expect_refused([&](Tensors& t, Metadata&) { find(t, "support_ids")->shape = {4, 5}; }, "should have 1 dimension");
+}
+
+TEST(Export, SafetensorsHoldsWhatALinearLayerNeeds) {
+  const TemporaryFolder folder;
+  const Bundle bundle = small_bundle();
+  export_safetensors(bundle.map("b"), folder.file("b.safetensors"));
+  const Matrix weight = Space("w", open_rows(folder.file("b.safetensors#weight"))).read_all();
+  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
+  const io::MappedFile file(folder.file("b.safetensors"));
+  EXPECT_EQ(io::parse_safetensors(file.bytes(), "b").tensors.size(), 2U);
+}
+
+TEST(Export, NpyWritesOneFilePerPart) {
+  const TemporaryFolder folder;
+  const Bundle bundle = small_bundle();
+  const auto paths = export_npy(bundle.map("b"), folder.file("b.npy"));
+  EXPECT_THAT(folder.files(), ::testing::UnorderedElementsAre("b.weight.npy", "b.bias.npy", "b.mean.npy"));
+  const Matrix weight = Space("w", open_rows(paths[0])).read_all();
+  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
+  expect_error(Code::bad_argument, [&] { export_npy(bundle.map("b"), folder.file("b")); }, "ends in .npy");
+}
+
+}  // namespace
+}  // namespace kedge

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+using test::TemporaryFolder;
+
+Matrix64 as_double(const Matrix& matrix) {
+  Matrix64 copy(matrix.rows(), matrix.cols());
+  std::ranges::copy(matrix.cells(), copy.cells().begin());
+  return copy;
+}
+
+/// The definition of each similarity, one value at a time.
+double plain_similarity(Similarity similarity, std::span<const float> x, std::span<const float> a, const Whitening& whitening) {
+  double dot = 0, xx = 0, aa = 0, distance = 0, wip = 0;
+  std::vector<double> white_x(x.size()), white_a(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double xi = x[i], ai = a[i];
+    dot += xi * ai;
+    xx += xi * xi;
+    aa += ai * ai;
+    distance += (xi - ai) * (xi - ai);
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      white_x[j] += (xi - whitening.mean[i]) * whitening.whitener.row(i)[j];
+      white_a[j] += (ai - whitening.mean[i]) * whitening.whitener.row(i)[j];
+    }
+  }
+  for (std::size_t j = 0; j < x.size(); ++j) wip += white_x[j] * white_a[j];
+  switch (similarity) {
+    case Similarity::wip: return wip;
+    case Similarity::cosine: return dot / std::sqrt(xx * aa);
+    case Similarity::euclidean: return std::sqrt(distance);
+    case Similarity::inner: return dot;
+  }
+  return 0;
+}
+
+class EverySimilarity : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(EverySimilarity, EqualsItsDefinition) {
+  const Similarity similarity = parse_similarity(GetParam());
+  Matrix x = random_matrix(60, 9, 1);
+  for (float& value : x.cells()) value += 4;
+  const Matrix anchors = random_matrix(7, 9, 2);
+  const Moments moments = compute_moments(space_of("x", x));
+  const Matrix rr = make_relative_map("x", similarity, as_double(anchors), moments, {}).apply(x.view());
+  const Whitening whitening = make_whitening(moments, {});
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    for (std::size_t a = 0; a < anchors.rows(); ++a) {
+      const double wanted = plain_similarity(similarity, x.row(r), anchors.row(a), whitening);
+      EXPECT_NEAR(rr.row(r)[a], wanted, 2e-5 * (1 + std::abs(wanted)));
+    }
+  }
+}
+
+TEST_P(EverySimilarity, ReadsPaddedRowsByStride) {
+  const Matrix x = random_matrix(5, 4, 1);
+  Matrix padded(5, 7);
+  for (std::size_t r = 0; r < 5; ++r) std::ranges::copy(x.row(r), padded.row(r).begin());
+  const RelativeMap map = make_relative_map("x", parse_similarity(GetParam()), as_double(random_matrix(3, 4, 2)),
+                                            compute_moments(space_of("x", x)), {});
+  Matrix out(5, 6);
+  map.apply({padded.view().data, 5, 4, 7}, {out.view().data, 5, 3, 6});
+  const Matrix wanted = map.apply(x.view());
+  for (std::size_t r = 0; r < 5; ++r) {
+    for (std::size_t a = 0; a < 3; ++a) EXPECT_FLOAT_EQ(out.row(r)[a], wanted.row(r)[a]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EverySimilarity, ::testing::ValuesIn(similarity_names()),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(RelativeMap, DistanceOfAPointToItselfIsZero) {
+  Matrix x = random_matrix(50, 6, 3);
+  for (float& value : x.cells()) value = 1000 + 0.01F * value;  // where |x|^2 + |a|^2 - 2 x.a keeps no digit
+  const RelativeMap map = make_relative_map("x", Similarity::euclidean, as_double(x), compute_moments(space_of("x", x)), {});
+  const Matrix rr = map.apply(x.view());
+  for (std::size_t r = 0; r < 50; ++r) EXPECT_LT(rr.row(r)[r], 1e-4);
+}
+
+TEST(RelativeMap, CosineOfAZeroRowIsZero) {
+  Matrix x = random_matrix(3, 4, 1);
+  std::ranges::fill(x.row(1), 0.0F);
+  const RelativeMap map = make_relative_map("x", Similarity::cosine, as_double(random_matrix(2, 4, 2)),
+                                            compute_moments(space_of("x", x)), {});
+  EXPECT_THAT(map.apply(x.view()).row(1), ::testing::Each(0.0F));
+}
+
+TEST(RelativeMap, RefusesShapesThatDoNotFit) {
+  expect_error(Code::bad_argument, [] { RelativeMap("x", Similarity::wip, Matrix(3, 4), std::vector<float>(2), std::vector<float>(4)); },
+               "weight is 3 x 4", "bias has 2");
+  const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
+  const Matrix wrong(5, 6);
+  expect_error(Code::bad_argument, [&] { (void)map.apply(wrong.view()); }, "'vit' expects embeddings of 4 values, got 6",
+               "another encoder");
+  const Matrix x(5, 4);
+  Matrix out(4, 3);
+  expect_error(Code::bad_argument, [&] { map.apply(x.view(), out.view()); }, "5 x 3", "4 x 3");
+}
+
+TEST(Transform, StreamsManyBlocksAndAnOddTail) {
+  const TemporaryFolder folder;
+  const Matrix x = random_matrix(2 * 65536 + 77, 3, 5);
+  const RelativeMap map = make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)),
+                                            compute_moments(space_of("x", x)), {});
+  std::size_t last = 0;
+  transform(map, space_of("x", x), folder.file("rr.npy"), [&](std::string_view, std::size_t done, std::size_t total) {
+    EXPECT_GT(done, last);
+    EXPECT_EQ(total, x.rows());
+    last = done;
+  });
+  EXPECT_EQ(last, x.rows());
+  const Matrix found = Space("rr", open_rows(folder.file("rr.npy"))).read_all();
+  const Matrix wanted = map.apply(x.view());
+  for (std::size_t i = 0; i < wanted.cells().size(); ++i) ASSERT_NEAR(found.cells()[i], wanted.cells()[i], 1e-5);
+}
+
+TEST(Transform, LeavesNothingWhereItFails) {
+  const TemporaryFolder folder;
+  Matrix x = random_matrix(5000, 4, 5);
+  const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
+  const RelativeMap narrow("vit", Similarity::wip, Matrix(3, 2), std::vector<float>(3), std::vector<float>(2));
+  expect_error(Code::bad_file, [&] { transform(narrow, space_of("x", x), folder.file("rr.npy")); }, "expects embeddings of 2 values");
+  x.row(4321)[0] = std::nanf("");
+  expect_error(Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy")); }, "row 4321");
+  EXPECT_THAT(folder.files(), ::testing::IsEmpty());
+  expect_error(Code::bad_argument, [&] { transform(map, space_of("x", x), folder.file("rr.bin")); }, "rr.bin.npy");
+}
+
+}  // namespace
+}  // namespace kedge

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <cmath>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+
+Matrix64 block_of(const Matrix& matrix, std::size_t first, std::size_t rows) {
+  Matrix64 block(rows, matrix.cols());
+  for (std::size_t r = 0; r < rows; ++r) std::ranges::copy(matrix.row(first + r), block.row(r).begin());
+  return block;
+}
+
+TEST(MomentSums, PartsMergedInAnyGroupingGiveTheWhole) {
+  Matrix x = random_matrix(500, 7, 1);
+  for (std::size_t r = 0; r < x.rows(); ++r) x.row(r)[2] += 1000;  // far from the origin
+  MomentSums whole(7);
+  Matrix64 all = block_of(x, 0, 500);
+  whole.add(all.view());
+  MomentSums left(7);
+  MomentSums right(7);
+  for (const auto& [first, rows, sums] : {std::tuple{0, 1, &left}, {1, 199, &left}, {200, 30, &right}, {230, 270, &right}}) {
+    Matrix64 block = block_of(x, static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
+    sums->add(block.view());
+  }
+  MomentSums merged(7);
+  merged.merge(right);
+  merged.merge(left);
+  const Moments a = whole.moments();
+  const Moments b = merged.moments();
+  EXPECT_EQ(a.rows, b.rows);
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(a.mean[i], b.mean[i], 1e-12 * std::abs(a.mean[i]) + 1e-14);
+  for (std::size_t i = 0; i < 49; ++i) EXPECT_NEAR(a.covariance.cells()[i], b.covariance.cells()[i], 1e-11);
+}
+
+TEST(MomentSums, EqualsThePlainLoop) {
+  const Matrix x = random_matrix(37, 4, 2);
+  const Moments moments = compute_moments(space_of("x", x));
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      double mean_i = 0;
+      double mean_j = 0;
+      double product = 0;
+      for (std::size_t r = 0; r < 37; ++r) {
+        mean_i += x.row(r)[i] / 37.0;
+        mean_j += x.row(r)[j] / 37.0;
+      }
+      for (std::size_t r = 0; r < 37; ++r) product += (x.row(r)[i] - mean_i) * (x.row(r)[j] - mean_j) / 37.0;
+      EXPECT_NEAR(moments.covariance.row(i)[j], product, 1e-13);
+    }
+  }
+}
+
+TEST(Whitening, MakesTheCovarianceTheIdentity) {
+  Matrix x = random_matrix(800, 6, 3);
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    x.row(r)[1] = 50 * x.row(r)[1] + x.row(r)[0];
+    x.row(r)[5] = 0.01F * x.row(r)[5] + 9;
+  }
+  const Moments moments = compute_moments(space_of("x", x));
+  Matrix64 white = block_of(x, 0, 800);
+  whiten(make_whitening(moments, {0, 0}), white.view());
+  MomentSums sums(6);
+  sums.add(white.view());
+  const Moments result = sums.moments();
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t j = 0; j < 6; ++j) EXPECT_NEAR(result.covariance.row(i)[j], i == j ? 1 : 0, 1e-8);
+  }
+}
+
+TEST(Whitening, ShrinkageTakesRankDeficientAndConstantColumns) {
+  Matrix x = random_matrix(20, 30, 4);  // fewer rows than columns
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    x.row(r)[3] = 4;            // never varies
+    x.row(r)[7] = x.row(r)[8];  // twice the same
+  }
+  const Moments moments = compute_moments(space_of("x", x));
+  const Whitening whitening = make_whitening(moments, {});
+  for (const double value : whitening.whitener.cells()) EXPECT_TRUE(std::isfinite(value));
+  const Whitening barely = make_whitening(moments, {0, 5e-8});
+  for (const double value : barely.whitener.cells()) EXPECT_TRUE(std::isfinite(value));
+  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {0, 0}); }, "singular", "raise the shrinkage");
+}
+
+TEST(Whitening, RefusesOptionsOutOfRange) {
+  const Matrix x = random_matrix(20, 3, 4);
+  const Moments moments = compute_moments(space_of("x", x));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {-0.1, 0}); }, "shrinkage is -0.1", "0 to 1");
+  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {nan, 0}); }, "shrinkage is nan");
+  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {0.1, -1}); }, "epsilon is -1");
+}
+
+TEST(Whitening, RefusesASpaceThatNeverVaries) {
+  Matrix x(10, 3);
+  for (float& value : x.cells()) value = 0.1F;
+  expect_error(Code::bad_file, [&] { (void)compute_moments(space_of("flat", x)); }, "'flat'", "all the same");
+}
+
+}  // namespace
+}  // namespace kedge
