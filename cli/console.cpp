@@ -35,18 +35,19 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void show(std::string_view step, std::size_t done, std::size_t total) {
-    if (step != step_) begin(step);
+  void show(const ProgressReport& report) {
+    if (report.step != step_) begin(report.step);
     const double now = since_start_.seconds();
     const double wait = terminal_ ? 0.1 : 5.0;
     if (now - shown_ < wait) return;
     shown_ = now;
-    const double share = static_cast<double>(done) / static_cast<double>(total);
+    const double share = static_cast<double>(report.done) / static_cast<double>(report.total);
     const std::string left = share > 0 && share < 1 ? time_left(now * (1 - share) / share) + " left" : "";
     if (terminal_) {
-      draw(share, left);
+      draw(share, report.detail, left);
     } else {
-      spdlog::info("{}: {} of {} ({:.0f} %){}{}", step_, done, total, 100 * share, left.empty() ? "" : ", ", left);
+      spdlog::info("{}: {} of {} ({:.0f} %){}{}{}{}", step_, report.done, report.total, 100 * share,
+                   report.detail.empty() ? "" : ", ", report.detail, left.empty() ? "" : ", ", left);
     }
   }
 
@@ -57,10 +58,11 @@ class ProgressLine {
     since_start_ = Stopwatch();
     shown_ = 0;
   }
-  void draw(double share, const std::string& left) {
-    constexpr int kWidth = 30;
-    const int filled = static_cast<int>(share * kWidth);
-    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}\x1b[K", step_, "", filled, "", kWidth - filled, 100 * share, left);
+  void draw(double share, std::string_view detail, const std::string& left) {
+    const int width = detail.empty() ? 30 : 15;
+    const int filled = static_cast<int>(share * width);
+    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}{}{}\x1b[K", step_, "", filled, "", width - filled, 100 * share,
+               detail, detail.empty() ? "" : " ", left);
     std::fflush(stderr);
     drawn_ = true;
   }
@@ -111,9 +113,9 @@ void watch_for_interrupt() {
 Progress make_progress(const CommonOptions& options) {
   std::shared_ptr<ProgressLine> line;
   if (!options.quiet) line = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1);
-  return [line](std::string_view step, std::size_t done, std::size_t total) {
+  return [line](const ProgressReport& report) {
     if (interrupted != 0) throw Interrupted();
-    if (line) line->show(step, done, total);
+    if (line) line->show(report);
   };
 }
 

@@ -25,7 +25,7 @@ struct CommonOptions {
 /// Thrown out of the progress callback after the user pressed Ctrl-C; the work undoes itself on the way up.
 class Interrupted : public Error {
  public:
-  Interrupted() : Error(Code::failed, "interrupted; no file was changed") {}
+  explicit Interrupted(const std::string& message = "interrupted; no file was changed") : Error(Code::failed, message) {}
 };
 
 /// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.

@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <kedge/kedge.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <type_traits>
 
 namespace kedge::cli {
 namespace {
@@ -13,24 +16,62 @@ namespace {
 struct Options {
   FitOptions fit;
   std::vector<std::string> spaces;
-  std::string output, rows, support_ids, device = "cpu";
+  std::string output, rows, support_ids, history, device = "cpu";
   std::string method{to_string(fit.method)};
   std::string similarity{to_string(fit.similarity)};
+  std::string coverage_rows{to_string(fit.param.coverage_rows)};
   CommonOptions common;
 };
+
+void write_history(const std::vector<Losses>& history, const std::string& path) {
+  std::ofstream file(path);
+  file << "epoch,total,symnce,coverage,orthogonality,length\n";
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    const Losses& l = history[i];
+    file << fmt::format("{},{},{},{},{},{}\n", i + 1, l.total, l.symnce, l.coverage, l.orthogonality, l.length);
+  }
+  file.close();
+  if (!file) throw Error(Code::failed, fmt::format("cannot write the loss history '{}'", path));
+}
+
+FitOptions options_of(const Options& o) {
+  FitOptions options = o.fit;
+  options.method = parse_method(o.method);
+  options.similarity = parse_similarity(o.similarity);
+  options.device = parse_device(o.device);
+  options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
+  if (!o.support_ids.empty()) options.support_ids = read_integers(o.support_ids);
+  if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
+  if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
+    throw Error(Code::bad_argument, fmt::format("there is nothing to resume: '{}' does not exist; leave --resume out to start anew",
+                                                options.checkpoint.path));
+  }
+  return options;
+}
+
+/// The bundle is safe now, and its checkpoint of no more use.
+void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
+  save_bundle(bundle, o.output);
+  if (!o.history.empty()) write_history(bundle.history, o.history);
+  if (options.method == Method::param) std::filesystem::remove(options.checkpoint.path);
+}
 
 void run(Options& o) {
   o.common.apply();
   const Stopwatch watch;
   require_device(parse_device(o.device));
-  o.fit.method = parse_method(o.method);
-  o.fit.similarity = parse_similarity(o.similarity);
-  if (!o.support_ids.empty()) o.fit.support_ids = read_integers(o.support_ids);
+  const FitOptions options = options_of(o);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
 
-  const Bundle bundle = fit(spaces, o.fit, make_progress(o.common));
-  save_bundle(bundle, o.output);
+  Bundle bundle;
+  try {
+    bundle = fit(spaces, options, make_progress(o.common));
+  } catch (const Interrupted&) {
+    if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
+    throw Interrupted(fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
+  }
+  finish(bundle, o, options);
 
   Json summary = {{"command", "fit"},
                   {"bundle", o.output},
@@ -42,11 +83,43 @@ void run(Options& o) {
                   {"seed", bundle.seed},
                   {"spaces", Json::array()},
                   {"seconds", watch.seconds()}};
+  if (!bundle.history.empty()) {
+    const Losses& last = bundle.history.back();
+    summary["losses"] = {{"total", last.total}, {"symnce", last.symnce}, {"coverage", last.coverage},
+                         {"orthogonality", last.orthogonality}, {"length", last.length}};
+  }
   for (const Space& space : spaces) summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}});
   print_json(o.common, summary);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s", o.output,
                             bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(), spaces.size(),
                             watch.seconds()));
+}
+
+/// The hyperparameters of PARAM, by the names the paper's table suggests.
+void add_param_options(CLI::App& c, Options& o) {
+  ParamOptions& p = o.fit.param;
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    c.add_option(name, value, help)->capture_default_str()->type_name(std::is_floating_point_v<std::decay_t<decltype(value)>> ? "X" : "N")->group("Learning (--method param)");
+  };
+  add("--epochs", p.epochs, "Passes over the rows");
+  add("--batch", p.batch, "Parallel rows per step");
+  add("--lr", p.learning_rate, "Learning rate of Adam");
+  add("--weight-decay", p.weight_decay, "Decoupled weight decay, as in AdamW");
+  add("--temperature", p.temperature, "Of the softmax that makes the mixture");
+  add("--weight-symnce", p.weight_symnce, "Weight of the contrastive loss between spaces; 0 leaves it out");
+  add("--tau-symnce", p.tau_symnce, "Its temperature");
+  add("--weight-coverage", p.weight_coverage, "Weight of the coverage loss");
+  add("--tau-coverage", p.tau_coverage, "Its temperature");
+  add("--weight-orthogonality", p.weight_orthogonality, "Weight of the orthogonality loss");
+  add("--weight-length", p.weight_length, "Weight of the length loss");
+  c.add_option("--coverage-rows", o.coverage_rows, "Rows coverage is taken over in each step")
+      ->check(CLI::IsMember(coverage_rows_names()))->capture_default_str()->type_name("NAME")->group("Learning (--method param)");
+  add("--coverage-chunk", p.coverage_chunk, "Rows at a time for --coverage-rows all");
+  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")->type_name("FILE")->group("Learning (--method param)");
+  c.add_option("--checkpoint", o.fit.checkpoint.path, "Where the state of training is kept [OUT.checkpoint]; removed when done")
+      ->type_name("FILE")->group("Learning (--method param)");
+  add("--checkpoint-every", o.fit.checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C");
+  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")->group("Learning (--method param)");
 }
 
 }  // namespace
@@ -77,6 +150,7 @@ void add_fit(CLI::App& app) {
   c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")
       ->capture_default_str()->type_name("X");
   c->add_option("--device", o->device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str()->type_name("NAME");
+  add_param_options(*c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

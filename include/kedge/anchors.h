@@ -12,6 +12,7 @@ namespace kedge {
 
 /// How the mixture that makes anchors out of support rows is found.
 enum class Method {
+  param,   ///< convex mixtures learned by gradient (PARAM); the default of fit()
   random,  ///< support rows drawn at random
   kmeans,  ///< the mean of each cluster of support rows
   fps,     ///< farthest-point: each new anchor is the support row farthest from those before
@@ -22,9 +23,13 @@ enum class Method {
 [[nodiscard]] Method parse_method(std::string_view name);
 [[nodiscard]] std::vector<std::string_view> method_names();
 
+/// Throws Error(Code::bad_argument) unless there are 1 to `support` anchors.
+void require_anchors(std::size_t anchors, std::size_t support);
+
 /// A convex mixture P, anchors x support: rows are >= 0 and sum to 1. `support` holds one row per support row, in
 /// coordinates where distance means what the similarity means. Same seed, same mixture.
-/// Throws Error(Code::bad_argument) if there are more anchors than support rows, Error(Code::failed) for k-means in a
+/// Throws Error(Code::bad_argument) if there are more anchors than support rows or for param, which is learned and not
+/// chosen; Error(Code::failed) for k-means in a
 /// build without FAISS.
 [[nodiscard]] Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors,
                                     std::uint64_t seed);

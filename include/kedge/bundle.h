@@ -3,6 +3,7 @@
 
 #include <kedge/anchors.h>
 #include <kedge/matrix.h>
+#include <kedge/param.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
@@ -24,6 +25,8 @@ struct Bundle {
   std::uint64_t seed = 0;
   RowRange rows;              ///< of the spaces that took part in the fit
   std::string kedge_version;  ///< that made it
+  ParamOptions param;           ///< how PARAM learned, where that was the method
+  std::vector<Losses> history;  ///< its losses by epoch
 
   Matrix mixture;                         ///< anchors x support
   std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files

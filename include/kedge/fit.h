@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kedge/bundle.h>
+#include <kedge/device.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
@@ -13,13 +14,16 @@ namespace kedge {
 
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {
-  Method method = Method::kmeans;
+  Method method = Method::param;
   Similarity similarity = Similarity::wip;
   std::size_t anchors = 300;
   std::size_t support = 0;                ///< 0: kDefaultSupport rows, or all rows if there are fewer
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
+  ParamOptions param;              ///< for the method param
+  CheckpointOptions checkpoint;    ///< for the method param
+  Device device = Device::cpu;     ///< where param learns
 
   static constexpr std::size_t kDefaultSupport = 5000;
 };

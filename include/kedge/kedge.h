@@ -8,6 +8,7 @@
 #include <kedge/fit.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
+#include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>

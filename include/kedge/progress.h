@@ -7,8 +7,14 @@
 
 namespace kedge {
 
-/// Called now and then during long work: what is going on, how much is done, how much there is.
-/// May throw to stop the work; calls never overlap.
-using Progress = std::function<void(std::string_view step, std::size_t done, std::size_t total)>;
+/// What is going on, how much of it is done, and what there is to say about it, such as losses.
+struct ProgressReport {
+  std::string_view step;
+  std::size_t done = 0, total = 0;
+  std::string_view detail;
+};
+
+/// Called now and then during long work. May throw to stop it; calls never overlap.
+using Progress = std::function<void(const ProgressReport&)>;
 
 }  // namespace kedge

@@ -56,7 +56,7 @@ class RowWriter {
 
   /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned memory.
   void write(std::size_t first, MatrixView<const float> block);
-  /// Puts the file in its place.
+  /// Puts the file in its place. Throws Error(Code::failed) if rows are missing.
   void finish();
 
   static constexpr std::size_t kAlignment = 1024;  ///< rows

@@ -12,7 +12,7 @@
 namespace kedge {
 namespace {
 
-constexpr Names<Method, 3> kNames{"method", {"random", "kmeans", "fps"}};
+constexpr Names<Method, 4> kNames{"method", {"param", "random", "kmeans", "fps"}};
 
 Matrix one_hot(const std::vector<std::size_t>& chosen, std::size_t support) {
   Matrix mixture(chosen.size(), support);
@@ -64,19 +64,24 @@ std::string_view to_string(Method method) { return kNames.of(method); }
 Method parse_method(std::string_view name) { return kNames.parse(name); }
 std::vector<std::string_view> method_names() { return kNames.all(); }
 
-Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
-  if (anchors > support.rows) {
+  if (anchors > support) {
     throw Error(Code::bad_argument, fmt::format("{} anchors were asked for, but there are only {} support rows; lower the "
                                                 "anchors or raise the support",
-                                                anchors, support.rows));
+                                                anchors, support));
   }
+}
+
+Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+  require_anchors(anchors, support.rows);
   switch (method) {
+    case Method::param: break;
     case Method::random: return random_rows(support.rows, anchors, seed);
     case Method::kmeans: return cluster_means(support, anchors, seed);
     case Method::fps: return farthest_points(support, anchors, seed);
   }
-  throw Error(Code::bad_argument, "unknown method");
+  throw Error(Code::bad_argument, "param anchors are learned by fit, not chosen from the support");
 }
 
 }  // namespace kedge

@@ -17,10 +17,13 @@ namespace {
 
 using Id = std::int64_t;  // FAISS moved the name of its own between versions
 
-/// FAISS speaks in its own exceptions and wants rows without gaps.
+// Below this many products, threads that wait for each other cost more than they save.
+constexpr double kWorthThreads = 1e8;
+
+/// Runs FAISS with our number of threads, and its exceptions as ours.
 template <class Work>
-auto with_faiss(Work work) {
-  omp_set_num_threads(static_cast<int>(threads()));
+auto with_faiss(double products, Work work) {
+  omp_set_num_threads(products < kWorthThreads ? 1 : static_cast<int>(threads()));
   try {
     return work();
   } catch (const faiss::FaissException& problem) {
@@ -28,6 +31,11 @@ auto with_faiss(Work work) {
   }
 }
 
+double products(MatrixView<const float> a, std::size_t others) {
+  return static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(others);
+}
+
+/// FAISS wants rows without gaps.
 Matrix packed(MatrixView<const float> view) {
   Matrix copy(view.rows, view.cols);
   for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.row(r).begin());
@@ -39,7 +47,7 @@ Matrix packed(MatrixView<const float> view) {
 bool have_faiss() { return true; }
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::size_t clusters, std::uint64_t seed) {
-  return with_faiss([&] {
+  return with_faiss(products(points, clusters), [&] {
     const Matrix rows = packed(points);
     const auto count = static_cast<Id>(rows.rows());
     faiss::ClusteringParameters parameters;
@@ -57,7 +65,7 @@ std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::si
 
 std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float> queries, MatrixView<const float> keys,
                                                    std::size_t count) {
-  return with_faiss([&] {
+  return with_faiss(products(queries, keys.rows), [&] {
     faiss::IndexFlatIP index(static_cast<Id>(keys.cols));
     index.add(static_cast<Id>(keys.rows), packed(keys).cells().data());
     const Matrix asked = packed(queries);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"
 
+#include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +15,13 @@ std::uint64_t Random::below(std::uint64_t bound) {
   std::uint64_t draw = engine_();
   while (draw >= limit) draw = engine_();
   return draw % bound;
+}
+
+double Random::normal() {
+  // Box and Muller; one of the pair is enough.
+  const auto uniform = [&] { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53; };
+  const double radius = std::sqrt(-2 * std::log(uniform()));
+  return radius * std::cos(2 * std::numbers::pi * uniform());
 }
 
 std::vector<std::size_t> Random::sample(std::size_t total, std::size_t count) {

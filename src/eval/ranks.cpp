@@ -99,7 +99,7 @@ std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<c
       counter->count(first, rows);
       const std::scoped_lock lock(progress_lock);
       done += rows;
-      if (progress) progress("ranking", done, a.rows);
+      if (progress) progress({"ranking", done, a.rows, ""});
     };
   });
   return ranks;

@@ -122,7 +122,7 @@ struct NamedArray {
   ArrayInfo array;
 };
 
-/// A path may name one tensor of a file, as in weights.safetensors#layer. Files and tensors may have a '#' in their names.
+/// A path may name one tensor of a file, as in weights.safetensors#layer. Both names may themselves hold a '#'.
 std::pair<std::string, std::string> split_tensor(const std::string& path) {
   constexpr std::string_view kExtension = ".safetensors";
   const std::size_t dot = path.ends_with(kExtension) ? std::string::npos : path.find(std::string(kExtension) + '#');

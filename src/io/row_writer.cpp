@@ -7,15 +7,21 @@
 #include <kedge/error.h>
 #include <kedge/rows.h>
 
+#include <atomic>
+
 namespace kedge {
 
 struct RowWriter::File {
-  File(const std::string& path, const std::string& header, std::size_t row_bytes, std::size_t rows)
-      : output(path, checked_add(header.size(), checked_mul(row_bytes, rows))), start(header.size()) {
+  File(const std::string& path, const std::string& header, std::size_t row_count, std::size_t col_count)
+      : output(path, checked_add(header.size(), checked_mul(checked_mul(col_count, sizeof(float)), row_count))),
+        start(header.size()),
+        rows(row_count),
+        cols(col_count) {
     output.append(header);
   }
   io::OutputFile output;
-  std::size_t start;
+  std::size_t start, rows, cols;
+  std::atomic<std::size_t> written{0};
 };
 
 namespace {
@@ -29,7 +35,7 @@ RowWriter::RowWriter(const std::string& path, std::size_t rows, std::size_t cols
     throw Error(Code::bad_argument, fmt::format("cannot write '{}': results are npy files, so name it '{}.npy'", path, path));
   }
   const std::size_t shape[] = {rows, cols};
-  file_ = std::make_unique<File>(path, io::npy_header(shape, io::OutputFile::kAlignment), row_bytes(cols), rows);
+  file_ = std::make_unique<File>(path, io::npy_header(shape, io::OutputFile::kAlignment), rows, cols);
 }
 
 RowWriter::~RowWriter() = default;
@@ -37,6 +43,11 @@ RowWriter::RowWriter(RowWriter&&) noexcept = default;
 RowWriter& RowWriter::operator=(RowWriter&&) noexcept = default;
 
 void RowWriter::write(std::size_t first, MatrixView<const float> block) {
+  if (block.cols != file_->cols || block.rows > file_->rows || first > file_->rows - block.rows) {
+    throw Error(Code::bad_argument, fmt::format("{} rows of {} values at row {} do not fit into a file of {} x {}", block.rows,
+                                                block.cols, first, file_->rows, file_->cols));
+  }
+  file_->written += block.rows;
   const std::size_t start = file_->start + first * row_bytes(block.cols);
   if (block.stride == block.cols) {
     file_->output.write_at(start, std::as_bytes(std::span(block.data, block.rows * block.cols)));
@@ -47,7 +58,13 @@ void RowWriter::write(std::size_t first, MatrixView<const float> block) {
   }
 }
 
-void RowWriter::finish() { file_->output.finish(io::Durability::renamed); }
+void RowWriter::finish() {
+  if (file_->written != file_->rows) {
+    throw Error(Code::failed, fmt::format("only {} of {} rows were written, so the file is not put in its place",
+                                          file_->written.load(), file_->rows));
+  }
+  file_->output.finish(io::Durability::renamed);
+}
 
 void save_npy(const std::string& path, MatrixView<const float> matrix) {
   RowWriter writer(path, matrix.rows, matrix.cols);

@@ -55,7 +55,9 @@ class HeaderCheck final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     return open_.back().insert(name).second || refuse(fmt::format("names '{}' twice", name));
   }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return refuse("is not valid JSON"); }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override {
+    return refuse("is not valid JSON");
+  }
 
  private:
   bool refuse(std::string what) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
+#include "train/history.h"
+#include "train/param_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,7 +37,7 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
   const Json options = {{"shrinkage", bundle.whitening.shrinkage},
                         {"epsilon", bundle.whitening.epsilon},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
-  return {{"format", "kedge bundle"},
+  std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
           {"format_version", std::to_string(kFormatVersion)},
           {"kedge_version", bundle.kedge_version},
           {"method", std::string(to_string(bundle.method))},
@@ -44,6 +46,11 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
           {"options", options.dump()},
           {"sources", Json(bundle.sources).dump()},
           {"spaces", Json(names).dump()}};
+  if (bundle.method == Method::param) {
+    metadata["param"] = to_json(bundle.param);
+    metadata["history"] = history_to_json(bundle.history);
+  }
+  return metadata;
 }
 
 /// Reads the parts of a bundle out of a file that may be hostile.
@@ -67,8 +74,9 @@ class BundleReader {
     } catch (const Json::exception&) {
       refuse("its metadata is damaged");
     } catch (const Error& problem) {
-      if (problem.code() == Code::bad_file) throw;
-      refuse(problem.what());  // what would be a wrong argument elsewhere is a damaged file here
+      // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
+      if (std::string_view(problem.what()).starts_with(path_)) throw;
+      refuse(problem.what());
     }
   }
 
@@ -82,11 +90,15 @@ class BundleReader {
     bundle.kedge_version = text("kedge_version");
     bundle.method = parse_method(text("method"));
     bundle.similarity = parse_similarity(text("similarity"));
-    bundle.seed = Json::parse(text("seed")).get<std::uint64_t>();
+    bundle.seed = whole_number(Json::parse(text("seed")));
     const Json options = Json::parse(text("options"));
     bundle.whitening.shrinkage = options.at("shrinkage").get<double>();
     bundle.whitening.epsilon = options.at("epsilon").get<double>();
-    bundle.rows = {options.at("rows").at(0).get<std::size_t>(), options.at("rows").at(1).get<std::size_t>()};
+    bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
+    if (bundle.method == Method::param) {
+      bundle.param = param_options_from_json(text("param"));
+      bundle.history = history_from_json(text("history"));
+    }
     bundle.sources = Json::parse(text("sources")).get<std::vector<std::string>>();
     bundle.mixture = matrix("mixture");
     bundle.support_ids = integers("support_ids");
@@ -105,6 +117,12 @@ class BundleReader {
       }
     }
     return bundle;
+  }
+
+  /// Converting any other number would be undefined, or wrap.
+  std::uint64_t whole_number(const Json& value) const {
+    if (!value.is_number_unsigned()) refuse("its metadata has something else where a whole number belongs");
+    return value.get<std::uint64_t>();
   }
 
   std::string text(const std::string& key) const {

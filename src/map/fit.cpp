@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "base/random.h"
+#include "train/param.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -63,20 +64,15 @@ void to_coordinates(Matrix64& support, Similarity similarity, const Moments& mom
   }
 }
 
-struct SpaceParts {
-  Moments moments;
-  Matrix64 support;
-};
-
 /// The supports of all spaces side by side: support x (sum of dims).
-Matrix side_by_side(std::span<const SpaceParts> parts, const FitOptions& options) {
+Matrix side_by_side(std::span<const Matrix64> supports, std::span<const Moments> moments, const FitOptions& options) {
   std::size_t total = 0;
-  for (const SpaceParts& part : parts) total += part.support.cols();
-  Matrix joined(parts.front().support.rows(), total);
+  for (const Matrix64& support : supports) total += support.cols();
+  Matrix joined(supports.front().rows(), total);
   Eigen::Index column = 0;
-  for (const SpaceParts& part : parts) {
-    Matrix64 coordinates = part.support;
-    to_coordinates(coordinates, options.similarity, part.moments, options.whitening);
+  for (std::size_t i = 0; i < supports.size(); ++i) {
+    Matrix64 coordinates = supports[i];
+    to_coordinates(coordinates, options.similarity, moments[i], options.whitening);
     const auto block = as_eigen(std::as_const(coordinates).view());
     as_eigen(joined.view()).middleCols(column, block.cols()) = block.cast<float>();
     column += block.cols();
@@ -88,6 +84,23 @@ RelativeMap map_of(const Bundle& bundle, const std::string& name, const Matrix64
   Matrix64 anchors(bundle.mixture.rows(), support.cols());
   as_eigen(anchors.view()).noalias() = as_eigen(bundle.mixture.view()).cast<double>() * as_eigen(support.view());
   return make_relative_map(name, bundle.similarity, anchors, moments, bundle.whitening);
+}
+
+void find_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Moments> moments,
+                  std::span<const Matrix64> supports, const FitOptions& options, const Progress& progress) {
+  if (options.method == Method::param) {
+    const auto backend = make_backend(options.device);
+    const ParamTask task{spaces, moments, bundle.support_ids, options.anchors, options.seed, options.whitening};
+    ParamResult learned = learn_mixture(*backend, task, options.param, options.checkpoint, progress);
+    bundle.mixture = std::move(learned.mixture);
+    bundle.history = std::move(learned.history);
+    bundle.param = options.param;
+    return;
+  }
+  if (progress) progress({"choosing anchors", 0, 1, ""});
+  const Matrix coordinates = side_by_side(supports, moments, options);
+  bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
+  if (progress) progress({"choosing anchors", 1, 1, ""});
 }
 
 }  // namespace
@@ -109,16 +122,18 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
                                                    : options.support_ids;
   for (const Space& space : spaces) require_ids(bundle.support_ids, space);
 
-  std::vector<SpaceParts> parts;
+  require_anchors(options.anchors, bundle.support_ids.size());
+
+  std::vector<Moments> moments;
+  std::vector<Matrix64> supports;
   for (const Space& space : spaces) {
-    parts.push_back({compute_moments(space, progress), space.gather(bundle.support_ids)});
+    moments.push_back(compute_moments(space, progress));
+    supports.push_back(space.gather(bundle.support_ids));
     bundle.sources.push_back(space.name());
   }
-  if (progress) progress("choosing anchors", 0, 1);
-  bundle.mixture = choose_anchors(options.method, side_by_side(parts, options).view(), options.anchors, options.seed);
-  if (progress) progress("choosing anchors", 1, 1);
+  find_mixture(bundle, spaces, moments, supports, options, progress);
   for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.maps.push_back(map_of(bundle, spaces[i].name(), parts[i].support, parts[i].moments));
+    bundle.maps.push_back(map_of(bundle, spaces[i].name(), supports[i], moments[i]));
   }
   return bundle;
 }

@@ -52,7 +52,7 @@ void transform(const RelativeMap& map, const Space& input, const std::string& ou
       writer.write(first, out);
       const std::scoped_lock lock(progress_lock);
       done += rows;
-      if (progress) progress("transforming", done, input.rows());
+      if (progress) progress({"transforming", done, input.rows(), ""});
     };
   });
   writer.finish();

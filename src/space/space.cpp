@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 #include <utility>
 
 namespace kedge {
@@ -38,11 +39,27 @@ void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
   require_finite<T>(space, file_row, out);
 }
 
+/// Bundles are JSON inside, which holds UTF-8 only.
+bool is_utf8(std::string_view text) {
+  std::size_t following = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (following > 0) {
+      if ((byte & 0xc0) != 0x80) return false;
+      --following;
+    } else if (byte >= 0x80) {
+      following = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+      if (byte < 0xc2 || byte > 0xf4) return false;
+    }
+  }
+  return following == 0;
+}
+
 void require_name(const std::string& name) {
   const auto unusable = [](unsigned char c) { return c < ' ' || c == '=' || c == '#' || c == 0x7f; };
-  if (name.empty() || std::ranges::any_of(name, unusable)) {
+  if (name.empty() || std::ranges::any_of(name, unusable) || !is_utf8(name)) {
     throw Error(Code::bad_argument,
-                fmt::format("space name '{}' cannot be used: give a name without '=', '#' and control characters", name));
+                fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters", name));
   }
 }
 

@@ -70,7 +70,7 @@ Moments compute_moments(const Space& space, const Progress& progress) {
     space.read(first, block);
     space.source().release(space.range().begin + first, block.rows);
     sums.add(block);
-    if (progress) progress("reading " + space.name(), first + block.rows, space.rows());
+    if (progress) progress({"reading " + space.name(), first + block.rows, space.rows(), ""});
   }
   Moments moments = sums.moments();
   require_variation(space, moments);

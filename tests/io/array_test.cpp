@@ -66,7 +66,9 @@ TEST(Array, ConvertsEveryHalfAloneInBothByteOrders) {
 }
 
 TEST(Array, ConvertsTheHalvesPeopleKnow) {
-  const auto half = [](std::uint16_t bits) { return convert_one<float>(packed({bits}, std::endian::native), DType::f16); };
+  const auto half = [](std::uint16_t bits) {
+    return convert_one<float>(packed({bits}, std::endian::native), DType::f16);
+  };
   EXPECT_EQ(half(0x3c00), 1.0F);
   EXPECT_EQ(half(0xc000), -2.0F);
   EXPECT_EQ(half(0x7bff), 65504.0F);
@@ -82,7 +84,8 @@ TEST(Array, ConvertsTheHalvesPeopleKnow) {
 TEST(Array, ConvertsBlocksOfAnyLengthAndLeavesTheRestAlone) {
   for (std::size_t count = 0; count < 40; ++count) {
     std::string bytes;
-    for (std::size_t i = 0; i < count; ++i) bytes += packed({static_cast<std::uint16_t>(0x3c00 + i)}, std::endian::native);
+    for (std::size_t i = 0; i < count; ++i)
+      bytes += packed({static_cast<std::uint16_t>(0x3c00 + i)}, std::endian::native);
     std::vector<float> values(count + 1, -7);
     convert(bytes_of(bytes).data(), DType::f16, !kSwapped, std::span(values).first(count));
     for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(values[i], 1 + static_cast<float>(i) / 1024) << count;
@@ -98,7 +101,9 @@ TEST(Array, ReadsFromUnalignedAddresses) {
 }
 
 TEST(Array, ConvertsBfloat16ByItsUpperHalf) {
-  const auto bf16 = [](std::uint16_t bits) { return convert_one<float>(packed({bits}, std::endian::native), DType::bf16); };
+  const auto bf16 = [](std::uint16_t bits) {
+    return convert_one<float>(packed({bits}, std::endian::native), DType::bf16);
+  };
   EXPECT_EQ(bf16(0x3f80), 1.0F);
   EXPECT_EQ(bf16(0xc049), -3.140625F);
   EXPECT_EQ(bf16(0x0001), std::ldexp(1.0F, -133));
@@ -119,7 +124,8 @@ TEST(Array, KeepsEveryBitOfDoubles) {
 
 TEST(Array, RoundsDoublesToTheNearestFloat) {
   EXPECT_EQ(convert_one<float>(packed({0.1}, std::endian::native), DType::f64), 0.1F);
-  EXPECT_EQ(convert_one<float>(packed({1e300}, std::endian::native), DType::f64), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(convert_one<float>(packed({1e300}, std::endian::native), DType::f64),
+            std::numeric_limits<float>::infinity());
 }
 
 TEST(Array, ReadsIntegersOfBothWidthsAndOrders) {
@@ -131,10 +137,14 @@ TEST(Array, ReadsIntegersOfBothWidthsAndOrders) {
 }
 
 TEST(Array, RefusesToMixIntegersAndFloats) {
-  expect_error(Code::bad_file, [] { convert_one<float>(packed({1L}), DType::i64); }, "int64", "floats");
-  expect_error(Code::bad_file, [] { convert_one<double>(packed({1}), DType::i32); }, "int32", "floats");
-  expect_error(Code::bad_file, [] { convert_one<std::int64_t>(packed({1.0F}), DType::f32); }, "float32", "integers");
-  expect_error(Code::bad_file, [] { convert_one<float>("x", DType::other); }, "other");
+  expect_error(
+      Code::bad_file, [] { convert_one<float>(packed({1L}), DType::i64); }, "int64", "floats");
+  expect_error(
+      Code::bad_file, [] { convert_one<double>(packed({1}), DType::i32); }, "int32", "floats");
+  expect_error(
+      Code::bad_file, [] { convert_one<std::int64_t>(packed({1.0F}), DType::f32); }, "float32", "integers");
+  expect_error(
+      Code::bad_file, [] { convert_one<float>("x", DType::other); }, "other");
 }
 
 TEST(Array, RefusesWhatIsNoMatrixOfFloats) {
@@ -146,12 +156,34 @@ TEST(Array, RefusesWhatIsNoMatrixOfFloats) {
   };
   EXPECT_NO_THROW(require(DType::f16, {3, 4}));
   EXPECT_NO_THROW(require(DType::f32, {0, 4}));
-  expect_error(Code::bad_file, [&] { require(DType::f32, {}); }, "x.npy", "0 dimension");
-  expect_error(Code::bad_file, [&] { require(DType::f32, {12}); }, "x.npy", "1 dimension");
-  expect_error(Code::bad_file, [&] { require(DType::f32, {2, 3, 4}); }, "2 x 3 x 4");
-  expect_error(Code::bad_file, [&] { require(DType::f32, {3, 0}); }, "no values");
-  expect_error(Code::bad_file, [&] { require(DType::i64, {3, 4}); }, "int64", "labels");
-  expect_error(Code::bad_file, [&] { require(DType::other, {3, 4}); }, "other");
+  expect_error(
+      Code::bad_file, [&] { require(DType::f32, {}); }, "x.npy", "0 dimension");
+  expect_error(
+      Code::bad_file, [&] { require(DType::f32, {12}); }, "x.npy", "1 dimension");
+  expect_error(
+      Code::bad_file,
+      [&] {
+        require(DType::f32, {2, 3, 4});
+      },
+      "2 x 3 x 4");
+  expect_error(
+      Code::bad_file,
+      [&] {
+        require(DType::f32, {3, 0});
+      },
+      "no values");
+  expect_error(
+      Code::bad_file,
+      [&] {
+        require(DType::i64, {3, 4});
+      },
+      "int64", "labels");
+  expect_error(
+      Code::bad_file,
+      [&] {
+        require(DType::other, {3, 4});
+      },
+      "other");
 }
 
 }  // namespace

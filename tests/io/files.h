@@ -45,7 +45,8 @@ inline std::string npy_file(std::string dictionary, std::string_view values, int
 }
 
 inline std::string npy_dictionary(const std::string& descr, const std::string& shape, bool fortran_order = false) {
-  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran_order ? "True" : "False") + ", 'shape': " + shape + ", }";
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran_order ? "True" : "False") + ", 'shape': " + shape +
+         ", }";
 }
 
 inline std::string safetensors_file(std::string_view header, std::string_view values) {

@@ -7,18 +7,21 @@
 namespace kedge::io {
 namespace {
 
-using ::testing::ElementsAre;
 using test::bytes_of;
 using test::expect_error;
 using test::packed;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
 
-std::string row(std::int32_t length, std::initializer_list<float> values) { return packed({length}) + packed(values); }
+std::string row(std::int32_t length, std::initializer_list<float> values) {
+  return packed({length}) + packed(values);
+}
 
 const std::string kGood = row(2, {1.0F, -2.0F}) + row(2, {0.1F, 1e-45F}) + row(2, {3e38F, -0.0F});
 
 void expect_refused(const std::string& file, const std::string& word) {
-  expect_error(Code::bad_file, [&] { (void)parse_fvecs(bytes_of(file), "x.fvecs"); }, "x.fvecs", word);
+  expect_error(
+      Code::bad_file, [&] { (void)parse_fvecs(bytes_of(file), "x.fvecs"); }, "x.fvecs", word);
 }
 
 std::shared_ptr<const RowSource> open(const TemporaryFolder& folder, const std::string& file) {
@@ -61,8 +64,9 @@ TEST(Fvecs, RefusesTheRowThatDiffersWhenItIsRead) {
     Matrix one(1, 2);
     rows->read(0, one.view());
     EXPECT_THAT(one.cells(), ElementsAre(1.0F, 2.0F));
-    expect_error(Code::bad_file, [&] { rows->read(1, one.view()); }, "x.fvecs", "row 1", std::to_string(length).c_str(),
-                 "row 0 has 2");
+    expect_error(
+        Code::bad_file, [&] { rows->read(1, one.view()); }, "x.fvecs", "row 1", std::to_string(length).c_str(),
+        "row 0 has 2");
   }
 }
 

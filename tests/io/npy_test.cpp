@@ -7,21 +7,24 @@
 namespace kedge::io {
 namespace {
 
-using ::testing::ElementsAre;
 using test::bytes_of;
 using test::expect_error;
 using test::npy_dictionary;
 using test::npy_file;
 using test::packed;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
 
 const std::string kGood = npy_file(npy_dictionary("<f4", "(2, 3)"), packed({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}));
 
-ArrayInfo parse(const std::string& file) { return parse_npy(bytes_of(file), "x.npy"); }
+ArrayInfo parse(const std::string& file) {
+  return parse_npy(bytes_of(file), "x.npy");
+}
 
 void expect_refused(const std::string& file, const std::string& word) {
   SCOPED_TRACE(file);
-  expect_error(Code::bad_file, [&] { (void)parse(file); }, "x.npy", word);
+  expect_error(
+      Code::bad_file, [&] { (void)parse(file); }, "x.npy", word);
 }
 
 std::vector<float> floats_in(const std::string& file) {
@@ -48,7 +51,7 @@ TEST(Npy, ReadsEveryFloatInEveryByteOrder) {
   const std::pair<std::string, std::endian> orders[] = {
       {"<", std::endian::little}, {">", std::endian::big}, {"=", std::endian::native}};
   for (const auto& [sign, order] : orders) {
-    const auto file = [&](const std::string& type, const std::string& values) {
+    const auto file = [&sign = sign](const std::string& type, const std::string& values) {
       return npy_file(npy_dictionary(sign + type, "(2, 2)"), values);
     };
     const std::string halves = packed<std::uint16_t>({0x3e00, 0x8001, 0x7bff, 0x0000}, order);
@@ -129,7 +132,8 @@ TEST(Npy, RefusesAnotherMagic) {
 }
 
 TEST(Npy, RefusesUnknownVersions) {
-  for (const int version : {0, 4, 255}) expect_refused(npy_file(npy_dictionary("<f4", "(0, 3)"), "", version), "version");
+  for (const int version : {0, 4, 255})
+    expect_refused(npy_file(npy_dictionary("<f4", "(0, 3)"), "", version), "version");
 }
 
 TEST(Npy, RefusesAHeaderLongerThanTheFile) {
@@ -200,13 +204,15 @@ TEST(Npy, RefusesADamagedDictionary) {
 }
 
 TEST(Npy, RefusesArraysOfRecords) {
-  expect_refused(npy_file("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", packed({1.0F})), "records");
-  expect_refused(npy_file("{'descr': ('<f4', (3,)), 'fortran_order': False, 'shape': (1,)}", packed({1.0F})), "records");
+  expect_refused(npy_file("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", packed({1.0F})),
+                 "records");
+  expect_refused(npy_file("{'descr': ('<f4', (3,)), 'fortran_order': False, 'shape': (1,)}", packed({1.0F})),
+                 "records");
 }
 
 TEST(Npy, RefusesOtherTypesAndSaysHowToConvert) {
-  for (const char* descr : {"", "<", "f4", "<f", "<f1", "<f16", "|f4", "!f4", "<c8", "|u1", "|i1", "<u8", "|b1", "|O", "<U4",
-                            "|S4", "<M8[s]", "|V2", "<f4 ", "<f44"}) {
+  for (const char* descr : {"",    "<",   "f4",  "<f", "<f1", "<f16", "|f4",    "!f4", "<c8",  "|u1",
+                            "|i1", "<u8", "|b1", "|O", "<U4", "|S4",  "<M8[s]", "|V2", "<f4 ", "<f44"}) {
     expect_refused(npy_file(npy_dictionary(descr, "(0, 3)"), ""), "astype('float32')");
   }
 }

@@ -17,12 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using test::expect_error;
 using test::read_file;
 using test::TemporaryFolder;
 using test::write_file;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 Matrix counted(std::size_t rows, std::size_t cols) {
   Matrix matrix(rows, cols);
@@ -49,7 +49,7 @@ TEST(RowWriter, LaysItsHeaderOutAsNumpyDoes) {
   const std::size_t start = 10U + static_cast<unsigned char>(file[8]) + 256U * static_cast<unsigned char>(file[9]);
   EXPECT_EQ(start % 64, 0U);
   EXPECT_EQ(file[start - 1], '\n');
-  EXPECT_EQ(file.size(), start + 5 * 3 * sizeof(float));
+  EXPECT_EQ(file.size(), start + matrix.cells().size_bytes());
   const std::string dictionary = file.substr(10, file.find('}') - 9);
   EXPECT_EQ(dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3,), }");
   EXPECT_EQ(file.find_first_not_of(' ', 10 + dictionary.size()), start - 1);
@@ -118,7 +118,8 @@ TEST(RowWriter, ShowsNothingBeforeFinish) {
   RowWriter writer(folder.file("x.npy"), 2, 2);
   writer.write(0, matrix.view());
   EXPECT_FALSE(fs::exists(folder.file("x.npy")));
-  for (const std::string& name : folder.files()) EXPECT_TRUE(name.starts_with(".") && name.ends_with(".partial")) << name;
+  for (const std::string& name : folder.files())
+    EXPECT_TRUE(name.starts_with(".") && name.ends_with(".partial")) << name;
   writer.finish();
   EXPECT_THAT(folder.files(), ElementsAre("x.npy"));
 }
@@ -140,13 +141,16 @@ TEST(RowWriter, KeepsTheOldFileWithoutFinish) {
 }
 
 TEST(RowWriter, WantsANameThatEndsInNpy) {
-  expect_error(Code::bad_argument, [] { RowWriter("x.bin", 1, 1); }, "x.bin.npy");
+  expect_error(
+      Code::bad_argument, [] { RowWriter("x.bin", 1, 1); }, "x.bin.npy");
 }
 
 TEST(RowWriter, RefusesSizesThatOverflow) {
   const TemporaryFolder folder;
-  expect_error(Code::failed, [&] { RowWriter(folder.file("x.npy"), SIZE_MAX / 4, 2); }, "does not fit");
-  expect_error(Code::failed, [&] { RowWriter(folder.file("x.npy"), 1, SIZE_MAX / 2); }, "does not fit");
+  expect_error(
+      Code::failed, [&] { RowWriter(folder.file("x.npy"), SIZE_MAX / 4, 2); }, "does not fit");
+  expect_error(
+      Code::failed, [&] { RowWriter(folder.file("x.npy"), 1, SIZE_MAX / 2); }, "does not fit");
   EXPECT_THAT(folder.files(), IsEmpty());
 }
 
@@ -160,8 +164,8 @@ TEST(RowWriter, WritesLargeFilesInAlignedBlocksWithATail) {
   const std::array<std::size_t, 5> blocks{kBlocks, 3, 0, kBlocks - 1, 1};
   const auto value = [](std::size_t row, std::size_t col) { return static_cast<float>(row % 4096 * 512 + col); };
   RowWriter writer(folder.file("x.npy"), kTotal, kCols);
-  for (const std::size_t block : blocks) {
-    const std::size_t first = block * RowWriter::kAlignment;
+  for (std::size_t back = 0; back <= kBlocks; ++back) {
+    const std::size_t first = (kBlocks - back) * RowWriter::kAlignment;
     const auto view = buffer.view().middle_rows(0, std::min(RowWriter::kAlignment, kTotal - first));
     for (std::size_t r = 0; r < view.rows; ++r) {
       for (std::size_t c = 0; c < kCols; ++c) view.row(r)[c] = value(first + r, c);
@@ -238,11 +242,14 @@ TEST(OutputFile, WritesBesideTheWorkingDirectoryToo) {
 
 TEST(OutputFile, SaysWhyItCannotBeMade) {
   const TemporaryFolder folder;
-  expect_error(Code::failed, [&] { write_text(folder.file("no/x.txt"), ""); }, "no/x.txt", "make the folder first");
+  expect_error(
+      Code::failed, [&] { write_text(folder.file("no/x.txt"), ""); }, "no/x.txt", "make the folder first");
   fs::create_directory(folder.file("folder"));
-  expect_error(Code::failed, [&] { write_text(folder.file("folder"), ""); }, "folder", "Is a directory");
+  expect_error(
+      Code::failed, [&] { write_text(folder.file("folder"), ""); }, "folder", "Is a directory");
   write_file(folder.file("file"), "");
-  expect_error(Code::failed, [&] { write_text(folder.file("file/x.txt"), ""); }, "file/x.txt", "Not a directory");
+  expect_error(
+      Code::failed, [&] { write_text(folder.file("file/x.txt"), ""); }, "file/x.txt", "Not a directory");
   EXPECT_THAT(folder.files(), ::testing::UnorderedElementsAre("folder", "file"));
 }
 
@@ -250,7 +257,8 @@ TEST(OutputFile, RefusesToTakeAFoldersPlaceAtTheEnd) {
   const TemporaryFolder folder;
   OutputFile file(folder.file("x.txt"));
   fs::create_directory(folder.file("x.txt"));
-  expect_error(Code::failed, [&] { file.finish(Durability::renamed); }, "cannot replace", "x.txt");
+  expect_error(
+      Code::failed, [&] { file.finish(Durability::renamed); }, "cannot replace", "x.txt");
   EXPECT_TRUE(fs::is_directory(folder.file("x.txt")));
 }
 
@@ -267,8 +275,9 @@ TEST(OutputFile, WritesPipesDirectly) {
 TEST(OutputFile, SaysThatTheDiskIsFull) {
   const std::vector<float> values(3);
   const TensorBytes tensors[] = {{"t", DType::f32, {3}, std::as_bytes(std::span(values))}};
-  expect_error(Code::failed, [&] { save_safetensors("/dev/full", tensors, {}); }, "cannot write '/dev/full'",
-               "No space left", "free some space");
+  expect_error(
+      Code::failed, [&] { save_safetensors("/dev/full", tensors, {}); }, "cannot write '/dev/full'", "No space left",
+      "free some space");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
@@ -298,7 +307,8 @@ TEST(OutputFile, KeepsTheOldFileWhenWritingFailsHalfway) {
   const Matrix matrix = counted(5000, 3);
   {
     const FileSizeLimit limit(10'000);
-    expect_error(Code::failed, [&] { save_npy(folder.file("x.npy"), matrix.view()); }, "cannot write", "File too large");
+    expect_error(
+        Code::failed, [&] { save_npy(folder.file("x.npy"), matrix.view()); }, "cannot write", "File too large");
   }
   EXPECT_EQ(read_file(folder.file("x.npy")), "old");
   EXPECT_THAT(folder.files(), ElementsAre("x.npy"));

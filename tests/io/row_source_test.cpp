@@ -8,7 +8,6 @@
 namespace kedge {
 namespace {
 
-using ::testing::ElementsAre;
 using test::expect_error;
 using test::npy_dictionary;
 using test::npy_file;
@@ -17,11 +16,14 @@ using test::read_doubles;
 using test::read_floats;
 using test::safetensors_file;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
 
 constexpr std::size_t kRows = 23, kCols = 7;
 
 /// A value that every type of the tests holds exactly.
-float value_at(std::size_t r, std::size_t c) { return static_cast<float>(r) * 8 - static_cast<float>(c); }
+float value_at(std::size_t r, std::size_t c) {
+  return static_cast<float>(r) * 8 - static_cast<float>(c);
+}
 
 template <class Value>
 std::string all_values(bool by_columns, std::endian order, Value value) {
@@ -46,10 +48,13 @@ std::vector<std::string> write_in_every_format(const TemporaryFolder& folder) {
   };
   for (const bool by_columns : {false, true}) {
     for (const auto order : {std::endian::little, std::endian::big}) {
-      const std::string name = std::string(by_columns ? "columns" : "rows") + (order == std::endian::big ? "_big" : "_little");
+      const std::string name =
+          std::string(by_columns ? "columns" : "rows") + (order == std::endian::big ? "_big" : "_little");
       const std::string sign = order == std::endian::big ? ">" : "<";
-      add(name + "4.npy", npy_file(npy_dictionary(sign + "f4", "(23, 7)", by_columns), all_values(by_columns, order, as_float)));
-      add(name + "8.npy", npy_file(npy_dictionary(sign + "f8", "(23, 7)", by_columns), all_values(by_columns, order, as_double)));
+      add(name + "4.npy",
+          npy_file(npy_dictionary(sign + "f4", "(23, 7)", by_columns), all_values(by_columns, order, as_float)));
+      add(name + "8.npy",
+          npy_file(npy_dictionary(sign + "f8", "(23, 7)", by_columns), all_values(by_columns, order, as_double)));
     }
   }
   add("only.safetensors", safetensors_file(R"({"x":{"dtype":"F32","shape":[23,7],"data_offsets":[0,644]}})",
@@ -124,10 +129,12 @@ TEST(RowSource, ViewsMemoryOfEitherPrecision) {
 
 TEST(RowSource, KeepsDoublesExact) {
   const TemporaryFolder folder;
-  test::write_file(folder.file("x.npy"), npy_file(npy_dictionary(">f8", "(1, 2)"), packed({0.1, 1e300}, std::endian::big)));
+  test::write_file(folder.file("x.npy"),
+                   npy_file(npy_dictionary(">f8", "(1, 2)"), packed({0.1, 1e300}, std::endian::big)));
   EXPECT_THAT(read_doubles(*open_rows(folder.file("x.npy"))), ElementsAre(0.1, 1e300));
-  test::write_file(folder.file("x.safetensors"),
-                   safetensors_file(R"({"x":{"dtype":"F64","shape":[1,2],"data_offsets":[0,16]}})", packed({0.1, 1e300})));
+  test::write_file(
+      folder.file("x.safetensors"),
+      safetensors_file(R"({"x":{"dtype":"F64","shape":[1,2],"data_offsets":[0,16]}})", packed({0.1, 1e300})));
   EXPECT_THAT(read_doubles(*open_rows(folder.file("x.safetensors"))), ElementsAre(0.1, 1e300));
 }
 
@@ -164,44 +171,56 @@ TEST_F(TensorPath, MayHoldTheSignItself) {
   const std::string odd = folder_.file("run#3.safetensors");
   test::write_file(odd, several());
   EXPECT_THAT(read_floats(*open_rows(odd + "#half")), ElementsAre(1.0F, 65504.0F));
-  test::write_file(odd, safetensors_file(R"({"x":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}})", packed({5.0F})));
+  test::write_file(odd,
+                   safetensors_file(R"({"x":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}})", packed({5.0F})));
   EXPECT_THAT(read_floats(*open_rows(odd)), ElementsAre(5.0F));
 }
 
 TEST_F(TensorPath, MustSayWhichWhereThereAreSeveral) {
-  expect_error(Code::bad_file, [&] { (void)open_rows(path_); }, "7 tensors", "#NAME", "brain", "single");
-  expect_error(Code::bad_file, [&] { (void)open_rows(path_ + "#other"); }, "no tensor 'other'", "brain");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(path_); }, "7 tensors", "#NAME", "brain", "single");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(path_ + "#other"); }, "no tensor 'other'", "brain");
 }
 
 TEST_F(TensorPath, MustNameAMatrixOfFloats) {
-  expect_error(Code::bad_file, [&] { (void)open_rows(path_ + "#ids"); }, "1 dimension");
-  expect_error(Code::bad_file, [&] { (void)open_rows(path_ + "#raw"); }, "expected float16, float32 or float64");
-  expect_error(Code::bad_file, [&] { (void)read_integers(path_ + "#single"); }, "int64", "float32");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(path_ + "#ids"); }, "1 dimension");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(path_ + "#raw"); }, "expected float16, float32 or float64");
+  expect_error(
+      Code::bad_file, [&] { (void)read_integers(path_ + "#single"); }, "int64", "float32");
 }
 
 TEST(RowSource, SaysWhichNamesItReads) {
   for (const char* path : {"x", "x.csv", "x.npz", "npy", "x.npy#t", "x.fvecs#t", ""}) {
-    expect_error(Code::bad_file, [&] { (void)open_rows(path); }, "its name must end in .npy");
+    expect_error(
+        Code::bad_file, [&] { (void)open_rows(path); }, "its name must end in .npy");
   }
-  expect_error(Code::bad_file, [] { (void)read_integers("x.fvecs"); }, "its name must end in .npy");
+  expect_error(
+      Code::bad_file, [] { (void)read_integers("x.fvecs"); }, "its name must end in .npy");
 }
 
 TEST(RowSource, SaysWhyAFileCannotBeOpened) {
   const TemporaryFolder folder;
   for (const char* name : {"x.npy", "x.safetensors", "x.safetensors#t", "x.fvecs"}) {
-    expect_error(Code::bad_file, [&] { (void)open_rows(folder.file(name)); }, "cannot read", "No such file");
+    expect_error(
+        Code::bad_file, [&] { (void)open_rows(folder.file(name)); }, "cannot read", "No such file");
   }
   std::filesystem::create_directory(folder.file("folder.npy"));
-  expect_error(Code::bad_file, [&] { (void)open_rows(folder.file("folder.npy")); }, "folder.npy", "not a regular file");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(folder.file("folder.npy")); }, "folder.npy", "not a regular file");
   ASSERT_EQ(::mkfifo(folder.file("pipe.npy").c_str(), 0600), 0);
-  expect_error(Code::bad_file, [&] { (void)open_rows(folder.file("pipe.npy")); }, "pipe.npy", "not a regular file");
+  expect_error(
+      Code::bad_file, [&] { (void)open_rows(folder.file("pipe.npy")); }, "pipe.npy", "not a regular file");
 }
 
 TEST(RowSource, RefusesEmptyFiles) {
   const TemporaryFolder folder;
   for (const char* name : {"x.npy", "x.safetensors", "x.fvecs"}) {
     test::write_file(folder.file(name), "");
-    expect_error(Code::bad_file, [&] { (void)open_rows(folder.file(name)); }, name);
+    expect_error(
+        Code::bad_file, [&] { (void)open_rows(folder.file(name)); }, name);
   }
 }
 
@@ -219,9 +238,11 @@ TEST(ReadIntegers, TakesBothWidthsAndByteOrders) {
 
 TEST(ReadIntegers, RefusesFloatsAndMatrices) {
   const TemporaryFolder folder;
-  const auto refuse = [&](const std::string& descr, const std::string& shape, const std::string& values, const char* word) {
+  const auto refuse = [&](const std::string& descr, const std::string& shape, const std::string& values,
+                          const char* word) {
     test::write_file(folder.file("ids.npy"), npy_file(npy_dictionary(descr, shape), values));
-    expect_error(Code::bad_file, [&] { (void)read_integers(folder.file("ids.npy")); }, "astype('int64')", word);
+    expect_error(
+        Code::bad_file, [&] { (void)read_integers(folder.file("ids.npy")); }, "astype('int64')", word);
   };
   refuse("<f8", "(2,)", packed({1.0, 2.0}), "float64");
   refuse("<i8", "(1, 2)", packed({1L, 2L}), "2 dimension");

@@ -9,23 +9,27 @@
 namespace kedge::io {
 namespace {
 
-using ::testing::ElementsAre;
 using test::bytes_of;
 using test::expect_error;
 using test::packed;
 using test::safetensors_file;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
 
-const std::string kGood = safetensors_file(
-    R"({"__metadata__":{"made":"by hand"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-    R"("b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]}})",
-    packed({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}) + packed({7L, -8L}));
+const std::string kGood =
+    safetensors_file(R"({"__metadata__":{"made":"by hand"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                     R"("b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]}})",
+                     packed({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}) + packed({7L, -8L}));
 
-SafetensorsInfo parse(const std::string& file) { return parse_safetensors(bytes_of(file), "x.safetensors"); }
+SafetensorsInfo parse(const std::string& file) {
+  return parse_safetensors(bytes_of(file), "x.safetensors");
+}
 
-void expect_refused(const std::string& header, const std::string& word, const std::string& values = std::string(8, '\0')) {
+void expect_refused(const std::string& header, const std::string& word,
+                    const std::string& values = std::string(8, '\0')) {
   SCOPED_TRACE(header.substr(0, 200));
-  expect_error(Code::bad_file, [&] { (void)parse(safetensors_file(header, values)); }, "x.safetensors", word);
+  expect_error(
+      Code::bad_file, [&] { (void)parse(safetensors_file(header, values)); }, "x.safetensors", word);
 }
 
 /// A header of one tensor, and eight bytes for it.
@@ -47,9 +51,9 @@ TEST(Safetensors, ReadsTensorsAndMetadata) {
 }
 
 TEST(Safetensors, KnowsEveryTypeOfTheFormat) {
-  const std::pair<const char*, DType> types[] = {{"F16", DType::f16}, {"BF16", DType::bf16}, {"F32", DType::f32},
-                                                 {"F64", DType::f64}, {"I32", DType::i32},   {"I64", DType::i64},
-                                                 {"BOOL", DType::other}, {"U8", DType::other}, {"U64", DType::other}};
+  const std::pair<const char*, DType> types[] = {{"F16", DType::f16},    {"BF16", DType::bf16}, {"F32", DType::f32},
+                                                 {"F64", DType::f64},    {"I32", DType::i32},   {"I64", DType::i64},
+                                                 {"BOOL", DType::other}, {"U8", DType::other},  {"U64", DType::other}};
   for (const auto& [name, dtype] : types) {
     const SafetensorsInfo info = parse(safetensors_file(tensor(name, "[0]", "[0,0]"), ""));
     EXPECT_EQ(info.tensor("t", "x").dtype, dtype) << name;
@@ -57,8 +61,10 @@ TEST(Safetensors, KnowsEveryTypeOfTheFormat) {
 }
 
 TEST(Safetensors, TakesScalarsEmptyTensorsAndPaddedHeaders) {
-  EXPECT_THAT(parse(safetensors_file(tensor("F64", "[]", "[0,8]"), packed({1.0}))).tensor("t", "x").shape, ElementsAre());
-  EXPECT_THAT(parse(safetensors_file(tensor("F64", "[0,4]", "[0,0]") + "   ", "")).tensor("t", "x").shape, ElementsAre(0, 4));
+  EXPECT_THAT(parse(safetensors_file(tensor("F64", "[]", "[0,8]"), packed({1.0}))).tensor("t", "x").shape,
+              ElementsAre());
+  EXPECT_THAT(parse(safetensors_file(tensor("F64", "[0,4]", "[0,0]") + "   ", "")).tensor("t", "x").shape,
+              ElementsAre(0, 4));
   EXPECT_TRUE(parse(safetensors_file("{}", "")).tensors.empty());
   EXPECT_TRUE(parse(safetensors_file(R"({"__metadata__":{}})", "")).metadata.empty());
 }
@@ -72,13 +78,15 @@ TEST(Safetensors, TakesTensorsInAnyOrderOfTheirBytes) {
 }
 
 TEST(Safetensors, ListsTheTensorsThereAre) {
-  expect_error(Code::bad_file, [] { (void)parse(kGood).tensor("c", "x.safetensors"); }, "x.safetensors", "'c'", "a, b");
+  expect_error(
+      Code::bad_file, [] { (void)parse(kGood).tensor("c", "x.safetensors"); }, "x.safetensors", "'c'", "a, b");
 }
 
 TEST(Safetensors, RefusesEveryPrefixOfAGoodFile) {
   for (std::size_t size = 0; size < kGood.size(); ++size) {
     SCOPED_TRACE(size);
-    expect_error(Code::bad_file, [&] { (void)parse(kGood.substr(0, size)); }, "x.safetensors");
+    expect_error(
+        Code::bad_file, [&] { (void)parse(kGood.substr(0, size)); }, "x.safetensors");
   }
 }
 
@@ -86,7 +94,8 @@ TEST(Safetensors, RefusesAHeaderLengthThatLies) {
   const auto with_length = [](std::uint64_t length) { return packed({length}) + kGood.substr(8); };
   const auto refuse = [&](std::uint64_t length, const char* word) {
     SCOPED_TRACE(length);
-    expect_error(Code::bad_file, [&] { (void)parse(with_length(length)); }, word);
+    expect_error(
+        Code::bad_file, [&] { (void)parse(with_length(length)); }, word);
   };
   refuse(0, "not valid JSON");
   refuse(1, "not valid JSON");
@@ -103,7 +112,8 @@ TEST(Safetensors, RefusesAHeaderOverTheFormatsLimitEvenInALargeFile) {
   test::write_file(path, packed<std::uint64_t>({100'000'001}));
   std::filesystem::resize_file(path, 200'000'000);  // a hole, not on the disk
   const MappedFile file(path);
-  expect_error(Code::bad_file, [&] { (void)parse_safetensors(file.bytes(), path); }, "100000001", "at most 100000000");
+  expect_error(
+      Code::bad_file, [&] { (void)parse_safetensors(file.bytes(), path); }, "100000001", "at most 100000000");
 }
 
 TEST(Safetensors, RefusesWhatIsNotJson) {
@@ -157,18 +167,20 @@ TEST(Safetensors, TakesTheSameWordInDifferentDictionaries) {
 }
 
 TEST(Safetensors, RefusesAnIncompleteTensor) {
-  for (const char* entry : {"1", "null", "[]", "{}", R"({"dtype":"F32"})", R"({"dtype":"F32","shape":[2]})",
-                            R"({"shape":[2],"data_offsets":[0,8]})", R"({"dtype":"F32","data_offsets":[0,8]})",
-                            R"({"dtype":1,"shape":[2],"data_offsets":[0,8]})", R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})",
-                            R"({"dtype":"F32","shape":{},"data_offsets":[0,8]})", R"({"dtype":"F32","shape":[2],"data_offsets":8})",
-                            R"({"dtype":"F32","shape":[2],"data_offsets":[]})", R"({"dtype":"F32","shape":[2],"data_offsets":[8]})",
-                            R"({"dtype":"F32","shape":[2],"data_offsets":[0,4,8]})"}) {
+  for (const char* entry :
+       {"1", "null", "[]", "{}", R"({"dtype":"F32"})", R"({"dtype":"F32","shape":[2]})",
+        R"({"shape":[2],"data_offsets":[0,8]})", R"({"dtype":"F32","data_offsets":[0,8]})",
+        R"({"dtype":1,"shape":[2],"data_offsets":[0,8]})", R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})",
+        R"({"dtype":"F32","shape":{},"data_offsets":[0,8]})", R"({"dtype":"F32","shape":[2],"data_offsets":8})",
+        R"({"dtype":"F32","shape":[2],"data_offsets":[]})", R"({"dtype":"F32","shape":[2],"data_offsets":[8]})",
+        R"({"dtype":"F32","shape":[2],"data_offsets":[0,4,8]})"}) {
     expect_refused(std::string(R"({"t":)") + entry + "}", "'t' without a proper dtype, shape and data_offsets");
   }
 }
 
 TEST(Safetensors, RefusesUnknownTypes) {
-  for (const char* dtype : {"", "f32", "F31", "FLOAT", "F320"}) expect_refused(tensor(dtype, "[2]", "[0,8]"), "unknown type");
+  for (const char* dtype : {"", "f32", "F31", "FLOAT", "F320"})
+    expect_refused(tensor(dtype, "[2]", "[0,8]"), "unknown type");
 }
 
 TEST(Safetensors, RefusesSizesAndOffsetsThatAreNotWholeNumbers) {
@@ -200,8 +212,8 @@ TEST(Safetensors, RefusesOffsetsThatLie) {
 
 TEST(Safetensors, RefusesOverlapHolesAndForgottenBytes) {
   const auto two = [](const std::string& first, const std::string& second) {
-    return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first + R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" +
-           second + "}}";
+    return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
+           R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
   };
   EXPECT_NO_THROW((void)parse(safetensors_file(two("[4,8]", "[0,4]"), std::string(8, '\0'))));
   expect_refused(two("[0,4]", "[0,4]"), "overlap", std::string(4, '\0'));
@@ -210,8 +222,9 @@ TEST(Safetensors, RefusesOverlapHolesAndForgottenBytes) {
   expect_refused(two("[1,5]", "[5,9]"), "hole", std::string(9, '\0'));
   expect_refused(two("[0,4]", "[4,8]"), "all of the file's bytes", std::string(9, '\0'));
   expect_refused("{}", "all of the file's bytes");
-  expect_refused(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}})",
-                 "overlap");
+  expect_refused(
+      R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}})",
+      "overlap");
 }
 
 TEST(Safetensors, RefusesMetadataThatIsNotText) {

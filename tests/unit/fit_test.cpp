@@ -71,6 +71,7 @@ FitOptions small_options(Method method, Similarity similarity) {
   options.similarity = similarity;
   options.anchors = 20;
   options.support = 100;
+  options.param.epochs = 3;
   return options;
 }
 
@@ -218,7 +219,7 @@ TEST(Fit, RefusesWhatCannotWork) {
 TEST(Fit, StopsWhenProgressThrows) {
   const Matrix x = embeddings(100, 8, 6);
   struct Stop {};
-  const auto stop = [](std::string_view, std::size_t, std::size_t) { throw Stop{}; };
+  const auto stop = [](const ProgressReport&) { throw Stop{}; };
   EXPECT_THROW((void)fit(std::vector{space_of("x", x)}, small_options(Method::random, Similarity::wip), stop), Stop);
 }
 

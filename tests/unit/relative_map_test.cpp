@@ -112,10 +112,10 @@ TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   const RelativeMap map = make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)),
                                             compute_moments(space_of("x", x)), {});
   std::size_t last = 0;
-  transform(map, space_of("x", x), folder.file("rr.npy"), [&](std::string_view, std::size_t done, std::size_t total) {
-    EXPECT_GT(done, last);
-    EXPECT_EQ(total, x.rows());
-    last = done;
+  transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) {
+    EXPECT_GT(report.done, last);
+    EXPECT_EQ(report.total, x.rows());
+    last = report.done;
   });
   EXPECT_EQ(last, x.rows());
   const Matrix found = Space("rr", open_rows(folder.file("rr.npy"))).read_all();

@@ -47,10 +47,11 @@ TEST(Space, RefusesRangesOutsideTheRows) {
 
 TEST(Space, RefusesNamesABundleCannotHold) {
   const Matrix x = random_matrix(10, 3, 1);
-  for (const char* name : {"", "a=b", "a#b", "a\nb"}) {
+  for (const char* name : {"", "a=b", "a#b", "a\nb", "\xff", "\xc3", "a\x80"}) {
     expect_error(Code::bad_argument, [&] { space_of(name, x); }, "space name");
   }
   EXPECT_NO_THROW(space_of("all-MiniLM-L6.v2 (mean)", x));
+  EXPECT_NO_THROW(space_of("modèle-é", x));
 }
 
 TEST(Space, GatherKeepsTheOrderAsked) {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/device.h>
+#include <kedge/matrix.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace kedge {
+
+/// A float matrix, or a part of one, in a backend's own memory. Not a MatrixView, so that host and device memory cannot
+/// be mixed up.
+template <class T>
+struct BasicPanel {
+  T* data = nullptr;
+  std::size_t rows = 0, cols = 0, stride = 0;
+
+  [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const { return {data + first, rows, count, stride}; }
+  [[nodiscard]] BasicPanel top_rows(std::size_t count) const { return {data, count, cols, stride}; }
+  operator BasicPanel<const T>() const
+    requires(!std::is_const_v<T>)
+  {
+    return {data, rows, cols, stride};
+  }
+};
+using Panel = BasicPanel<float>;
+using ConstPanel = BasicPanel<const float>;
+
+/// Owner of a backend's matrix.
+class Tensor {
+ public:
+  virtual ~Tensor() = default;
+  [[nodiscard]] virtual Panel panel() = 0;
+};
+
+/// Adam with decoupled weight decay, for one step.
+struct AdamStep {
+  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  std::uint64_t step = 1;  ///< counted from 1
+};
+
+/// How a loss counts: as share in its own average, and as weight times that in the total.
+struct Weighted {
+  float share = 1, weight = 1;
+};
+
+/// The operations that learning anchors needs, in the order they are called; only download() waits for their results.
+/// Operations that are losses add `share` times their value to `loss`, a 1 x 1 panel, and make the gradient of `weight`
+/// times that. Shapes are the caller's duty.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Zero-filled.
+  [[nodiscard]] virtual std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) = 0;
+  virtual void upload(MatrixView<const float> from, Panel to) = 0;
+  virtual void download(ConstPanel from, MatrixView<float> to) = 0;
+  virtual void fill(Panel x, float value) = 0;
+  /// to[i] = from[ids[i]].
+  virtual void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) = 0;
+
+  virtual void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a b + beta c
+  virtual void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a b^T + beta c
+  virtual void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a^T b + beta c
+  virtual void gram(ConstPanel a, Panel c) = 0;                                            ///< c = a a^T, all of it
+
+  /// lengths = |x| by row, a column.
+  virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
+  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero.
+  virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths) = 0;
+  /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient.
+  virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
+
+  /// Soft k-means distortion, from the products r = x a^T and the lengths of the rows of x and a (columns):
+  /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of a
+  /// through |a|^2 is pull_r a_r, where pull, a column, is added to. dr may be r.
+  virtual void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr,
+                        Panel pull, Panel loss) = 0;
+  /// Length control, the mean of (|a| - 1)^2; da += its gradient plus pull_r a_r.
+  virtual void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) = 0;
+  /// The mean squared cosine of different anchors, (|gram|_F^2 - m) / (m (m - 1)); 0 for one anchor. Its gradient is a
+  /// product, not made here.
+  virtual void orthogonality(ConstPanel gram, float share, Panel loss) = 0;
+  /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced by
+  /// their gradient. Needs tau >= kLeastTau.
+  virtual void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) = 0;
+
+  /// mixture = softmax_row(logits / temperature).
+  virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
+  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture.
+  virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
+                           Panel second_moment, Panel mixture) = 0;
+
+  static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
+};
+
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend();
+/// Throws what require_device throws.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(Device device);
+
+}  // namespace kedge

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/backend.h"
+#include "backend/cpu/rows.h"
+#include "base/checked.h"
+#include "base/eigen.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+template <class T>
+MatrixView<T> view(BasicPanel<T> p) {
+  return {p.data, p.rows, p.cols, p.stride};
+}
+
+class HostTensor final : public Tensor {
+ public:
+  HostTensor(std::size_t rows, std::size_t cols) : cells_(rows, cols) {}
+  Panel panel() override { return {cells_.cells().data(), cells_.rows(), cells_.cols(), cells_.cols()}; }
+
+ private:
+  Matrix cells_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
+    return std::make_unique<HostTensor>(rows, cols);
+  }
+  void upload(MatrixView<const float> from, Panel to) override { as_eigen(view(to)) = as_eigen(from); }
+  void download(ConstPanel from, MatrixView<float> to) override { as_eigen(to) = as_eigen(view(from)); }
+  void fill(Panel x, float value) override { as_eigen(view(x)).setConstant(value); }
+  void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
+    cpu::for_rows(to.rows, [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
+  }
+
+  void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
+    gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
+  }
+  void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
+    gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
+  }
+  void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
+    gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
+  }
+  void gram(ConstPanel a, Panel c) override {
+    const int rows = checked_int(a.rows, "rows");
+    cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, rows, checked_int(a.cols, "columns"), 1, a.data,
+                checked_int(a.stride, "stride"), 0, c.data, checked_int(c.stride, "stride"));
+    as_eigen(view(c)).template triangularView<Eigen::StrictlyUpper>() = as_eigen(view(c)).transpose();
+  }
+
+  void row_lengths(ConstPanel x, Panel lengths) override {
+    cpu::for_rows(x.rows, [&](std::size_t i) { view(lengths).row(i)[0] = as_eigen(view(x).row(i)).norm(); });
+  }
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
+    cpu::for_rows(x.rows, [&](std::size_t i) { cpu::normalize(view(x).row(i), view(unit).row(i), view(lengths).row(i)[0]); });
+  }
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
+    cpu::for_rows(unit.rows, [&](std::size_t i) {
+      cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(dunit).row(i), beta, view(dx).row(i));
+    });
+  }
+
+  void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr, Panel pull,
+                Panel loss) override {
+    const cpu::CoverageRow row(view(a_lengths), tau, weighted);
+    std::vector<std::vector<float>> sums(cpu::parts(r.rows), std::vector<float>(r.cols));
+    std::vector<double> losses(sums.size());
+    cpu::for_parts(r.rows, [&](std::size_t part, std::size_t i) {
+      losses[part] += row(view(r).row(i), view(x_lengths).row(i)[0], view(dr).row(i), sums[part]);
+    });
+    // The products come with -2 and |a|^2 with +1, whose own gradient is 2 a: so the pull is the column sums turned round.
+    for (const auto& sum : sums) {
+      for (std::size_t a = 0; a < r.cols; ++a) view(pull).row(a)[0] -= sum[a];
+    }
+    add(loss, losses);
+  }
+  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
+    double total = 0;
+    const float strength = 2 * weighted.share * weighted.weight / static_cast<float>(a.rows);
+    for (std::size_t r = 0; r < a.rows; ++r) {
+      const float length = view(lengths).row(r)[0];
+      const float excess = length - 1;
+      total += static_cast<double>(weighted.share * excess * excess) / static_cast<double>(a.rows);
+      const float by_length = length > 0 ? strength * excess / length : 0;
+      as_eigen(view(da).row(r)) += (view(pull).row(r)[0] + by_length) * as_eigen(view(a).row(r));
+    }
+    add(loss, {total});
+  }
+  void orthogonality(ConstPanel gram, float share, Panel loss) override {
+    if (gram.rows < 2) return;
+    const auto m = static_cast<double>(gram.rows);
+    add(loss, {share * (as_eigen(view(gram)).cast<double>().squaredNorm() - m) / (m * (m - 1))});
+  }
+
+  void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
+    const std::size_t n = cosines.rows;
+    std::vector<std::vector<float>> partial(cpu::parts(n), std::vector<float>(n));
+    std::vector<float> row_sums(n);
+    std::vector<double> losses(partial.size());
+    // exp((c - 1) / tau) serves rows and columns alike: cosines are at most 1, so it neither overflows nor, for the
+    // temperatures allowed, vanishes.
+    cpu::for_parts(n, [&](std::size_t part, std::size_t i) {
+      const auto row = view(cosines).row(i);
+      losses[part] -= 2 * static_cast<double>(row[i] - 1) / tau;
+      row_sums[i] = cpu::exponentials(row, 1 / tau, partial[part]);
+    });
+    std::vector<float> column_sums(n);
+    for (const auto& sum : partial) as_eigen(std::span(column_sums)) += as_eigen(std::span(sum));
+    for (std::size_t i = 0; i < n; ++i) {
+      losses[0] += std::log(static_cast<double>(row_sums[i])) + std::log(static_cast<double>(column_sums[i]));
+      column_sums[i] = 1 / column_sums[i];
+    }
+    for (double& value : losses) value *= weighted.share / (2 * static_cast<double>(n));
+    add(loss, losses);
+    const float step = weighted.share * weighted.weight / (2 * tau * static_cast<float>(n));
+    cpu::for_rows(n, [&](std::size_t i) {
+      auto row = as_eigen(view(cosines).row(i));
+      row.array() *= step * (as_eigen(std::span(column_sums)).array() + 1 / row_sums[i]);
+      row[static_cast<Eigen::Index>(i)] -= 2 * step;
+    });
+  }
+
+  void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
+    cpu::for_rows(logits.rows, [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
+  }
+  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
+                   Panel second_moment, Panel mixture) override {
+    const cpu::AdamRow row(adam, temperature);
+    cpu::for_rows(logits.rows, [&](std::size_t i) {
+      row(view(dmixture).row(i), view(logits).row(i), view(first_moment).row(i), view(second_moment).row(i),
+          view(mixture).row(i));
+    });
+  }
+
+ private:
+  static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a, ConstPanel b,
+                   float beta, Panel c) {
+    cblas_sgemm(CblasRowMajor, turn_a, turn_b, checked_int(c.rows, "rows"), checked_int(c.cols, "columns"),
+                checked_int(inner, "the inner size"), alpha, a.data, checked_int(a.stride, "stride"), b.data,
+                checked_int(b.stride, "stride"), beta, c.data, checked_int(c.stride, "stride"));
+  }
+  static void add(Panel loss, const std::vector<double>& parts) {
+    double sum = 0;
+    for (const double part : parts) sum += part;
+    *loss.data += static_cast<float>(sum);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+std::unique_ptr<Backend> make_backend(Device device) {
+  require_device(device);
+  return make_cpu_backend();
+}
+
+}  // namespace kedge

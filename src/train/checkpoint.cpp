@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+#include "train/history.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <nlohmann/json.hpp>
+
+namespace kedge {
+namespace {
+
+constexpr const char* kFormat = "kedge checkpoint 1";
+
+io::TensorBytes tensor(const char* name, const Matrix& matrix) {
+  return {name, io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
+}
+
+Matrix read(const io::MappedFile& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
+  const io::ArrayInfo& array = info.tensor(name, path);
+  if (array.dtype != io::DType::f32 || array.shape.size() != 2) {
+    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' is damaged", path, name));
+  }
+  Matrix matrix(array.shape[0], array.shape[1]);
+  io::convert(file.bytes().data() + array.offset, array.dtype, array.swapped, matrix.cells());
+  return matrix;
+}
+
+}  // namespace
+
+void save_checkpoint(const Checkpoint& c, const std::string& path) {
+  const io::TensorBytes tensors[] = {tensor("logits", c.logits), tensor("first_moment", c.first_moment),
+                                     tensor("second_moment", c.second_moment)};
+  io::save_safetensors(path, tensors,
+                       {{"format", kFormat},
+                        {"purpose", c.purpose},
+                        {"place", nlohmann::json({c.epoch, c.step, c.steps}).dump()},
+                        {"sums", history_to_json({c.sums})},
+                        {"history", history_to_json(c.history)}});
+}
+
+Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) {
+  const io::MappedFile file(path);
+  const io::SafetensorsInfo info = io::parse_safetensors(file.bytes(), path);
+  const auto text = [&](const char* key) {
+    const auto found = info.metadata.find(key);
+    if (found == info.metadata.end()) throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint of kedge", path));
+    return found->second;
+  };
+  if (text("format") != kFormat) throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint this kedge can read", path));
+  if (text("purpose") != purpose) {
+    throw Error(Code::bad_argument, fmt::format("{} belongs to another training, so it cannot be continued with these options; "
+                                                "it was {}, this is {}",
+                                                path, text("purpose"), purpose));
+  }
+  Checkpoint c;
+  c.purpose = purpose;
+  try {
+    const auto place = nlohmann::json::parse(text("place"));
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its place is damaged");
+    }
+    c.epoch = place[0].get<std::size_t>();
+    c.step = place[1].get<std::size_t>();
+    c.steps = place[2].get<std::uint64_t>();
+    c.sums = history_from_json(text("sums")).at(0);
+    c.history = history_from_json(text("history"));
+  } catch (const std::exception&) {
+    throw Error(Code::bad_file, fmt::format("{}: it is damaged", path));
+  }
+  c.logits = read(file, info, "logits", path);
+  c.first_moment = read(file, info, "first_moment", path);
+  c.second_moment = read(file, info, "second_moment", path);
+  return c;
+}
+
+}  // namespace kedge

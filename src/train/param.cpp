@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/param.h"
+
+#include "train/checkpoint.h"
+#include "train/param_options.h"
+#include "train/trainer.h"
+#include "train/whitened.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace kedge {
+namespace {
+
+/// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
+std::string purpose_of(const ParamTask& task, const ParamOptions& options) {
+  ParamOptions but_epochs = options;
+  but_epochs.epochs = 0;
+  std::uint64_t mark = 0xcbf29ce484222325ULL;  // FNV-1a of the support ids
+  for (const std::int64_t id : task.support_ids) mark = (mark ^ static_cast<std::uint64_t>(id)) * 0x100000001b3ULL;
+  nlohmann::ordered_json json = {{"anchors", task.anchors},
+                                 {"support", task.support_ids.size()},
+                                 {"support_mark", mark},
+                                 {"seed", task.seed},
+                                 {"shrinkage", task.whitening.shrinkage},
+                                 {"epsilon", task.whitening.epsilon},
+                                 {"param", nlohmann::ordered_json::parse(to_json(but_epochs))}};
+  for (const Space& space : task.spaces) json["spaces"].push_back({space.name(), space.rows(), space.dim()});
+  return json.dump();
+}
+
+std::vector<std::uint32_t> support_rows(const ParamTask& task) {
+  const Space& space = task.spaces.front();
+  if (space.rows() > std::numeric_limits<std::uint32_t>::max()) {
+    throw Error(Code::bad_argument, fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
+  }
+  std::vector<std::uint32_t> rows;
+  for (const std::int64_t id : task.support_ids) {
+    rows.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(id) - space.range().begin));
+  }
+  return rows;
+}
+
+WhitenedSpaces whitened(Backend& backend, const ParamTask& task, const Progress& progress) {
+  std::vector<Whitening> whitenings;
+  for (const Moments& moments : task.moments) whitenings.push_back(make_whitening(moments, task.whitening));
+  return whiten_spaces(backend, task.spaces, whitenings, progress);
+}
+
+/// Runs the trainer, writing checkpoints as it goes and when it stops.
+void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::string& purpose, const Progress& progress) {
+  const bool keep = !checkpoints.path.empty();
+  std::size_t saved = trainer.epoch();
+  const auto after_step = [&](const ProgressReport& report) {
+    if (keep && checkpoints.every > 0 && trainer.epoch() >= saved + checkpoints.every) {
+      save_checkpoint(trainer.checkpoint(purpose), checkpoints.path);
+      saved = trainer.epoch();
+    }
+    if (progress) progress(report);
+  };
+  try {
+    trainer.run(after_step);
+  } catch (const LossNotFinite& problem) {
+    if (!keep || !std::filesystem::exists(checkpoints.path)) throw;
+    throw Error(problem.code(), fmt::format("{}; the last good checkpoint is '{}'", problem.what(), checkpoints.path));
+  } catch (...) {
+    if (keep) save_checkpoint(trainer.checkpoint(purpose), checkpoints.path);
+    throw;
+  }
+}
+
+}  // namespace
+
+ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOptions& options,
+                          const CheckpointOptions& checkpoints, const Progress& progress) {
+  require_valid(options);
+  const std::vector<std::uint32_t> support = support_rows(task);
+  const std::string purpose = purpose_of(task, options);
+  const bool resume = checkpoints.resume && std::filesystem::exists(checkpoints.path);
+  Checkpoint found;
+  if (resume) found = load_checkpoint(checkpoints.path, purpose);
+
+  const WhitenedSpaces spaces = whitened(backend, task, progress);
+  Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);
+  if (resume) trainer.restore(found);
+  run(trainer, checkpoints, purpose, progress);
+  return {trainer.mixture(), trainer.history()};
+}
+
+}  // namespace kedge

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/backend.h"
+
+#include <kedge/param.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+#include <kedge/whitening.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// What PARAM learns from.
+struct ParamTask {
+  std::span<const Space> spaces;
+  std::span<const Moments> moments;           ///< of each space
+  std::span<const std::int64_t> support_ids;  ///< row numbers of the files
+  std::size_t anchors = 0;
+  std::uint64_t seed = 0;
+  WhiteningOptions whitening;
+};
+
+struct ParamResult {
+  Matrix mixture;
+  std::vector<Losses> history;  ///< means by epoch
+};
+
+/// Learns the mixture in whitened coordinates. Where an exception out of `progress` stops it, a checkpoint of the last step
+/// is written before the exception goes on; where a loss is not finite, the last checkpoint stays as it is.
+[[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOptions& options,
+                                        const CheckpointOptions& checkpoints, const Progress& progress);
+
+}  // namespace kedge

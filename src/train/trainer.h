@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/backend.h"
+#include "train/checkpoint.h"
+#include "train/objective.h"
+
+#include <kedge/error.h>
+#include <kedge/param.h>
+#include <kedge/progress.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// A loss that is NaN or infinite: the state it was computed from is lost, so no checkpoint should be made of it.
+class LossNotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Learns the logits of a mixture by Adam on shuffled batches. Every random number follows from the seed and the epoch, so
+/// that training continued from a checkpoint takes the very same steps.
+class Trainer {
+ public:
+  Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
+          const ParamOptions& options, std::uint64_t seed);
+
+  /// All epochs that are left. Progress is called after each step and may throw to stop; the state is then that after the
+  /// step. A loss that is not finite throws LossNotFinite, which names the step.
+  void run(const Progress& progress);
+
+  /// One step on the next batch.
+  void step();
+  [[nodiscard]] bool done() const { return epoch_ >= options_.epochs; }
+
+  [[nodiscard]] Checkpoint checkpoint(const std::string& purpose) const;
+  /// Throws Error(Code::bad_file) if the sizes differ.
+  void restore(const Checkpoint& checkpoint);
+
+  [[nodiscard]] std::size_t epoch() const { return epoch_; }
+  [[nodiscard]] Matrix logits() const { return read(*logits_); }
+  [[nodiscard]] Matrix mixture() const { return read(*mixture_); }
+  [[nodiscard]] const std::vector<Losses>& history() const { return history_; }
+
+ private:
+  [[nodiscard]] std::span<const std::uint32_t> next_batch();
+  void report(const Progress& progress, double seconds, std::uint64_t since);
+  [[nodiscard]] Matrix read(Tensor& tensor) const;
+
+  Backend& backend_;
+  ParamOptions options_;
+  std::uint64_t seed_;
+  Objective objective_;
+  std::size_t rows_, batch_, steps_per_epoch_;
+  std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_;
+  std::vector<std::uint32_t> order_;  ///< of the epoch under way
+  std::size_t ordered_epoch_;
+  std::size_t epoch_ = 0, step_ = 0;
+  std::uint64_t steps_ = 0;
+  Losses last_, sums_;
+  std::vector<Losses> history_;
+};
+
+}  // namespace kedge
