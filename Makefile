@@ -1,6 +1,6 @@
 # make demo    shows what kedge does, on data that comes with it
 # make test    builds everything and runs all tests
-# make bench   measures speed and memory against plain BLAS
+# make bench   measures speed and memory against plain BLAS and PyTorch
 # make lint    clang-format and clang-tidy over our own code
 # make asan    the tests under address and undefined-behaviour sanitizers
 # Each does its own set-up; see scripts/setup for what it installs.
@@ -22,6 +22,7 @@ bench:
 	@scripts/setup bench
 	@scripts/build bench
 	bench/run
+	bench/vs_pytorch.py
 
 lint:
 	@scripts/setup lint

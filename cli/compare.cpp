@@ -66,9 +66,9 @@ void add_compare(CLI::App& app) {
   c->add_option("second", o->b, "Those of another, of the same inputs in the same order")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to compare, as FIRST:END [all]")->type_name("FIRST:END");
   c->add_option("--recall-at", o->compare.recall_at, "Ranks to report recall at, comma separated")
-      ->delimiter(',')->take_all()->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
+      ->delimiter(',')->take_all()->check(kCount)->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
   c->add_option("--neighbors", o->compare.neighbors, "Neighbours counted for the k-NN overlap")
-      ->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
+      ->check(kCount)->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -91,7 +91,7 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
 }  // namespace
 
 void CommonOptions::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Processor threads to use; 0 means all")->capture_default_str();
+  command.add_option("--threads", threads, "Processor threads to use; 0 means all")->check(kCount)->type_name("N")->capture_default_str();
   command.add_flag("--json", json, "Print a summary as JSON on stdout");
   command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
 }

@@ -12,6 +12,13 @@ namespace kedge::cli {
 
 using Json = nlohmann::ordered_json;
 
+/// A whole number of 0 or more; CLI11 alone would let -3 wrap round.
+inline const CLI::Validator kCount{[](const std::string& text) {
+                                     const bool good = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+                                     return good ? std::string() : "'" + text + "' is not a whole number of 0 or more";
+                                   },
+                                   "", "count"};
+
 /// Options every command has.
 struct CommonOptions {
   bool quiet = false;

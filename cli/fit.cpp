@@ -61,6 +61,7 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(parse_device(o.device));
   const FitOptions options = options_of(o);
+  require_writable(o.output);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
 
@@ -98,8 +99,14 @@ void run(Options& o) {
 /// The hyperparameters of PARAM, by the names the paper's table suggests.
 void add_param_options(CLI::App& c, Options& o) {
   ParamOptions& p = o.fit.param;
+  const char* const group = "Learning (--method param)";
   const auto add = [&](const char* name, auto& value, const char* help) {
-    c.add_option(name, value, help)->capture_default_str()->type_name(std::is_floating_point_v<std::decay_t<decltype(value)>> ? "X" : "N")->group("Learning (--method param)");
+    CLI::Option* option = c.add_option(name, value, help)->capture_default_str()->group(group);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+      option->type_name("N")->check(kCount);
+    } else {
+      option->type_name("X");
+    }
   };
   add("--epochs", p.epochs, "Passes over the rows");
   add("--batch", p.batch, "Parallel rows per step");
@@ -113,13 +120,13 @@ void add_param_options(CLI::App& c, Options& o) {
   add("--weight-orthogonality", p.weight_orthogonality, "Weight of the orthogonality loss");
   add("--weight-length", p.weight_length, "Weight of the length loss");
   c.add_option("--coverage-rows", o.coverage_rows, "Rows coverage is taken over in each step")
-      ->check(CLI::IsMember(coverage_rows_names()))->capture_default_str()->type_name("NAME")->group("Learning (--method param)");
+      ->check(CLI::IsMember(coverage_rows_names()))->capture_default_str()->type_name("NAME")->group(group);
   add("--coverage-chunk", p.coverage_chunk, "Rows at a time for --coverage-rows all");
-  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")->type_name("FILE")->group("Learning (--method param)");
+  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")->type_name("FILE")->group(group);
   c.add_option("--checkpoint", o.fit.checkpoint.path, "Where the state of training is kept [OUT.checkpoint]; removed when done")
-      ->type_name("FILE")->group("Learning (--method param)");
+      ->type_name("FILE")->group(group);
   add("--checkpoint-every", o.fit.checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C");
-  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")->group("Learning (--method param)");
+  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")->group(group);
 }
 
 }  // namespace
@@ -137,14 +144,14 @@ void add_fit(CLI::App& app) {
   c->add_option("--similarity", o->similarity, "How an embedding is compared with an anchor")
       ->check(CLI::IsMember(similarity_names()))->capture_default_str()->type_name("NAME");
   c->add_option("--anchors", o->fit.anchors, "Number of anchors, which is the dimension of the shared space")
-      ->capture_default_str()->type_name("N");
+      ->check(kCount)->capture_default_str()->type_name("N");
   auto* support = c->add_option("--support", o->fit.support,
                                 fmt::format("Number of rows anchors are made of [{}, or all if fewer]",
                                             FitOptions::kDefaultSupport))
-                      ->check(CLI::PositiveNumber)->type_name("N");
+                      ->check(kCount)->check(CLI::PositiveNumber)->type_name("N");
   c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
       ->excludes(support)->type_name("FILE");
-  c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->capture_default_str()->type_name("N");
+  c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--shrinkage", o->fit.whitening.shrinkage, "Pull of the covariance towards a sphere, 0 to 1 (wip)")
       ->capture_default_str()->type_name("X");
   c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")

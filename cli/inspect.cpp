@@ -33,6 +33,19 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"epsilon", bundle.whitening.epsilon},
                {"spaces", Json::array()},
                {"support_ids", bundle.support_ids}};
+  if (bundle.method == Method::param) {
+    const ParamOptions& p = bundle.param;
+    json["param"] = {{"epochs", p.epochs}, {"batch", p.batch}, {"learning_rate", p.learning_rate}, {"weight_decay", p.weight_decay},
+                     {"temperature", p.temperature}, {"weight_symnce", p.weight_symnce}, {"tau_symnce", p.tau_symnce},
+                     {"weight_coverage", p.weight_coverage}, {"tau_coverage", p.tau_coverage},
+                     {"weight_orthogonality", p.weight_orthogonality}, {"weight_length", p.weight_length},
+                     {"coverage_rows", to_string(p.coverage_rows)}};
+    json["history"] = Json::array();
+    for (const Losses& l : bundle.history) {
+      json["history"].push_back({{"total", l.total}, {"symnce", l.symnce}, {"coverage", l.coverage},
+                                 {"orthogonality", l.orthogonality}, {"length", l.length}});
+    }
+  }
   for (const RelativeMap& map : bundle.maps) {
     json["spaces"].push_back({{"name", map.space()}, {"dim", map.input_dim()}, {"fitted", is_source(bundle, map.space())}});
   }
@@ -52,6 +65,10 @@ void run(const Options& o) {
   fmt::print("  support     {} of rows {}:{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end);
   fmt::print("  seed        {}\n", bundle.seed);
   fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
+  if (!bundle.history.empty()) {
+    fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(), bundle.history.front().total,
+               bundle.history.back().total);
+  }
   std::size_t width = 5;
   for (const RelativeMap& map : bundle.maps) width = std::max(width, map.space().size());
   fmt::print("\n  {:<{}}  {:>6}  {}\n", "space", width, "dim", "came by");

@@ -66,6 +66,9 @@ class RowWriter {
   std::unique_ptr<File> file_;
 };
 
+/// Throws Error(Code::failed) if no file can be written there: asked before long work rather than after it.
+void require_writable(const std::string& path);
+
 /// Writes a whole matrix, or a vector, as `.npy`.
 void save_npy(const std::string& path, MatrixView<const float> matrix);
 void save_npy(const std::string& path, std::span<const float> values);

@@ -66,6 +66,8 @@ void RowWriter::finish() {
   file_->output.finish(io::Durability::renamed);
 }
 
+void require_writable(const std::string& path) { const io::OutputFile trial(path); }
+
 void save_npy(const std::string& path, MatrixView<const float> matrix) {
   RowWriter writer(path, matrix.rows, matrix.cols);
   writer.write(0, matrix);

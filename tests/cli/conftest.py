@@ -20,7 +20,7 @@ class Kedge:
 
     def run(self, *arguments, **options):
         command = [self.program, *map(str, arguments)]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, **options)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, **options)
 
     def ok(self, *arguments):
         done = self.run(*arguments)

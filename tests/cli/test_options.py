@@ -26,7 +26,7 @@ def test_wrong_usage_is_two_and_points_to_help(kedge, arguments):
 
 
 def test_results_to_stdout_messages_to_stderr(kedge, spaces):
-    loud = kedge.ok("fit", *spaces, "--anchors", 5, "-o", "y.kedge")
+    loud = kedge.ok("fit", *spaces, "--anchors", 5, "--method", "random", "-o", "y.kedge")
     assert loud.stdout == "" and "wrote y.kedge" in loud.stderr
     quiet = kedge.ok("fit", *spaces, "--anchors", 5, "-o", "y.kedge", "--quiet")
     assert quiet.stdout == quiet.stderr == ""
@@ -73,7 +73,7 @@ def test_rows_are_half_open(kedge, bundle, rows, count):
 
 
 @pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
-@pytest.mark.parametrize("method", ["random", "kmeans", "fps"])
+@pytest.mark.parametrize("method", ["param", "random", "kmeans", "fps"])
 def test_every_method_with_every_similarity(kedge, spaces, method, similarity):
     fit(kedge, spaces, "--method", method, "--similarity", similarity)
     kedge.ok("transform", "y.kedge", "--space", "b", "-i", "b.npy", "-o", "rr.npy")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/rows.h"
 #include "base/checked.h"
 #include "base/eigen.h"
@@ -36,7 +37,7 @@ class CpuBackend final : public Backend {
   void download(ConstPanel from, MatrixView<float> to) override { as_eigen(to) = as_eigen(view(from)); }
   void fill(Panel x, float value) override { as_eigen(view(x)).setConstant(value); }
   void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
-    cpu::for_rows(to.rows, [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
+    cpu::for_rows(to.rows, to.cols, [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
@@ -56,24 +57,32 @@ class CpuBackend final : public Backend {
   }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
-    cpu::for_rows(x.rows, [&](std::size_t i) { view(lengths).row(i)[0] = as_eigen(view(x).row(i)).norm(); });
+    cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
   }
   void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
-    cpu::for_rows(x.rows, [&](std::size_t i) { cpu::normalize(view(x).row(i), view(unit).row(i), view(lengths).row(i)[0]); });
+    cpu::for_rows(x.rows, x.cols, [&](std::size_t i) {
+      float& length = view(lengths).row(i)[0];
+      length = cpu::length(view(x).row(i));
+      cpu::normalize(view(x).row(i), length, view(unit).row(i));
+    });
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
-    cpu::for_rows(unit.rows, [&](std::size_t i) {
+    cpu::for_rows(unit.rows, unit.cols, [&](std::size_t i) {
       cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(dunit).row(i), beta, view(dx).row(i));
     });
   }
 
   void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr, Panel pull,
                 Panel loss) override {
-    const cpu::CoverageRow row(view(a_lengths), tau, weighted);
-    std::vector<std::vector<float>> sums(cpu::parts(r.rows), std::vector<float>(r.cols));
+    std::vector<float> lengths(r.cols);
+    for (std::size_t a = 0; a < r.cols; ++a) lengths[a] = view(a_lengths).row(a)[0];
+    std::vector<std::vector<float>> sums(cpu::parts(r.rows, r.cols), std::vector<float>(r.cols));
+    auto scratch = sums;
     std::vector<double> losses(sums.size());
-    cpu::for_parts(r.rows, [&](std::size_t part, std::size_t i) {
-      losses[part] += row(view(r).row(i), view(x_lengths).row(i)[0], view(dr).row(i), sums[part]);
+    const float scale = weighted.share * weighted.weight;
+    cpu::for_parts(r.rows, r.cols, [&](std::size_t part, std::size_t i) {
+      losses[part] += static_cast<double>(weighted.share) * cpu::coverage(view(r).row(i), view(x_lengths).row(i)[0], lengths, tau,
+                                                                          scale, view(dr).row(i), sums[part], scratch[part]);
     });
     // The products come with -2 and |a|^2 with +1, whose own gradient is 2 a: so the pull is the column sums turned round.
     for (const auto& sum : sums) {
@@ -101,15 +110,15 @@ class CpuBackend final : public Backend {
 
   void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
     const std::size_t n = cosines.rows;
-    std::vector<std::vector<float>> partial(cpu::parts(n), std::vector<float>(n));
+    std::vector<std::vector<float>> partial(cpu::parts(n, n), std::vector<float>(n));
     std::vector<float> row_sums(n);
     std::vector<double> losses(partial.size());
     // exp((c - 1) / tau) serves rows and columns alike: cosines are at most 1, so it neither overflows nor, for the
     // temperatures allowed, vanishes.
-    cpu::for_parts(n, [&](std::size_t part, std::size_t i) {
+    cpu::for_parts(n, n, [&](std::size_t part, std::size_t i) {
       const auto row = view(cosines).row(i);
       losses[part] -= 2 * static_cast<double>(row[i] - 1) / tau;
-      row_sums[i] = cpu::exponentials(row, 1 / tau, partial[part]);
+      row_sums[i] = cpu::exponentials(row, tau, partial[part]);
     });
     std::vector<float> column_sums(n);
     for (const auto& sum : partial) as_eigen(std::span(column_sums)) += as_eigen(std::span(sum));
@@ -120,22 +129,21 @@ class CpuBackend final : public Backend {
     for (double& value : losses) value *= weighted.share / (2 * static_cast<double>(n));
     add(loss, losses);
     const float step = weighted.share * weighted.weight / (2 * tau * static_cast<float>(n));
-    cpu::for_rows(n, [&](std::size_t i) {
-      auto row = as_eigen(view(cosines).row(i));
-      row.array() *= step * (as_eigen(std::span(column_sums)).array() + 1 / row_sums[i]);
-      row[static_cast<Eigen::Index>(i)] -= 2 * step;
+    cpu::for_rows(n, n, [&](std::size_t i) {
+      const auto row = view(cosines).row(i);
+      cpu::scale_exponentials(row, step, row_sums[i], column_sums);
+      row[i] -= 2 * step;
     });
   }
 
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
-    cpu::for_rows(logits.rows, [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
+    cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
   }
   void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
                    Panel second_moment, Panel mixture) override {
-    const cpu::AdamRow row(adam, temperature);
-    cpu::for_rows(logits.rows, [&](std::size_t i) {
-      row(view(dmixture).row(i), view(logits).row(i), view(first_moment).row(i), view(second_moment).row(i),
-          view(mixture).row(i));
+    cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) {
+      cpu::step_logits(view(dmixture).row(i), temperature, adam, view(logits).row(i), view(first_moment).row(i),
+                       view(second_moment).row(i), view(mixture).row(i));
     });
   }
 

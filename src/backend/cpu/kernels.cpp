@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+// One function, compiled for each generation of processors. clang 14 does not know the names of generations, and
+// sanitizers do not survive the choice at start-up.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define KEDGE_EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KEDGE_EVERY_PROCESSOR
+#endif
+
+namespace kedge::cpu {
+namespace {
+
+/// exp(x) for x <= 0 to two units in the last place, without a branch; below -87 it stays at exp(-87), which is as good
+/// as nothing. NaN stays NaN.
+[[gnu::always_inline]] inline float exp_not_positive(float x) {
+  x = x < -87.0F ? -87.0F : x;
+  const auto power = static_cast<std::int32_t>(x * 1.44269504F - 0.5F);  // rounds to the nearest, as x is not positive
+  const auto whole = static_cast<float>(power);
+  const float rest = (x - whole * 0.693359375F) + whole * 2.12194440e-4F;
+  float sum = 1.9875691500e-4F;
+  sum = sum * rest + 1.3981999507e-3F;
+  sum = sum * rest + 8.3334519073e-3F;
+  sum = sum * rest + 4.1665795894e-2F;
+  sum = sum * rest + 1.6666665459e-1F;
+  sum = sum * rest + 5.0000001201e-1F;
+  sum = sum * rest * rest + rest + 1;
+  return sum * std::bit_cast<float>((power + 127) << 23);
+}
+
+KEDGE_EVERY_PROCESSOR float dot(const float* a, const float* b, std::size_t n) {
+  float sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+KEDGE_EVERY_PROCESSOR void add_scaled(float* __restrict out, float beta, float alpha, const float* __restrict a,
+                                      float gamma, const float* __restrict b, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = beta * out[i] + alpha * a[i] + gamma * b[i];
+}
+
+KEDGE_EVERY_PROCESSOR void scale(const float* x, float factor, float* out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = factor * x[i];
+}
+
+KEDGE_EVERY_PROCESSOR float largest(const float* x, std::size_t n) {
+  constexpr std::size_t kLanes = 16;  // side by side, as one running maximum cannot be made parallel
+  float lanes[kLanes];
+  for (std::size_t j = 0; j < kLanes; ++j) lanes[j] = x[0];
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+  }
+  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+/// out = exp(factor (x - most)), and its sum.
+KEDGE_EVERY_PROCESSOR float exp_below(const float* x, float most, float factor, float* out, std::size_t n) {
+  float sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = exp_not_positive(factor * (x[i] - most));
+    sum += out[i];
+  }
+  return sum;
+}
+
+KEDGE_EVERY_PROCESSOR float exp_below_one(float* __restrict row, float factor, float* __restrict columns, std::size_t n) {
+  float sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float below = row[i] < 1.0F ? row[i] - 1.0F : 0.0F;  // rounding may leave a cosine above 1
+    const float value = exp_not_positive(factor * below);
+    row[i] = value;
+    columns[i] += value;
+    sum += value;
+  }
+  return sum;
+}
+
+KEDGE_EVERY_PROCESSOR void scale_by_sums(float* __restrict row, float step, float inverse_row,
+                                         const float* __restrict inverse_columns, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) row[i] *= step * (inverse_row + inverse_columns[i]);
+}
+
+KEDGE_EVERY_PROCESSOR void distances(const float* r, float x_length, const float* a_lengths, float* __restrict out,
+                                     std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = 2 * r[i] - x_length * x_length - a_lengths[i] * a_lengths[i];
+}
+
+/// From closeness (distance turned round) and assignments: the gradient in the assignments' place, added to sums.
+KEDGE_EVERY_PROCESSOR void cover(const float* __restrict closeness, float expected, float tau, float factor,
+                                 float* __restrict assigned, float* __restrict sums, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    assigned[i] = factor * assigned[i] * (1 + (closeness[i] + expected) / tau);
+    sums[i] += assigned[i];
+  }
+}
+
+struct AdamFactors {
+  float beta1, beta2, rate, root, epsilon, keep;
+};
+
+KEDGE_EVERY_PROCESSOR void adam(const float* __restrict p, const float* __restrict dp, float inner, float factor,
+                                AdamFactors f, float* __restrict q, float* __restrict m, float* __restrict v, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float gradient = factor * p[i] * (dp[i] - inner);
+    m[i] = f.beta1 * m[i] + (1 - f.beta1) * gradient;
+    v[i] = f.beta2 * v[i] + (1 - f.beta2) * gradient * gradient;
+    q[i] = f.keep * q[i] - f.rate * m[i] / (std::sqrt(v[i]) * f.root + f.epsilon);
+  }
+}
+
+}  // namespace
+
+float length(std::span<const float> x) { return std::sqrt(dot(x.data(), x.data(), x.size())); }
+
+void normalize(std::span<const float> x, float length, std::span<float> unit) {
+  scale(x.data(), length > 0 ? 1 / length : 0, unit.data(), x.size());
+}
+
+void normalize_backward(std::span<const float> unit, float length, std::span<const float> dunit, float beta,
+                        std::span<float> dx) {
+  if (beta == 0) std::ranges::fill(dx, 0.0F);
+  const float inverse = length > 0 ? 1 / length : 0;
+  const float along = dot(unit.data(), dunit.data(), unit.size());
+  add_scaled(dx.data(), beta, inverse, dunit.data(), -inverse * along, unit.data(), unit.size());
+}
+
+void softmax(std::span<const float> x, float temperature, std::span<float> out) {
+  const float sum = exp_below(x.data(), largest(x.data(), x.size()), 1 / temperature, out.data(), x.size());
+  scale(out.data(), 1 / sum, out.data(), x.size());
+}
+
+float exponentials(std::span<float> row, float tau, std::span<float> columns) {
+  return exp_below_one(row.data(), 1 / tau, columns.data(), row.size());
+}
+
+void scale_exponentials(std::span<float> row, float step, float row_sum, std::span<const float> inverse_columns) {
+  scale_by_sums(row.data(), step, 1 / row_sum, inverse_columns.data(), row.size());
+}
+
+float coverage(std::span<const float> r, float x_length, std::span<const float> a_lengths, float tau, float scale_by,
+               std::span<float> dr, std::span<float> sums, std::span<float> scratch) {
+  const std::size_t n = r.size();
+  float* closeness = scratch.data();
+  float* q = dr.data();
+  distances(r.data(), x_length, a_lengths.data(), closeness, n);
+  const float sum = exp_below(closeness, largest(closeness, n), 1 / tau, q, n);
+  const float expected = -dot(q, closeness, n) / sum;
+  cover(closeness, expected, tau, -2 * scale_by / sum, q, sums.data(), n);
+  return expected;
+}
+
+void step_logits(std::span<const float> dmixture, float temperature, const AdamStep& step, std::span<float> logits,
+                 std::span<float> first, std::span<float> second, std::span<float> mixture) {
+  const auto count = static_cast<double>(step.step);
+  const double unbias1 = 1 - std::pow(static_cast<double>(step.beta1), count);
+  const double unbias2 = 1 - std::pow(static_cast<double>(step.beta2), count);
+  const AdamFactors factors{step.beta1,
+                            step.beta2,
+                            static_cast<float>(step.learning_rate / unbias1),
+                            static_cast<float>(1 / std::sqrt(unbias2)),
+                            step.epsilon,
+                            1 - step.learning_rate * step.weight_decay};
+  const float inner = dot(mixture.data(), dmixture.data(), mixture.size());
+  adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors, logits.data(), first.data(), second.data(),
+       logits.size());
+  softmax(logits, temperature, mixture);
+}
+
+}  // namespace kedge::cpu
