@@ -58,9 +58,11 @@ class TimedBackend final : public kedge::Backend {
     timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths); });
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
-    timed(others_ms["normalize_rows_backward"], [&] { inner_->normalize_rows_backward(unit, lengths, dunit, beta, dx); });
+    timed(others_ms["normalize_rows_backward"],
+          [&] { inner_->normalize_rows_backward(unit, lengths, dunit, beta, dx); });
   }
-  void coverage(ConstPanel r, ConstPanel xl, ConstPanel al, float tau, Weighted w, Panel dr, Panel pull, Panel loss) override {
+  void coverage(ConstPanel r, ConstPanel xl, ConstPanel al, float tau, Weighted w, Panel dr, Panel pull,
+                Panel loss) override {
     timed(others_ms["coverage"], [&] { inner_->coverage(r, xl, al, tau, w, dr, pull, loss); });
   }
   void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted w, Panel da, Panel loss) override {
@@ -75,7 +77,8 @@ class TimedBackend final : public kedge::Backend {
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     timed(others_ms["softmax_rows"], [&] { inner_->softmax_rows(logits, temperature, mixture); });
   }
-  void step_logits(ConstPanel dp, float temperature, const kedge::AdamStep& adam, Panel q, Panel m, Panel v, Panel p) override {
+  void step_logits(ConstPanel dp, float temperature, const kedge::AdamStep& adam, Panel q, Panel m, Panel v,
+                   Panel p) override {
     timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, temperature, adam, q, m, v, p); });
   }
 

@@ -29,7 +29,8 @@ kedge::Matrix random_matrix(std::size_t rows, std::size_t cols) {
 }
 
 kedge::RelativeMap random_map() {
-  return {"bench", kedge::Similarity::wip, random_matrix(kAnchors, kDim), std::vector<float>(kAnchors), std::vector<float>(kDim)};
+  return {"bench", kedge::Similarity::wip, random_matrix(kAnchors, kDim), std::vector<float>(kAnchors),
+          std::vector<float>(kDim)};
 }
 
 /// Files of the benchmark live where there is room: the folder of KEDGE_BENCH_DIR, or the current one.

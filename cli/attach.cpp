@@ -25,6 +25,7 @@ void run(const Options& o) {
     throw Error(Code::bad_argument, fmt::format("{} already has a space '{}'; choose another name, or give --replace",
                                                 o.bundle, space.name()));
   }
+  require_other_file(o.output, file_of(o.space));
   const AttachFrom from = o.support_rows ? AttachFrom::support_rows : AttachFrom::all_rows;
   bundle.add(attach(bundle, space, from, make_progress(o.common)));
   save_bundle(bundle, o.output);
@@ -46,10 +47,14 @@ void add_attach(CLI::App& app) {
   CLI::App* c = app.add_subcommand("attach", "Add an encoder to a bundle; the anchors stay as they are");
   c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit'")->required()->type_name("BUNDLE");
   c->add_option("--space", o->space, "The new encoder's embeddings of the inputs the bundle was made from")
-      ->required()->type_name("NAME=FILE");
+      ->required()
+      ->type_name("NAME=FILE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   c->add_option("-o,--out", o->output, "Bundle to write; may be the same file")->required()->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]")->type_name("FIRST:END");
-  c->add_flag("--support-rows", o->support_rows, "FILE holds just the support rows, in support order ('kedge inspect' names them)");
+  c->add_option("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]")
+      ->type_name("FIRST:END");
+  c->add_flag("--support-rows", o->support_rows,
+              "FILE holds just the support rows, in support order ('kedge inspect' names them)");
   c->add_flag("--replace", o->replace, "Replace a space of the same name");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

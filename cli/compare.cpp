@@ -28,7 +28,8 @@ Json to_json(const Comparison& result, const CompareOptions& options) {
   json["linear_cka"] = result.linear_cka;
   json["effective_rank_a"] = result.effective_rank_a;
   json["effective_rank_b"] = result.effective_rank_b;
-  json[fmt::format("knn_overlap@{}", options.neighbors)] = result.knn_overlap ? Json(*result.knn_overlap) : Json(nullptr);
+  json[fmt::format("knn_overlap@{}", options.neighbors)] =
+      result.knn_overlap ? Json(*result.knn_overlap) : Json(nullptr);
   return json;
 }
 
@@ -37,11 +38,13 @@ void run(const Options& o) {
   const Space a("first", open_rows(o.a), parse_rows(o.rows));
   const Space b("second", open_rows(o.b), parse_rows(o.rows));
   if (a.rows() != b.rows() || a.dim() != b.dim()) {
-    throw Error(Code::bad_file, fmt::format("compare needs the same rows in the same shared space: {} is {} x {}, {} is {} x {}; "
-                                            "transform both with one bundle",
-                                            o.a, a.rows(), a.dim(), o.b, b.rows(), b.dim()));
+    throw Error(Code::bad_file,
+                fmt::format("compare needs the same rows in the same shared space: {} is {} x {}, {} is {} x {}; "
+                            "transform both with one bundle",
+                            o.a, a.rows(), a.dim(), o.b, b.rows(), b.dim()));
   }
-  const Json json = to_json(compare(a.read_all().view(), b.read_all().view(), o.compare, make_progress(o.common)), o.compare);
+  const Json json =
+      to_json(compare(a.read_all().view(), b.read_all().view(), o.compare, make_progress(o.common)), o.compare);
   if (o.common.json) {
     print_json(o.common, json);
     return;
@@ -61,14 +64,23 @@ void run(const Options& o) {
 
 void add_compare(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("compare", "Measure how well two encoders agree in the shared space: is row i of the first found in the second?");
+  CLI::App* c = app.add_subcommand(
+      "compare", "Measure how well two encoders agree in the shared space: is row i of the first found in the second?");
   c->add_option("first", o->a, "Transformed embeddings of one encoder")->required()->type_name("FILE");
-  c->add_option("second", o->b, "Those of another, of the same inputs in the same order")->required()->type_name("FILE");
+  c->add_option("second", o->b, "Those of another, of the same inputs in the same order")
+      ->required()
+      ->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to compare, as FIRST:END [all]")->type_name("FIRST:END");
   c->add_option("--recall-at", o->compare.recall_at, "Ranks to report recall at, comma separated")
-      ->delimiter(',')->take_all()->check(kCount)->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
+      ->delimiter(',')
+      ->take_all()
+      ->check(kPositiveCount)
+      ->capture_default_str()
+      ->type_name("K");
   c->add_option("--neighbors", o->compare.neighbors, "Neighbours counted for the k-NN overlap")
-      ->check(kCount)->check(CLI::PositiveNumber)->capture_default_str()->type_name("K");
+      ->check(kPositiveCount)
+      ->capture_default_str()
+      ->type_name("K");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -17,9 +17,8 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void on_interrupt(int signal) {
+void on_interrupt(int) {
   interrupted = 1;
-  std::signal(signal, SIG_DFL);
 }
 
 std::string time_left(double seconds) {
@@ -61,8 +60,8 @@ class ProgressLine {
   void draw(double share, std::string_view detail, const std::string& left) {
     const int width = detail.empty() ? 30 : 15;
     const int filled = static_cast<int>(share * width);
-    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}{}{}\x1b[K", step_, "", filled, "", width - filled, 100 * share,
-               detail, detail.empty() ? "" : " ", left);
+    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}{}{}\x1b[K", step_, "", filled, "", width - filled,
+               100 * share, detail, detail.empty() ? "" : " ", left);
     std::fflush(stderr);
     drawn_ = true;
   }
@@ -78,20 +77,26 @@ class ProgressLine {
   double shown_ = 0;
 };
 
+[[noreturn]] void refuse_rows(const std::string& text) {
+  throw Error(Code::bad_argument,
+              fmt::format("rows '{}' is not a range; write it as FIRST:END, for example 0:50000", text));
+}
+
 std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const std::string& whole) {
   if (text.empty()) return otherwise;
   std::size_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size()) {
-    throw Error(Code::bad_argument, fmt::format("rows '{}' is not a range; write it as FIRST:END, for example 0:50000", whole));
-  }
+  if (problem != std::errc{} || end != text.data() + text.size()) refuse_rows(whole);
   return value;
 }
 
 }  // namespace
 
 void CommonOptions::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Processor threads to use; 0 means all")->check(kCount)->type_name("N")->capture_default_str();
+  command.add_option("--threads", threads, "Processor threads to use; 0 means all")
+      ->check(kCount)
+      ->type_name("N")
+      ->capture_default_str();
   command.add_flag("--json", json, "Print a summary as JSON on stdout");
   command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
 }
@@ -105,8 +110,12 @@ void CommonOptions::apply() const {
 }
 
 void watch_for_interrupt() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags =
+      static_cast<int>(SA_RESETHAND);  // a second one ends the process; waiting calls are not taken up again
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error like a full disk
 }
 
@@ -124,7 +133,19 @@ void say(const CommonOptions& options, const std::string& message) {
 }
 
 void print_json(const CommonOptions& options, const Json& summary) {
-  if (options.json) fmt::print("{}\n", summary.dump(2));
+  if (options.json) fmt::print("{}\n", summary.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void require_other_file(const std::string& output, const std::string& input) {
+  std::error_code unknown;
+  if (!std::filesystem::equivalent(output, input.substr(0, input.find('#')), unknown)) return;
+  throw Error(Code::bad_argument,
+              fmt::format("'{}' is an input; writing the result there would destroy it, so name another file", output));
+}
+
+std::string file_of(const std::string& space) {
+  const std::size_t equals = space.find('=');
+  return equals == std::string::npos ? space : space.substr(equals + 1);
 }
 
 Space open_space(const std::string& text, RowRange rows) {
@@ -139,7 +160,7 @@ Space open_space(const std::string& text, RowRange rows) {
 RowRange parse_rows(const std::string& text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos) return {parse_row_number("?", 0, text), 0};
+  if (colon == std::string::npos) refuse_rows(text);
   return {parse_row_number(std::string_view(text).substr(0, colon), 0, text),
           parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
 }

@@ -14,10 +14,20 @@ using Json = nlohmann::ordered_json;
 
 /// A whole number of 0 or more; CLI11 alone would let -3 wrap round.
 inline const CLI::Validator kCount{[](const std::string& text) {
-                                     const bool good = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+                                     const bool good =
+                                         !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
                                      return good ? std::string() : "'" + text + "' is not a whole number of 0 or more";
                                    },
                                    "", "count"};
+
+/// A whole number of 1 or more.
+inline const CLI::Validator kPositiveCount{[](const std::string& text) {
+                                             const std::string problem = CLI::Validator(kCount)(text);
+                                             if (!problem.empty() || text.find_first_not_of('0') != std::string::npos)
+                                               return problem;
+                                             return std::string("0 is too few; give 1 or more");
+                                           },
+                                           "", "positive count"};
 
 /// Options every command has.
 struct CommonOptions {
@@ -32,7 +42,8 @@ struct CommonOptions {
 /// Thrown out of the progress callback after the user pressed Ctrl-C; the work undoes itself on the way up.
 class Interrupted : public Error {
  public:
-  explicit Interrupted(const std::string& message = "interrupted; no file was changed") : Error(Code::failed, message) {}
+  explicit Interrupted(const std::string& message = "interrupted; no file was changed")
+      : Error(Code::failed, message) {}
 };
 
 /// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.
@@ -45,6 +56,10 @@ void say(const CommonOptions& options, const std::string& message);
 /// A summary on stdout if --json was given.
 void print_json(const CommonOptions& options, const Json& summary);
 
+/// Throws Error(Code::bad_argument) if the two are the same file, which the output would destroy.
+void require_other_file(const std::string& output, const std::string& input);
+/// The FILE of "NAME=FILE".
+[[nodiscard]] std::string file_of(const std::string& space);
 /// "NAME=FILE", or "FILE" named by its stem.
 [[nodiscard]] Space open_space(const std::string& text, RowRange rows = {});
 /// "a:b", ":b", "a:" or "" for all rows.

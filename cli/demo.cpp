@@ -63,8 +63,12 @@ Json print_table(const std::vector<Contender>& contenders, const Options& o) {
       for (const Contender& c : contenders) {
         const Comparison found = compare(c.rr[i].view(), c.rr[j].view());
         if (table) fmt::print("  {:6.1f}  {:6.1f}  {:6.3f}", 100 * found.recall[0], 100 * found.recall[1], found.mrr);
-        records.push_back({{"from", kEncoders[i]}, {"to", kEncoders[j]}, {"method", c.title},
-                           {"recall@1", found.recall[0]}, {"recall@5", found.recall[1]}, {"mrr", found.mrr}});
+        records.push_back({{"from", kEncoders[i]},
+                           {"to", kEncoders[j]},
+                           {"method", c.title},
+                           {"recall@1", found.recall[0]},
+                           {"recall@5", found.recall[1]},
+                           {"mrr", found.mrr}});
       }
       if (table) fmt::print("\n");
     }
@@ -77,14 +81,21 @@ void run(const Options& o) {
   const Stopwatch watch;
   std::vector<Contender> contenders = {{"random + cosine", Method::random, Similarity::cosine, {}},
                                        {"k-means + WIP", Method::kmeans, Similarity::wip, {}}};
-  if (!o.common.json) {
-    fmt::print("Four encoders that were never trained together embedded the same 3300 sentences. kedge learns 300 shared\n"
-               "anchors on 3000 of them. Can the other 300 be found again, one by one, from one encoder to another?\n");
+  if (!std::filesystem::is_directory(o.data)) {
+    throw Error(
+        Code::bad_file,
+        fmt::format("the demo's embeddings are not in '{}'; run it in kedge's own folder, or give --data", o.data));
+  }
+  if (!o.common.json && !o.common.quiet) {
+    fmt::print(
+        "Four encoders that were never trained together embedded the same 3300 sentences. kedge learns 300 shared\n"
+        "anchors on 3000 of them. Can the other 300 be found again, one by one, from one encoder to another?\n");
   }
   for (Contender& contender : contenders) contender.rr = transform_test_rows(contender, o);
   print_json(o.common, print_table(contenders, o));
-  say(o.common, fmt::format("\nR@k: the same sentence is among the k nearest of 300, in %; MRR: mean of 1/rank. {:.1f} s.",
-                            watch.seconds()));
+  say(o.common,
+      fmt::format("\nR@k: the same sentence is among the k nearest of 300, in %; MRR: mean of 1/rank. {:.1f} s.",
+                  watch.seconds()));
 }
 
 }  // namespace

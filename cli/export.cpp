@@ -20,13 +20,15 @@ std::string format_of(const Options& o) {
   if (!o.format.empty()) return o.format;
   if (o.output.ends_with(".safetensors")) return "safetensors";
   if (o.output.ends_with(".npy")) return "npy";
-  throw Error(Code::bad_argument, fmt::format("cannot tell the format of '{}'; give --format safetensors or npy", o.output));
+  throw Error(Code::bad_argument,
+              fmt::format("cannot tell the format of '{}'; give --format safetensors or npy", o.output));
 }
 
 void run(const Options& o) {
   o.common.apply();
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
+  require_other_file(o.output, o.bundle);
   const std::string format = format_of(o);
   std::vector<std::string> files{o.output};
   if (format == "npy") {
@@ -35,8 +37,8 @@ void run(const Options& o) {
     export_safetensors(map, o.output);
   }
   print_json(o.common, {{"command", "export"}, {"space", o.space}, {"format", format}, {"files", files}});
-  say(o.common, fmt::format("wrote {}: the map of '{}', {} -> {} values", fmt::join(files, ", "), o.space, map.input_dim(),
-                            map.output_dim()));
+  say(o.common, fmt::format("wrote {}: the map of '{}', {} -> {} values", fmt::join(files, ", "), o.space,
+                            map.input_dim(), map.output_dim()));
 }
 
 }  // namespace
@@ -44,13 +46,18 @@ void run(const Options& o) {
 void add_export(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("export", "Write one encoder's map for use outside kedge");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")->required()->type_name("BUNDLE");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
+      ->required()
+      ->type_name("BUNDLE");
   c->add_option("--space", o->space, "Which encoder's map")->required()->type_name("NAME");
-  c->add_option("-o,--out", o->output, "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
-                                       "x.weight.npy, x.bias.npy and x.mean.npy")
-      ->required()->type_name("FILE");
+  c->add_option("-o,--out", o->output,
+                "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
+                "x.weight.npy, x.bias.npy and x.mean.npy")
+      ->required()
+      ->type_name("FILE");
   c->add_option("--format", o->format, "File format [by the ending of --out]")
-      ->check(CLI::IsMember({"safetensors", "npy"}))->type_name("NAME");
+      ->check(CLI::IsMember({"safetensors", "npy"}))
+      ->type_name("NAME");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -40,11 +40,16 @@ FitOptions options_of(const Options& o) {
   options.similarity = parse_similarity(o.similarity);
   options.device = parse_device(o.device);
   options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
-  if (!o.support_ids.empty()) options.support_ids = read_integers(o.support_ids);
+  if (!o.support_ids.empty()) {
+    options.support_ids = read_integers(o.support_ids);
+    if (options.support_ids.empty())
+      throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", o.support_ids));
+  }
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
-    throw Error(Code::bad_argument, fmt::format("there is nothing to resume: '{}' does not exist; leave --resume out to start anew",
-                                                options.checkpoint.path));
+    throw Error(Code::bad_argument,
+                fmt::format("there is nothing to resume: '{}' does not exist; leave --resume out to start anew",
+                            options.checkpoint.path));
   }
   return options;
 }
@@ -61,6 +66,7 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(parse_device(o.device));
   const FitOptions options = options_of(o);
+  for (const std::string& space : o.spaces) require_other_file(o.output, file_of(space));
   require_writable(o.output);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
@@ -70,7 +76,8 @@ void run(Options& o) {
     bundle = fit(spaces, options, make_progress(o.common));
   } catch (const Interrupted&) {
     if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
-    throw Interrupted(fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
+    throw Interrupted(
+        fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
   }
   finish(bundle, o, options);
 
@@ -86,14 +93,17 @@ void run(Options& o) {
                   {"seconds", watch.seconds()}};
   if (!bundle.history.empty()) {
     const Losses& last = bundle.history.back();
-    summary["losses"] = {{"total", last.total}, {"symnce", last.symnce}, {"coverage", last.coverage},
-                         {"orthogonality", last.orthogonality}, {"length", last.length}};
+    summary["losses"] = {{"total", last.total},
+                         {"symnce", last.symnce},
+                         {"coverage", last.coverage},
+                         {"orthogonality", last.orthogonality},
+                         {"length", last.length}};
   }
   for (const Space& space : spaces) summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}});
   print_json(o.common, summary);
-  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s", o.output,
-                            bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(), spaces.size(),
-                            watch.seconds()));
+  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s",
+                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(),
+                            spaces.size(), watch.seconds()));
 }
 
 /// The hyperparameters of PARAM, by the names the paper's table suggests.
@@ -120,43 +130,68 @@ void add_param_options(CLI::App& c, Options& o) {
   add("--weight-orthogonality", p.weight_orthogonality, "Weight of the orthogonality loss");
   add("--weight-length", p.weight_length, "Weight of the length loss");
   c.add_option("--coverage-rows", o.coverage_rows, "Rows coverage is taken over in each step")
-      ->check(CLI::IsMember(coverage_rows_names()))->capture_default_str()->type_name("NAME")->group(group);
+      ->check(CLI::IsMember(coverage_rows_names()))
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
   add("--coverage-chunk", p.coverage_chunk, "Rows at a time for --coverage-rows all");
   c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")->type_name("FILE")->group(group);
-  c.add_option("--checkpoint", o.fit.checkpoint.path, "Where the state of training is kept [OUT.checkpoint]; removed when done")
-      ->type_name("FILE")->group(group);
+  c.add_option("--checkpoint", o.fit.checkpoint.path,
+               "Where the state of training is kept [OUT.checkpoint]; removed when done")
+      ->type_name("FILE")
+      ->group(group);
   add("--checkpoint-every", o.fit.checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C");
-  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")->group(group);
+  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")
+      ->group(group);
 }
 
 }  // namespace
 
 void add_fit(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
-  c->add_option("--space", o->spaces, "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
-                                      "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
-      ->required()->type_name("NAME=FILE")->take_all()->allow_extra_args(false);
+  CLI::App* c =
+      app.add_subcommand("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
+  c->add_option("--space", o->spaces,
+                "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
+                "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
+      ->required()
+      ->type_name("NAME=FILE")
+      ->take_all()
+      ->allow_extra_args(false);
   c->add_option("-o,--out", o->output, "Bundle to write")->required()->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]")->type_name("FIRST:END");
+  c->add_option("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]")
+      ->type_name("FIRST:END");
   c->add_option("--method", o->method, "How anchors are found")
-      ->check(CLI::IsMember(method_names()))->capture_default_str()->type_name("NAME");
+      ->check(CLI::IsMember(method_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
   c->add_option("--similarity", o->similarity, "How an embedding is compared with an anchor")
-      ->check(CLI::IsMember(similarity_names()))->capture_default_str()->type_name("NAME");
+      ->check(CLI::IsMember(similarity_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
   c->add_option("--anchors", o->fit.anchors, "Number of anchors, which is the dimension of the shared space")
-      ->check(kCount)->capture_default_str()->type_name("N");
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
   auto* support = c->add_option("--support", o->fit.support,
                                 fmt::format("Number of rows anchors are made of [{}, or all if fewer]",
                                             FitOptions::kDefaultSupport))
-                      ->check(kCount)->check(CLI::PositiveNumber)->type_name("N");
+                      ->check(kPositiveCount)
+                      ->type_name("N");
   c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
-      ->excludes(support)->type_name("FILE");
+      ->excludes(support)
+      ->type_name("FILE");
   c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--shrinkage", o->fit.whitening.shrinkage, "Pull of the covariance towards a sphere, 0 to 1 (wip)")
-      ->capture_default_str()->type_name("X");
+      ->capture_default_str()
+      ->type_name("X");
   c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")
-      ->capture_default_str()->type_name("X");
-  c->add_option("--device", o->device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str()->type_name("NAME");
+      ->capture_default_str()
+      ->type_name("X");
+  c->add_option("--device", o->device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str()
+      ->type_name("NAME");
   add_param_options(*c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

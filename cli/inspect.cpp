@@ -35,19 +35,30 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"support_ids", bundle.support_ids}};
   if (bundle.method == Method::param) {
     const ParamOptions& p = bundle.param;
-    json["param"] = {{"epochs", p.epochs}, {"batch", p.batch}, {"learning_rate", p.learning_rate}, {"weight_decay", p.weight_decay},
-                     {"temperature", p.temperature}, {"weight_symnce", p.weight_symnce}, {"tau_symnce", p.tau_symnce},
-                     {"weight_coverage", p.weight_coverage}, {"tau_coverage", p.tau_coverage},
-                     {"weight_orthogonality", p.weight_orthogonality}, {"weight_length", p.weight_length},
+    json["param"] = {{"epochs", p.epochs},
+                     {"batch", p.batch},
+                     {"learning_rate", p.learning_rate},
+                     {"weight_decay", p.weight_decay},
+                     {"temperature", p.temperature},
+                     {"weight_symnce", p.weight_symnce},
+                     {"tau_symnce", p.tau_symnce},
+                     {"weight_coverage", p.weight_coverage},
+                     {"tau_coverage", p.tau_coverage},
+                     {"weight_orthogonality", p.weight_orthogonality},
+                     {"weight_length", p.weight_length},
                      {"coverage_rows", to_string(p.coverage_rows)}};
     json["history"] = Json::array();
     for (const Losses& l : bundle.history) {
-      json["history"].push_back({{"total", l.total}, {"symnce", l.symnce}, {"coverage", l.coverage},
-                                 {"orthogonality", l.orthogonality}, {"length", l.length}});
+      json["history"].push_back({{"total", l.total},
+                                 {"symnce", l.symnce},
+                                 {"coverage", l.coverage},
+                                 {"orthogonality", l.orthogonality},
+                                 {"length", l.length}});
     }
   }
   for (const RelativeMap& map : bundle.maps) {
-    json["spaces"].push_back({{"name", map.space()}, {"dim", map.input_dim()}, {"fitted", is_source(bundle, map.space())}});
+    json["spaces"].push_back(
+        {{"name", map.space()}, {"dim", map.input_dim()}, {"fitted", is_source(bundle, map.space())}});
   }
   return json;
 }
@@ -66,14 +77,15 @@ void run(const Options& o) {
   fmt::print("  seed        {}\n", bundle.seed);
   fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
   if (!bundle.history.empty()) {
-    fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(), bundle.history.front().total,
-               bundle.history.back().total);
+    fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(),
+               bundle.history.front().total, bundle.history.back().total);
   }
   std::size_t width = 5;
   for (const RelativeMap& map : bundle.maps) width = std::max(width, map.space().size());
   fmt::print("\n  {:<{}}  {:>6}  {}\n", "space", width, "dim", "came by");
   for (const RelativeMap& map : bundle.maps) {
-    fmt::print("  {:<{}}  {:>6}  {}\n", map.space(), width, map.input_dim(), is_source(bundle, map.space()) ? "fit" : "attach");
+    fmt::print("  {:<{}}  {:>6}  {}\n", map.space(), width, map.input_dim(),
+               is_source(bundle, map.space()) ? "fit" : "attach");
   }
 }
 
@@ -82,7 +94,9 @@ void run(const Options& o) {
 void add_inspect(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("inspect", "Show what a bundle holds and how it was made");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")->required()->type_name("BUNDLE");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
+      ->required()
+      ->type_name("BUNDLE");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -4,6 +4,7 @@
 #include "console.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/kedge.h>
 
 #include <algorithm>
@@ -24,19 +25,45 @@ int exit_code(kedge::Code code) {
   return failed;
 }
 
-int complain(int code, const std::string& message) {
+/// Names in messages come from files and may hold anything; a terminal should not obey them.
+int complain(int code, std::string message) {
+  std::ranges::replace_if(
+      message, [](unsigned char c) { return (c < ' ' && c != '\n') || c == 0x7f; }, '?');
   fmt::print(stderr, "kedge: {}\n", message);
   return code;
 }
 
+std::vector<std::string> known_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
 std::string called_command(const CLI::App& app, int argc, char** argv) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  for (int i = 1; i < argc; ++i) {
-    for (const CLI::App* command : commands) {
-      if (command->get_name() == argv[i]) return argv[i];
-    }
+  const std::vector<std::string> names = known_commands(app);
+  const auto* found =
+      std::find_if(argv + 1, argv + argc, [&](const char* word) { return std::ranges::count(names, word) > 0; });
+  return found == argv + argc ? "" : *found;
+}
+
+/// What CLI11 says, but with the word that was wrong where it only says what is missing.
+std::string explain(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv) {
+  const std::string command = called_command(app, argc, argv);
+  const std::string hint =
+      fmt::format("\n       'kedge {}{}--help' shows what can be given", command, command.empty() ? "" : " ");
+  if (command.empty()) {
+    const std::string known = fmt::format("the commands are: {}", fmt::join(known_commands(app), ", "));
+    return (argc > 1 ? fmt::format("'{}' is no command; {}", argv[1], known) : "no command was given; " + known) + hint;
   }
-  return "";
+  if (dynamic_cast<const CLI::ConfigError*>(&problem) != nullptr) {
+    const std::string_view what = problem.what();
+    return fmt::format("the config file has '{}', which 'kedge {}' does not know{}", what.substr(what.rfind(' ') + 1),
+                       command, hint);
+  }
+  const std::vector<std::string> extra = app.remaining(true);
+  if (!extra.empty()) return fmt::format("'{}' was not expected{}", extra.front(), hint);
+  return problem.what() + hint;
 }
 
 void add_commands(CLI::App& app) {
@@ -53,8 +80,9 @@ void add_commands(CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("kedge makes independently trained encoders speak one language: it learns shared anchors from embeddings of "
-               "the same inputs, and gives every encoder one small map into a common space.");
+  CLI::App app(
+      "kedge makes independently trained encoders speak one language: it learns shared anchors from embeddings of "
+      "the same inputs, and gives every encoder one small map into a common space.");
   app.name("kedge");
   app.set_version_flag("--version", "kedge " + std::string(kedge::version()));
   app.require_subcommand(1);
@@ -62,14 +90,16 @@ int main(int argc, char** argv) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.fallthrough();
   app.get_formatter()->column_width(34);
-  app.footer("'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file.");
+  app.footer(
+      "'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted.");
   add_commands(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->fallthrough();
     command->footer("--config FILE.toml reads any of these options from a file.");
   }
   app.set_config("--config", "", "Read options of the command from a TOML file");
-  app.config_formatter(std::make_shared<kedge::cli::CommandConfig>(called_command(app, argc, argv)));
+  app.config_formatter(
+      std::make_shared<kedge::cli::CommandConfig>(called_command(app, argc, argv), known_commands(app)));
   kedge::cli::watch_for_interrupt();
 
   try {
@@ -85,9 +115,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::FileError& problem) {
     return complain(bad_file, problem.what());
   } catch (const CLI::ParseError& problem) {
-    const std::string command = called_command(app, argc, argv);
-    return complain(wrong_usage, fmt::format("{}\n       'kedge {}{}--help' shows what can be given", problem.what(), command,
-                                             command.empty() ? "" : " "));
+    return complain(wrong_usage, explain(app, problem, argc, argv));
   } catch (const kedge::cli::Interrupted& problem) {
     return complain(interrupted, problem.what());
   } catch (const kedge::Error& problem) {

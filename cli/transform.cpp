@@ -30,8 +30,8 @@ void run(const Options& o) {
                         {"rows", input.rows()},
                         {"dim", map.output_dim()},
                         {"seconds", seconds}});
-  say(o.common, fmt::format("wrote {}: {} x {}, {:.2f} s ({:.0f} rows/s)", o.output, input.rows(), map.output_dim(), seconds,
-                            static_cast<double>(input.rows()) / seconds));
+  say(o.common, fmt::format("wrote {}: {} x {}, {:.2f} s ({:.0f} rows/s)", o.output, input.rows(), map.output_dim(),
+                            seconds, static_cast<double>(input.rows()) / seconds));
 }
 
 }  // namespace
@@ -39,13 +39,19 @@ void run(const Options& o) {
 void add_transform(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* c = app.add_subcommand("transform", "Map one encoder's embeddings into the shared space");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")->required()->type_name("BUNDLE");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
+      ->required()
+      ->type_name("BUNDLE");
   c->add_option("--space", o->space, "Which encoder of the bundle made the embeddings")->required()->type_name("NAME");
   c->add_option("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length")
-      ->required()->type_name("FILE");
+      ->required()
+      ->type_name("FILE");
   c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to map, as FIRST:END [all]")->type_name("FIRST:END");
-  c->add_option("--device", o->device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str()->type_name("NAME");
+  c->add_option("--device", o->device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str()
+      ->type_name("NAME");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

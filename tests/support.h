@@ -30,7 +30,8 @@ class TemporaryFolder {
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
   [[nodiscard]] std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename().string());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.push_back(entry.path().filename().string());
     return names;
   }
 
@@ -70,6 +71,8 @@ inline Matrix random_matrix(std::size_t rows, std::size_t cols, unsigned seed) {
   return matrix;
 }
 
-inline Space space_of(const std::string& name, const Matrix& matrix) { return {name, view_rows(matrix.view(), name)}; }
+inline Space space_of(const std::string& name, const Matrix& matrix) {
+  return {name, view_rows(matrix.view(), name)};
+}
 
 }  // namespace kedge::test

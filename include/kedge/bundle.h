@@ -23,8 +23,8 @@ struct Bundle {
   Similarity similarity = Similarity::wip;
   WhiteningOptions whitening;
   std::uint64_t seed = 0;
-  RowRange rows;              ///< of the spaces that took part in the fit
-  std::string kedge_version;  ///< that made it
+  RowRange rows;                ///< of the spaces that took part in the fit
+  std::string kedge_version;    ///< that made it
   ParamOptions param;           ///< how PARAM learned, where that was the method
   std::vector<Losses> history;  ///< its losses by epoch
 

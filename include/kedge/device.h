@@ -28,7 +28,7 @@ void require_device(Device device);
 
 /// How many threads kedge uses, 1 or more; all cores this process may use until set.
 [[nodiscard]] unsigned threads();
-/// Throws Error(Code::bad_argument) for 0.
+/// Throws Error(Code::bad_argument) for 0 and for more than 1024.
 void set_threads(unsigned count);
 
 }  // namespace kedge

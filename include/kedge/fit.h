@@ -21,9 +21,9 @@ struct FitOptions {
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
-  ParamOptions param;              ///< for the method param
-  CheckpointOptions checkpoint;    ///< for the method param
-  Device device = Device::cpu;     ///< where param learns
+  ParamOptions param;            ///< for the method param
+  CheckpointOptions checkpoint;  ///< for the method param
+  Device device = Device::cpu;   ///< where param learns
 
   static constexpr std::size_t kDefaultSupport = 5000;
 };

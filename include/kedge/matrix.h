@@ -19,11 +19,7 @@ struct MatrixView {
   [[nodiscard]] MatrixView middle_rows(std::size_t first, std::size_t count) const {
     return {data + first * stride, count, cols, stride};
   }
-  operator MatrixView<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, rows, cols, stride};
-  }
+  operator MatrixView<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 };
 
 /// a * b; throws Error(Code::failed) where the product does not fit.

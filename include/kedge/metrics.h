@@ -27,12 +27,12 @@ struct Comparison {
   double paired_cosine = 0;
   double linear_cka = 0;
   double effective_rank_a = 0, effective_rank_b = 0;  ///< exp of the entropy of the centred singular values
-  std::optional<double> knn_overlap;                  ///< share of common nearest neighbours; needs FAISS and k + 1 rows
+  std::optional<double> knn_overlap;  ///< share of common nearest neighbours; needs FAISS and k + 1 rows
 };
 
 /// Never holds more than a block of rows x rows. Throws Error(Code::bad_argument) if the shapes differ or are empty.
-[[nodiscard]] Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const CompareOptions& options = {},
-                                 const Progress& progress = {});
+[[nodiscard]] Comparison compare(MatrixView<const float> a, MatrixView<const float> b,
+                                 const CompareOptions& options = {}, const Progress& progress = {});
 
 /// For every row i of a: 1 + the number of rows of b whose cosine with it is strictly larger than that of row i.
 [[nodiscard]] std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,

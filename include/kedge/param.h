@@ -19,7 +19,7 @@ enum class CoverageRows { batch, all };
 /// How PARAM learns its mixture; these defaults are the paper's, and the only ones.
 struct ParamOptions {
   std::size_t epochs = 95;
-  std::size_t batch = 1024;     ///< parallel rows per step; all rows if there are fewer. The rest of an epoch is left out
+  std::size_t batch = 1024;  ///< parallel rows per step; all rows if there are fewer. The rest of an epoch is left out
   double learning_rate = 0.03;  ///< of Adam
   double weight_decay = 0;      ///< decoupled, as in AdamW
   double beta1 = 0.9, beta2 = 0.999, adam_epsilon = 1e-8;

@@ -17,7 +17,8 @@ namespace kedge {
 class RelativeMap {
  public:
   /// weight: anchors x dim, bias: anchors, mean: dim. Throws Error(Code::bad_argument) where they do not fit together.
-  RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias, std::vector<float> mean);
+  RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias,
+              std::vector<float> mean);
 
   [[nodiscard]] const std::string& space() const { return space_; }
   [[nodiscard]] Similarity similarity() const { return similarity_; }
@@ -44,6 +45,7 @@ class RelativeMap {
                                             const Moments& moments, const WhiteningOptions& options);
 
 /// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows.
-void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress = {});
+void transform(const RelativeMap& map, const Space& input, const std::string& output_path,
+               const Progress& progress = {});
 
 }  // namespace kedge

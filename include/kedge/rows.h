@@ -35,8 +35,8 @@ class RowSource {
   virtual void release(std::size_t first, std::size_t count) const = 0;
 };
 
-/// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is one).
-/// Throws Error(Code::bad_file) for anything it cannot trust.
+/// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
+/// one). Throws Error(Code::bad_file) for anything it cannot trust.
 [[nodiscard]] std::shared_ptr<const RowSource> open_rows(const std::string& path);
 /// Rows that stay in the caller's memory, which must outlive the source.
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label);
@@ -54,7 +54,8 @@ class RowWriter {
   RowWriter(RowWriter&&) noexcept;
   RowWriter& operator=(RowWriter&&) noexcept;
 
-  /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned memory.
+  /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned
+  /// memory.
   void write(std::size_t first, MatrixView<const float> block);
   /// Puts the file in its place. Throws Error(Code::failed) if rows are missing.
   void finish();

@@ -39,6 +39,10 @@ class Space {
   RowRange range_;
 };
 
+/// Throws Error(Code::bad_argument) for a name a bundle cannot hold: empty, not UTF-8, with '=', '#' or control
+/// characters.
+void require_space_name(const std::string& name);
+
 /// Throws Error(Code::bad_file) unless all spaces have the same number of rows, Error(Code::bad_argument) unless all
 /// names differ and there is at least one.
 void require_parallel(std::span<const Space> spaces);

@@ -48,8 +48,7 @@ Matrix farthest_points(MatrixView<const float> support, std::size_t anchors, std
   while (chosen.size() < anchors) {
     const auto last = static_cast<Eigen::Index>(chosen.back());
     const Eigen::VectorXf products = rows * rows.row(last).transpose();
-    nearest = nearest.cwiseMin((lengths - 2 * products).array().matrix() +
-                               Eigen::VectorXf::Constant(rows.rows(), lengths[last]));
+    nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
     nearest[last] = -std::numeric_limits<float>::infinity();  // never twice, also among duplicates
     Eigen::Index farthest = 0;
     nearest.maxCoeff(&farthest);
@@ -60,16 +59,23 @@ Matrix farthest_points(MatrixView<const float> support, std::size_t anchors, std
 
 }  // namespace
 
-std::string_view to_string(Method method) { return kNames.of(method); }
-Method parse_method(std::string_view name) { return kNames.parse(name); }
-std::vector<std::string_view> method_names() { return kNames.all(); }
+std::string_view to_string(Method method) {
+  return kNames.of(method);
+}
+Method parse_method(std::string_view name) {
+  return kNames.parse(name);
+}
+std::vector<std::string_view> method_names() {
+  return kNames.all();
+}
 
 void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
   if (anchors > support) {
-    throw Error(Code::bad_argument, fmt::format("{} anchors were asked for, but there are only {} support rows; lower the "
-                                                "anchors or raise the support",
-                                                anchors, support));
+    throw Error(Code::bad_argument,
+                fmt::format("{} anchors were asked for, but there are only {} support rows; lower the "
+                            "anchors or raise the support",
+                            anchors, support));
   }
 }
 

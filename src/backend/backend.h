@@ -18,13 +18,11 @@ struct BasicPanel {
   T* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
 
-  [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const { return {data + first, rows, count, stride}; }
-  [[nodiscard]] BasicPanel top_rows(std::size_t count) const { return {data, count, cols, stride}; }
-  operator BasicPanel<const T>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, rows, cols, stride};
+  [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const {
+    return {data + first, rows, count, stride};
   }
+  [[nodiscard]] BasicPanel top_rows(std::size_t count) const { return {data, count, cols, stride}; }
+  operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 };
 using Panel = BasicPanel<float>;
 using ConstPanel = BasicPanel<const float>;
@@ -75,24 +73,25 @@ class Backend {
   virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
 
   /// Soft k-means distortion, from the products r = x a^T and the lengths of the rows of x and a (columns):
-  /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of a
-  /// through |a|^2 is pull_r a_r, where pull, a column, is added to. dr may be r.
-  virtual void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr,
-                        Panel pull, Panel loss) = 0;
+  /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of
+  /// a through |a|^2 is pull_r a_r, where pull, a column, is added to. dr may be r.
+  virtual void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted,
+                        Panel dr, Panel pull, Panel loss) = 0;
   /// Length control, the mean of (|a| - 1)^2; da += its gradient plus pull_r a_r.
-  virtual void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) = 0;
+  virtual void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
+                            Panel loss) = 0;
   /// The mean squared cosine of different anchors, (|gram|_F^2 - m) / (m (m - 1)); 0 for one anchor. Its gradient is a
   /// product, not made here.
   virtual void orthogonality(ConstPanel gram, float share, Panel loss) = 0;
-  /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced by
-  /// their gradient. Needs tau >= kLeastTau.
+  /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced
+  /// by their gradient. Needs tau >= kLeastTau.
   virtual void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) = 0;
 
   /// mixture = softmax_row(logits / temperature).
   virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
   /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture.
-  virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                           Panel second_moment, Panel mixture) = 0;
+  virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
+                           Panel first_moment, Panel second_moment, Panel mixture) = 0;
 
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
 };

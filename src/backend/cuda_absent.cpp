@@ -5,11 +5,14 @@
 
 namespace kedge::cuda {
 
-std::vector<DeviceInfo> devices() { return {}; }
+std::vector<DeviceInfo> devices() {
+  return {};
+}
 
 void require() {
-  throw Error(Code::failed, "this build of kedge has no CUDA; install the CUDA toolkit and configure with "
-                            "-DKEDGE_CUDA=ON, or use --device cpu");
+  throw Error(Code::failed,
+              "this build of kedge has no CUDA; install the CUDA toolkit and configure with "
+              "-DKEDGE_CUDA=ON, or use --device cpu");
 }
 
 }  // namespace kedge::cuda

@@ -12,8 +12,12 @@ constexpr Names<Device, 2> kNames{"device", {"cpu", "cuda"}};
 
 }  // namespace
 
-std::string_view to_string(Device device) { return kNames.of(device); }
-Device parse_device(std::string_view name) { return kNames.parse(name); }
+std::string_view to_string(Device device) {
+  return kNames.of(device);
+}
+Device parse_device(std::string_view name) {
+  return kNames.parse(name);
+}
 
 std::vector<DeviceInfo> devices() {
   const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));

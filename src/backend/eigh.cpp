@@ -19,7 +19,8 @@ std::vector<double> solve(char job, Matrix64& matrix) {
   // LAPACK puts into columns, are then our rows.
   const lapack_int status = LAPACKE_dsyevd(LAPACK_COL_MAJOR, job, 'L', dim, matrix.cells().data(), dim, values.data());
   if (status != 0) {
-    throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", matrix.rows()));
+    throw Error(Code::failed,
+                fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", matrix.rows()));
   }
   return values;
 }
@@ -31,6 +32,8 @@ Eigenpairs eigh(Matrix64 symmetric) {
   return {std::move(values), std::move(symmetric)};
 }
 
-std::vector<double> eigenvalues(Matrix64 symmetric) { return solve('N', symmetric); }
+std::vector<double> eigenvalues(Matrix64 symmetric) {
+  return solve('N', symmetric);
+}
 
 }  // namespace kedge

@@ -15,7 +15,9 @@ namespace {
 
 }  // namespace
 
-bool have_faiss() { return false; }
+bool have_faiss() {
+  return false;
+}
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float>, std::size_t, std::uint64_t) {
   refuse("method 'kmeans' (try --method fps or random)");

@@ -44,7 +44,9 @@ Matrix packed(MatrixView<const float> view) {
 
 }  // namespace
 
-bool have_faiss() { return true; }
+bool have_faiss() {
+  return true;
+}
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::size_t clusters, std::uint64_t seed) {
   return with_faiss(products(points, clusters), [&] {
@@ -53,7 +55,8 @@ std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::si
     faiss::ClusteringParameters parameters;
     parameters.seed = static_cast<int>(seed % static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
     parameters.min_points_per_centroid = 1;  // no warning on stderr: support rows are few by design
-    parameters.max_points_per_centroid = std::numeric_limits<int>::max() / static_cast<int>(clusters);  // use all of them
+    parameters.max_points_per_centroid =
+        std::numeric_limits<int>::max() / static_cast<int>(clusters);  // use all of them
     faiss::Clustering clustering(static_cast<int>(rows.cols()), static_cast<int>(clusters), parameters);
     faiss::IndexFlatL2 index(static_cast<Id>(rows.cols()));
     clustering.train(count, rows.cells().data(), index);
@@ -71,8 +74,8 @@ std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float> queri
     const Matrix asked = packed(queries);
     std::vector<float> scores(asked.rows() * count);
     std::vector<Id> found(asked.rows() * count);
-    index.search(static_cast<Id>(asked.rows()), asked.cells().data(), static_cast<Id>(count),
-                 scores.data(), found.data());
+    index.search(static_cast<Id>(asked.rows()), asked.cells().data(), static_cast<Id>(count), scores.data(),
+                 found.data());
     return std::vector<std::int64_t>(found.begin(), found.end());
   });
 }

@@ -2,6 +2,7 @@
 #include "backend/threads.h"
 
 #include <cblas.h>
+#include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
 #include <sched.h>
@@ -12,6 +13,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr unsigned kMostThreads = 1024;
 
 struct State {
   std::mutex lock;
@@ -47,7 +50,9 @@ unsigned threads() {
 }
 
 void set_threads(unsigned count) {
-  if (count == 0) throw Error(Code::bad_argument, "threads is 0, expected 1 or more");
+  if (count == 0 || count > kMostThreads) {
+    throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kMostThreads));
+  }
   const std::scoped_lock lock(state().lock);
   state().threads = count;
   tell_libraries(state());

@@ -27,7 +27,7 @@ template <class T>
   using Value = std::remove_const_t<T>;
   using Cells = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
   return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Cells, Cells>>(v.data(),
-                                                                               static_cast<Eigen::Index>(v.size()));
+                                                                                static_cast<Eigen::Index>(v.size()));
 }
 
 }  // namespace kedge

@@ -3,6 +3,8 @@
 
 namespace kedge {
 
-std::string_view version() { return KEDGE_VERSION; }
+std::string_view version() {
+  return KEDGE_VERSION;
+}
 
 }  // namespace kedge

@@ -59,10 +59,13 @@ double variance(const EigenRows<double>& centred_products, const Eigen::RowVecto
   return within + (means.array() - means.mean()).square().mean();
 }
 
-double ratio(double above, double below) { return below > 0 ? above / below : 0; }
+double ratio(double above, double below) {
+  return below > 0 ? above / below : 0;
+}
 
 double effective_rank(const EigenRows<double>& centred_products) {
-  Matrix64 products(static_cast<std::size_t>(centred_products.rows()), static_cast<std::size_t>(centred_products.cols()));
+  Matrix64 products(static_cast<std::size_t>(centred_products.rows()),
+                    static_cast<std::size_t>(centred_products.cols()));
   as_eigen(products.view()) = centred_products;
   std::vector<double> singular = eigenvalues(std::move(products));
   // Eigenvalues this far below the largest are rounding, and their roots would count.
@@ -113,9 +116,10 @@ std::optional<double> knn_overlap(MatrixView<const float> a, MatrixView<const fl
 Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const CompareOptions& options,
                    const Progress& progress) {
   if (a.rows != b.rows || a.cols != b.cols || a.rows == 0 || a.cols == 0) {
-    throw Error(Code::bad_argument, fmt::format("compare needs two matrices of the same shape, got {} x {} and {} x {}; "
-                                                "transform the same rows with one bundle",
-                                                a.rows, a.cols, b.rows, b.cols));
+    throw Error(Code::bad_argument,
+                fmt::format("compare needs two matrices of the same shape, got {} x {} and {} x {}; "
+                            "transform the same rows with one bundle",
+                            a.rows, a.cols, b.rows, b.cols));
   }
   Comparison result;
   result.rows = a.rows;

@@ -41,8 +41,10 @@ class RankCounter {
     for (std::size_t key = 0; key < keys_.rows; key += kKeys) {
       const std::size_t width = std::min(kKeys, keys_.rows - key);
       auto block = as_eigen(MatrixView<float>{cosines_.view().data, rows, width, kKeys});
-      block.noalias() = as_eigen(queries_.middle_rows(first, rows)) * as_eigen(keys_.middle_rows(key, width)).transpose();
-      for (std::size_t i = 0; i < rows; ++i) ranks_[first + i] += larger(first + i, key, {cosines_.row(i).data(), width}, right[i]);
+      block.noalias() =
+          as_eigen(queries_.middle_rows(first, rows)) * as_eigen(keys_.middle_rows(key, width)).transpose();
+      for (std::size_t i = 0; i < rows; ++i)
+        ranks_[first + i] += larger(first + i, key, {cosines_.row(i).data(), width}, right[i]);
     }
   }
 
@@ -82,10 +84,11 @@ Matrix unit_rows(MatrixView<const float> rows) {
   return unit;
 }
 
-std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b, const Progress& progress) {
+std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,
+                                         const Progress& progress) {
   if (a.rows != b.rows || a.cols != b.cols) {
-    throw Error(Code::bad_argument, fmt::format("ranks need two matrices of the same shape, got {} x {} and {} x {}", a.rows,
-                                                a.cols, b.rows, b.cols));
+    throw Error(Code::bad_argument, fmt::format("ranks need two matrices of the same shape, got {} x {} and {} x {}",
+                                                a.rows, a.cols, b.rows, b.cols));
   }
   const Matrix queries = unit_rows(a);
   const Matrix keys = unit_rows(b);

@@ -57,7 +57,9 @@ std::size_t convert_halves_fast(const std::byte* from, std::span<float> to) {
   return available ? convert_halves_f16c(from, to) : 0;
 }
 #else
-std::size_t convert_halves_fast(const std::byte*, std::span<float>) { return 0; }
+std::size_t convert_halves_fast(const std::byte*, std::span<float>) {
+  return 0;
+}
 #endif
 
 template <class To>

@@ -122,12 +122,18 @@ class HeaderReader {
 
 void read_descr(std::string_view descr, const std::string& label, ArrayInfo& array) {
   const std::string_view type = descr.empty() ? descr : descr.substr(1);
-  if (type == "f2") array.dtype = DType::f16;
-  else if (type == "f4") array.dtype = DType::f32;
-  else if (type == "f8") array.dtype = DType::f64;
-  else if (type == "i4") array.dtype = DType::i32;
-  else if (type == "i8") array.dtype = DType::i64;
-  else array.dtype = DType::other;
+  if (type == "f2")
+    array.dtype = DType::f16;
+  else if (type == "f4")
+    array.dtype = DType::f32;
+  else if (type == "f8")
+    array.dtype = DType::f64;
+  else if (type == "i4")
+    array.dtype = DType::i32;
+  else if (type == "i8")
+    array.dtype = DType::i64;
+  else
+    array.dtype = DType::other;
   const char order = descr.empty() ? '?' : descr.front();
   if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=')) {
     throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32 or float64 "
@@ -138,7 +144,9 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   array.swapped = order != '=' && order != kNative;
 }
 
-std::size_t byte_at(std::span<const std::byte> file, std::size_t i) { return std::to_integer<std::size_t>(file[i]); }
+std::size_t byte_at(std::span<const std::byte> file, std::size_t i) {
+  return std::to_integer<std::size_t>(file[i]);
+}
 
 }  // namespace
 
@@ -171,8 +179,8 @@ ArrayInfo parse_npy(std::span<const std::byte> file, const std::string& label) {
   }
   const std::size_t present = file.size() - array.offset;
   if (array.bytes != present) {
-    refuse(fmt::format("its npy header announces {} bytes of values, but {} follow; the file was {}", array.bytes, present,
-                       present < array.bytes ? "cut short" : "written to twice or damaged"));
+    refuse(fmt::format("its npy header announces {} bytes of values, but {} follow; the file was {}", array.bytes,
+                       present, present < array.bytes ? "cut short" : "written to twice or damaged"));
   }
   return array;
 }

@@ -24,7 +24,7 @@ constexpr std::size_t kDirectFrom = std::size_t{256} << 20;
 std::string unused_name(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const fs::path path(target);
-  return (path.parent_path() / fmt::format(".{}.{}.{}.partial", path.filename().string(), ::getpid(), counter++)).string();
+  return (path.parent_path() / fmt::format(".kedge-{}-{}.partial", ::getpid(), counter++)).string();
 }
 
 }  // namespace
@@ -37,7 +37,8 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
   constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
   if (fs::exists(found) && !fs::is_regular_file(found)) {
     // A device or a pipe cannot be replaced, and a pipe such as /dev/stdout has no other name than this one.
-    file_ = ::open(path.c_str(), kFlags);
+    // Without O_NONBLOCK, a pipe nobody reads would wait for ever.
+    file_ = ::open(path.c_str(), kFlags | O_NONBLOCK);
   } else {
     target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
     if (target_.empty()) refuse("write", unknown.value());

@@ -25,9 +25,11 @@ class OutputFile {
 
   void append(std::span<const std::byte> bytes);
   void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
-  /// Safe from several threads. Only for files, not pipes.
+  /// Safe from several threads. Only for regular files.
   void write_at(std::size_t offset, std::span<const std::byte> bytes);
   void finish(Durability durability);
+  /// False for a device or a pipe, which only takes append().
+  [[nodiscard]] bool is_regular() const { return !temporary_.empty(); }
 
   /// Writes of whole multiples of this, from and to such addresses, take the fast way.
   static constexpr std::size_t kAlignment = 4096;

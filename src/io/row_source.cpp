@@ -54,7 +54,8 @@ class ArraySource final : public RowSource {
         for (std::size_t r = 0; r < out.rows; ++r) out.row(r)[c] = column[r];
       }
     } else if (out.stride == out.cols) {
-      io::convert(values + first * cols() * width, array_.dtype, array_.swapped, std::span(out.data, out.rows * out.cols));
+      io::convert(values + first * cols() * width, array_.dtype, array_.swapped,
+                  std::span(out.data, out.rows * out.cols));
     } else {
       for (std::size_t r = 0; r < out.rows; ++r) {
         io::convert(values + (first + r) * cols() * width, array_.dtype, array_.swapped, out.row(r));
@@ -148,7 +149,9 @@ NamedArray open_npy(const std::string& path) {
   return {std::move(file), std::move(array)};
 }
 
-bool is_safetensors(const std::string& path) { return split_tensor(path).first.ends_with(".safetensors"); }
+bool is_safetensors(const std::string& path) {
+  return split_tensor(path).first.ends_with(".safetensors");
+}
 
 [[noreturn]] void refuse_extension(const std::string& path, const char* known) {
   throw Error(Code::bad_file, fmt::format("cannot read '{}': its name must end in {}", path, known));

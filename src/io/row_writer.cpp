@@ -26,16 +26,23 @@ struct RowWriter::File {
 
 namespace {
 
-std::size_t row_bytes(std::size_t cols) { return checked_mul(cols, sizeof(float)); }
+std::size_t row_bytes(std::size_t cols) {
+  return checked_mul(cols, sizeof(float));
+}
 
 }  // namespace
 
 RowWriter::RowWriter(const std::string& path, std::size_t rows, std::size_t cols) {
   if (!path.ends_with(".npy")) {
-    throw Error(Code::bad_argument, fmt::format("cannot write '{}': results are npy files, so name it '{}.npy'", path, path));
+    throw Error(Code::bad_argument,
+                fmt::format("cannot write '{}': results are npy files, so name it '{}.npy'", path, path));
   }
   const std::size_t shape[] = {rows, cols};
   file_ = std::make_unique<File>(path, io::npy_header(shape, io::OutputFile::kAlignment), rows, cols);
+  if (!file_->output.is_regular()) {
+    throw Error(Code::bad_argument,
+                fmt::format("cannot write '{}': rows are written in any order, which needs a regular file", path));
+  }
 }
 
 RowWriter::~RowWriter() = default;
@@ -44,8 +51,8 @@ RowWriter& RowWriter::operator=(RowWriter&&) noexcept = default;
 
 void RowWriter::write(std::size_t first, MatrixView<const float> block) {
   if (block.cols != file_->cols || block.rows > file_->rows || first > file_->rows - block.rows) {
-    throw Error(Code::bad_argument, fmt::format("{} rows of {} values at row {} do not fit into a file of {} x {}", block.rows,
-                                                block.cols, first, file_->rows, file_->cols));
+    throw Error(Code::bad_argument, fmt::format("{} rows of {} values at row {} do not fit into a file of {} x {}",
+                                                block.rows, block.cols, first, file_->rows, file_->cols));
   }
   file_->written += block.rows;
   const std::size_t start = file_->start + first * row_bytes(block.cols);
@@ -66,7 +73,9 @@ void RowWriter::finish() {
   file_->output.finish(io::Durability::renamed);
 }
 
-void require_writable(const std::string& path) { const io::OutputFile trial(path); }
+void require_writable(const std::string& path) {
+  const io::OutputFile trial(path);
+}
 
 void save_npy(const std::string& path, MatrixView<const float> matrix) {
   RowWriter writer(path, matrix.rows, matrix.cols);

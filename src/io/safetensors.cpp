@@ -29,14 +29,14 @@ struct Type {
   std::size_t size;
   DType dtype;
 };
-constexpr Type kTypes[] = {{"F16", 2, DType::f16},  {"BF16", 2, DType::bf16}, {"F32", 4, DType::f32},
-                           {"F64", 8, DType::f64},  {"I32", 4, DType::i32},   {"I64", 8, DType::i64},
-                           {"BOOL", 1, DType::other}, {"U8", 1, DType::other},  {"I8", 1, DType::other},
+constexpr Type kTypes[] = {{"F16", 2, DType::f16},       {"BF16", 2, DType::bf16},     {"F32", 4, DType::f32},
+                           {"F64", 8, DType::f64},       {"I32", 4, DType::i32},       {"I64", 8, DType::i64},
+                           {"BOOL", 1, DType::other},    {"U8", 1, DType::other},      {"I8", 1, DType::other},
                            {"F8_E5M2", 1, DType::other}, {"F8_E4M3", 1, DType::other}, {"I16", 2, DType::other},
-                           {"U16", 2, DType::other}, {"U32", 4, DType::other}, {"U64", 8, DType::other}};
+                           {"U16", 2, DType::other},     {"U32", 4, DType::other},     {"U64", 8, DType::other}};
 
-/// Runs over a header before any of it is built in memory. Json::parse with a callback could do the same, but takes time
-/// quadratic in the number of tensors.
+/// Runs over a header before any of it is built in memory. Json::parse with a callback could do the same, but takes
+/// time quadratic in the number of tensors.
 class HeaderCheck final : public nlohmann::json_sax<Json> {
  public:
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -117,7 +117,8 @@ class HeaderReader {
   }
 
   std::size_t size(const Json& value, const std::string& name) const {
-    if (!value.is_number_unsigned()) refuse(fmt::format("gives '{}' a size or offset that is not a whole number", name));
+    if (!value.is_number_unsigned())
+      refuse(fmt::format("gives '{}' a size or offset that is not a whole number", name));
     return value.get<std::size_t>();
   }
 
@@ -127,7 +128,8 @@ class HeaderReader {
                           entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
     if (!complete) refuse(fmt::format("describes '{}' without a proper dtype, shape and data_offsets", name));
     const auto dtype = entry["dtype"].get<std::string>();
-    const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.name == dtype; });
+    const auto* type =
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.name == dtype; });
     if (type == std::end(kTypes)) refuse(fmt::format("gives '{}' the unknown type '{}'", name, dtype));
 
     ArrayInfo array;
@@ -182,11 +184,10 @@ std::string make_header(std::span<const TensorBytes> tensors, const std::map<std
   nlohmann::ordered_json header = {{"__metadata__", metadata}};
   std::size_t offset = 0;
   for (const TensorBytes& tensor : tensors) {
-    const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                    [&](const Type& t) { return t.dtype == tensor.dtype; });
-    header[tensor.name] = {{"dtype", type->name},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    const auto* type =
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& t) { return t.dtype == tensor.dtype; });
+    header[tensor.name] = {
+        {"dtype", type->name}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();
@@ -213,8 +214,8 @@ SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::st
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length > file.size() - kPrefix) {
-    refuse(fmt::format("its header claims {} bytes, but the file has {}; it was cut short or is not safetensors", length,
-                       file.size()));
+    refuse(fmt::format("its header claims {} bytes, but the file has {}; it was cut short or is not safetensors",
+                       length, file.size()));
   }
   if (length > kLongestHeader) {
     refuse(fmt::format("its header claims {} bytes, but the format allows at most {}; it is not safetensors", length,

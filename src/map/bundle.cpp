@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -38,14 +39,14 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"epsilon", bundle.whitening.epsilon},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
-          {"format_version", std::to_string(kFormatVersion)},
-          {"kedge_version", bundle.kedge_version},
-          {"method", std::string(to_string(bundle.method))},
-          {"similarity", std::string(to_string(bundle.similarity))},
-          {"seed", std::to_string(bundle.seed)},
-          {"options", options.dump()},
-          {"sources", Json(bundle.sources).dump()},
-          {"spaces", Json(names).dump()}};
+                                              {"format_version", std::to_string(kFormatVersion)},
+                                              {"kedge_version", bundle.kedge_version},
+                                              {"method", std::string(to_string(bundle.method))},
+                                              {"similarity", std::string(to_string(bundle.similarity))},
+                                              {"seed", std::to_string(bundle.seed)},
+                                              {"options", options.dump()},
+                                              {"sources", Json(bundle.sources).dump()},
+                                              {"spaces", Json(names).dump()}};
   if (bundle.method == Method::param) {
     metadata["param"] = to_json(bundle.param);
     metadata["history"] = history_to_json(bundle.history);
@@ -102,12 +103,10 @@ class BundleReader {
     bundle.sources = Json::parse(text("sources")).get<std::vector<std::string>>();
     bundle.mixture = matrix("mixture");
     bundle.support_ids = integers("support_ids");
-    if (bundle.mixture.cols() != bundle.support_ids.size()) {
-      refuse(fmt::format("its mixture spans {} support rows, but it names {}", bundle.mixture.cols(),
-                         bundle.support_ids.size()));
-    }
+    require_consistent(bundle);
     std::set<std::string> seen;
     for (const auto& name : Json::parse(text("spaces")).get<std::vector<std::string>>()) {
+      require_space_name(name);
       if (!seen.insert(name).second) refuse(fmt::format("it names the space '{}' twice", name));
       bundle.maps.emplace_back(name, bundle.similarity, matrix(name + ".weight"), vector(name + ".bias"),
                                vector(name + ".mean"));
@@ -116,7 +115,30 @@ class BundleReader {
                            bundle.maps.back().output_dim()));
       }
     }
+    for (const std::string& source : bundle.sources) {
+      if (!seen.contains(source)) refuse(fmt::format("it was learned from '{}', but has no map of it", source));
+    }
     return bundle;
+  }
+
+  /// What attach relies on.
+  void require_consistent(const Bundle& bundle) const {
+    if (bundle.mixture.cols() != bundle.support_ids.size()) {
+      refuse(fmt::format("its mixture spans {} support rows, but it names {}", bundle.mixture.cols(),
+                         bundle.support_ids.size()));
+    }
+    std::set<std::int64_t> ids;
+    for (const std::int64_t id : bundle.support_ids) {
+      if (id < 0 || !ids.insert(id).second) refuse(fmt::format("its support id {} is negative or repeated", id));
+    }
+    for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
+      double sum = 0;
+      for (const float weight : bundle.mixture.row(r))
+        sum += weight < 0 ? std::numeric_limits<double>::infinity() : weight;
+      if (!(std::abs(sum - 1) < 1e-3)) refuse(fmt::format("row {} of its mixture is not convex", r));
+    }
+    const auto& [shrinkage, epsilon] = bundle.whitening;
+    if (!(shrinkage >= 0 && shrinkage <= 1 && epsilon >= 0)) refuse("its shrinkage or epsilon is out of range");
   }
 
   /// Converting any other number would be undefined, or wrap.
@@ -182,9 +204,10 @@ const RelativeMap& Bundle::map(std::string_view space) const {
     if (map.space() == space) return map;
     names.push_back(map.space());
   }
-  throw Error(Code::bad_argument, fmt::format("the bundle has no space '{}'; it has: {}; a new one is added with 'kedge "
-                                              "attach'",
-                                              space, fmt::join(names, ", ")));
+  throw Error(Code::bad_argument,
+              fmt::format("the bundle has no space '{}'; it has: {}; a new one is added with 'kedge "
+                          "attach'",
+                          space, fmt::join(names, ", ")));
 }
 
 void Bundle::add(RelativeMap map) {
@@ -198,7 +221,8 @@ void Bundle::add(RelativeMap map) {
 
 void save_bundle(const Bundle& bundle, const std::string& path) {
   Tensors tensors;
-  tensors.push_back({"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
+  tensors.push_back(
+      {"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
   tensors.push_back(tensor("mixture", bundle.mixture));
   for (const RelativeMap& map : bundle.maps) {
     tensors.push_back(tensor(map.space() + ".weight", map.weight()));
@@ -208,6 +232,8 @@ void save_bundle(const Bundle& bundle, const std::string& path) {
   io::save_safetensors(path, tensors, describe(bundle));
 }
 
-Bundle load_bundle(const std::string& path) { return BundleReader(path).read(); }
+Bundle load_bundle(const std::string& path) {
+  return BundleReader(path).read();
+}
 
 }  // namespace kedge

@@ -36,19 +36,22 @@ void require_ids(std::span<const std::int64_t> ids, const Space& space) {
   const RowRange range = space.range();
   for (const std::int64_t id : ids) {
     if (id < 0 || static_cast<std::size_t>(id) < range.begin || static_cast<std::size_t>(id) >= range.end) {
-      throw Error(Code::bad_argument, fmt::format("support id {} is outside the rows {}:{}; ids are row numbers of the file",
-                                                  id, range.begin, range.end));
+      throw Error(Code::bad_argument,
+                  fmt::format("support id {} is outside the rows {}:{}; ids are row numbers of the file", id,
+                              range.begin, range.end));
     }
   }
   std::vector<std::int64_t> sorted(ids.begin(), ids.end());
   std::ranges::sort(sorted);
   const auto repeated = std::ranges::adjacent_find(sorted);
   if (repeated != sorted.end()) {
-    throw Error(Code::bad_argument, fmt::format("support id {} is given more than once; each row may be used once", *repeated));
+    throw Error(Code::bad_argument,
+                fmt::format("support id {} is given more than once; each row may be used once", *repeated));
   }
 }
 
-/// Moves support rows to coordinates in which plain distance agrees with the similarity, and every space weighs the same.
+/// Moves support rows to coordinates in which plain distance agrees with the similarity, and every space weighs the
+/// same.
 void to_coordinates(Matrix64& support, Similarity similarity, const Moments& moments, const WhiteningOptions& options) {
   auto rows = as_eigen(support.view());
   switch (similarity) {
@@ -118,8 +121,8 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   bundle.seed = options.seed;
   bundle.rows = spaces.front().range();
   bundle.kedge_version = version();
-  bundle.support_ids = options.support_ids.empty() ? draw_support(spaces.front(), options.support, options.seed)
-                                                   : options.support_ids;
+  bundle.support_ids =
+      options.support_ids.empty() ? draw_support(spaces.front(), options.support, options.seed) : options.support_ids;
   for (const Space& space : spaces) require_ids(bundle.support_ids, space);
 
   require_anchors(options.anchors, bundle.support_ids.size());
@@ -142,9 +145,10 @@ RelativeMap attach(const Bundle& bundle, const Space& space, AttachFrom from, co
   const std::size_t needed = bundle.support_ids.size();
   if (from == AttachFrom::support_rows) {
     if (space.rows() != needed) {
-      throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give just "
-                                              "those rows, in support order",
-                                              space.name(), needed, space.source().label(), space.rows()));
+      throw Error(Code::bad_file,
+                  fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give just "
+                              "those rows, in support order",
+                              space.name(), needed, space.source().label(), space.rows()));
     }
     std::vector<std::int64_t> in_order(needed);
     for (std::size_t i = 0; i < needed; ++i) in_order[i] = static_cast<std::int64_t>(space.range().begin + i);

@@ -6,18 +6,30 @@
 #include <kedge/relative_map.h>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 namespace kedge {
 namespace {
 
-/// Divides by the length; a zero row stays zero, as in torch.nn.functional.normalize.
+/// Divides by the length, taken in float64 where no square overflows; a zero row stays zero.
 template <class Rows>
 void normalize_rows(Rows&& rows) {
+  using Value = typename std::decay_t<Rows>::Scalar;
   for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-    const auto length = rows.row(r).norm();
-    if (length > 0) rows.row(r) /= length;
+    const double length = rows.row(r).template cast<double>().stableNorm();
+    if (length > 0) rows.row(r) = (rows.row(r).template cast<double>() / length).template cast<Value>();
   }
+}
+
+/// Values that left float32 would make a map that cannot be used, or read back.
+void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias,
+                    std::span<const float> mean) {
+  if (as_eigen(weight.view()).allFinite() && as_eigen(bias).allFinite() && as_eigen(mean).allFinite()) return;
+  throw Error(Code::bad_file,
+              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
+                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
+                          space));
 }
 
 void apply_affine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
@@ -61,21 +73,23 @@ RelativeMap::RelativeMap(std::string space, Similarity similarity, Matrix weight
       bias_(std::move(bias)),
       mean_(std::move(mean)) {
   if (weight_.rows() == 0 || weight_.cols() == 0 || bias_.size() != weight_.rows() || mean_.size() != weight_.cols()) {
-    throw Error(Code::bad_argument, fmt::format("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; "
-                                                "they do not fit together",
-                                                space_, weight_.rows(), weight_.cols(), bias_.size(), mean_.size()));
+    throw Error(Code::bad_argument,
+                fmt::format("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; "
+                            "they do not fit together",
+                            space_, weight_.rows(), weight_.cols(), bias_.size(), mean_.size()));
   }
 }
 
 void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
   if (x.cols != input_dim()) {
-    throw Error(Code::bad_argument, fmt::format("'{}' expects embeddings of {} values, got {}; were they made by another "
-                                                "encoder?",
-                                                space_, input_dim(), x.cols));
+    throw Error(Code::bad_argument,
+                fmt::format("'{}' expects embeddings of {} values, got {}; were they made by another "
+                            "encoder?",
+                            space_, input_dim(), x.cols));
   }
   if (rr.rows != x.rows || rr.cols != output_dim()) {
-    throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_, x.rows,
-                                                output_dim(), rr.rows, rr.cols));
+    throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_,
+                                                x.rows, output_dim(), rr.rows, rr.cols));
   }
   switch (similarity_) {
     case Similarity::wip:
@@ -117,6 +131,7 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
   as_eigen(std::span(bias32)) = bias.cast<float>();
   std::vector<float> mean32(moments.mean.size());
   as_eigen(std::span(mean32)) = mean.cast<float>();
+  require_finite(space, weight32, bias32, mean32);
   return {space, similarity, std::move(weight32), std::move(bias32), std::move(mean32)};
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/finite.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/space.h>
 
 #include <algorithm>
-#include <bit>
 #include <string_view>
 #include <utility>
 
@@ -12,20 +13,10 @@ namespace kedge {
 namespace {
 
 template <class T>
-bool all_finite(std::span<const T> values) {
-  // The exponent is all ones in NaN and infinity only; comparing bits keeps the loop free of branches.
-  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  constexpr Bits kExponent = sizeof(T) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
-  Bits found = 0;
-  for (const T value : values) found |= static_cast<Bits>((std::bit_cast<Bits>(value) & kExponent) == kExponent);
-  return found == 0;
-}
-
-template <class T>
 void require_finite(const Space& space, std::size_t first_file_row, MatrixView<const T> block) {
-  if (block.stride == block.cols && all_finite(std::span(block.data, block.rows * block.cols))) return;
+  if (block.stride == block.cols && all_finite<T>({block.data, block.rows * block.cols})) return;
   for (std::size_t r = 0; r < block.rows; ++r) {
-    if (all_finite(block.row(r))) continue;
+    if (all_finite<T>(block.row(r))) continue;
     throw Error(Code::bad_file, fmt::format("space '{}': row {} of {} holds a value that is NaN or infinite; "
                                             "remove that input from every file, or encode it again",
                                             space.name(), first_file_row + r, space.source().label()));
@@ -42,32 +33,42 @@ void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
 /// Bundles are JSON inside, which holds UTF-8 only.
 bool is_utf8(std::string_view text) {
   std::size_t following = 0;
+  unsigned least = 0x80;  // of the next byte: the second of some sequences is bound more narrowly
+  unsigned most = 0xbf;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (following > 0) {
-      if ((byte & 0xc0) != 0x80) return false;
+      if (byte < least || byte > most) return false;
+      least = 0x80;
+      most = 0xbf;
       --following;
     } else if (byte >= 0x80) {
-      following = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
       if (byte < 0xc2 || byte > 0xf4) return false;
+      following = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+      if (byte == 0xe0) least = 0xa0;  // overlong
+      if (byte == 0xed) most = 0x9f;   // surrogates
+      if (byte == 0xf0) least = 0x90;  // overlong
+      if (byte == 0xf4) most = 0x8f;   // beyond Unicode
     }
   }
   return following == 0;
 }
 
-void require_name(const std::string& name) {
+}  // namespace
+
+void require_space_name(const std::string& name) {
   const auto unusable = [](unsigned char c) { return c < ' ' || c == '=' || c == '#' || c == 0x7f; };
   if (name.empty() || std::ranges::any_of(name, unusable) || !is_utf8(name)) {
-    throw Error(Code::bad_argument,
-                fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters", name));
+    throw Error(
+        Code::bad_argument,
+        fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters",
+                    name));
   }
 }
 
-}  // namespace
-
 Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range)
     : name_(std::move(name)), source_(std::move(source)), range_(range) {
-  require_name(name_);
+  require_space_name(name_);
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
   if (total == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name_, source_->label()));
@@ -77,8 +78,12 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
   }
 }
 
-void Space::read(std::size_t first, MatrixView<float> out) const { read_checked(*this, first, out); }
-void Space::read(std::size_t first, MatrixView<double> out) const { read_checked(*this, first, out); }
+void Space::read(std::size_t first, MatrixView<float> out) const {
+  read_checked(*this, first, out);
+}
+void Space::read(std::size_t first, MatrixView<double> out) const {
+  read_checked(*this, first, out);
+}
 
 Matrix Space::read_all() const {
   Matrix all(rows(), dim());
@@ -90,9 +95,10 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
   Matrix64 gathered(file_rows.size(), dim());
   for (std::size_t i = 0; i < file_rows.size(); ++i) {
     if (file_rows[i] < 0 || static_cast<std::size_t>(file_rows[i]) >= source_->rows()) {
-      throw Error(Code::bad_argument, fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the "
-                                                  "same inputs in the same order?",
-                                                  name_, file_rows[i], source_->label(), source_->rows()));
+      throw Error(Code::bad_argument,
+                  fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the "
+                              "same inputs in the same order?",
+                              name_, file_rows[i], source_->label(), source_->rows()));
     }
     const auto row = static_cast<std::size_t>(file_rows[i]);
     source_->read(row, gathered.view().middle_rows(i, 1));
@@ -105,13 +111,15 @@ void require_parallel(std::span<const Space> spaces) {
   if (spaces.empty()) throw Error(Code::bad_argument, "no space was given; name at least one");
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     if (spaces[i].rows() != spaces[0].rows()) {
-      throw Error(Code::bad_file, fmt::format("the spaces must have the same rows: '{}' has {} rows, '{}' has {}; embed the "
-                                              "same inputs in the same order, or choose a range both have",
-                                              spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows()));
+      throw Error(Code::bad_file,
+                  fmt::format("the spaces must have the same rows: '{}' has {} rows, '{}' has {}; embed the "
+                              "same inputs in the same order, or choose a range both have",
+                              spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows()));
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (spaces[i].name() == spaces[j].name()) {
-        throw Error(Code::bad_argument, fmt::format("two spaces are called '{}'; give each its own name", spaces[i].name()));
+        throw Error(Code::bad_argument,
+                    fmt::format("two spaces are called '{}'; give each its own name", spaces[i].name()));
       }
     }
   }

@@ -16,11 +16,18 @@ namespace {
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
 
 void require_variation(const Space& space, const Moments& moments) {
+  const double spread = as_eigen(moments.covariance.view()).trace();
+  if (!std::isfinite(spread)) {
+    throw Error(Code::bad_file,
+                fmt::format("space '{}': the values of {} are too large to square; rescale the embeddings",
+                            space.name(), space.source().label()));
+  }
   const double rounding = std::numeric_limits<double>::epsilon() * as_eigen(std::span(moments.mean)).norm();
-  if (as_eigen(moments.covariance.view()).trace() > rounding * rounding) return;
-  throw Error(Code::bad_file, fmt::format("space '{}': rows {}:{} of {} are all the same, so they cannot be told apart; "
-                                          "is it the right file?",
-                                          space.name(), space.range().begin, space.range().end, space.source().label()));
+  if (spread > rounding * rounding) return;
+  throw Error(Code::bad_file,
+              fmt::format("space '{}': rows {}:{} of {} are all the same, so they cannot be told apart; "
+                          "is it the right file?",
+                          space.name(), space.range().begin, space.range().end, space.source().label()));
 }
 
 }  // namespace
@@ -82,7 +89,8 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
     throw Error(Code::bad_argument, fmt::format("shrinkage is {}, expected a number from 0 to 1", options.shrinkage));
   }
   if (!(options.epsilon >= 0) || std::isinf(options.epsilon)) {
-    throw Error(Code::bad_argument, fmt::format("epsilon is {}, expected 0 or a small positive number", options.epsilon));
+    throw Error(Code::bad_argument,
+                fmt::format("epsilon is {}, expected 0 or a small positive number", options.epsilon));
   }
   const auto dim = static_cast<double>(moments.mean.size());
   Whitening result{moments.mean, moments.covariance, Matrix64(moments.mean.size(), moments.mean.size())};
@@ -95,8 +103,9 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
   const double smallest = pairs.values.front();
   const double noise = pairs.values.back() * dim * std::numeric_limits<double>::epsilon();
   if (!(smallest > noise)) {
-    throw Error(Code::bad_argument, "the covariance is singular, so it cannot be whitened: some direction of the space "
-                                    "never varies; raise the shrinkage or epsilon above 0");
+    throw Error(Code::bad_argument,
+                "the covariance is singular, so it cannot be whitened: some direction of the space "
+                "never varies; raise the shrinkage or epsilon above 0");
   }
   // Row i of `vectors` scaled by values^(-1/4) on both sides of the product gives sum_i v_i v_i^T / sqrt(values_i).
   EigenRows<double> scaled = as_eigen(pairs.vectors.view());

@@ -47,14 +47,17 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) 
   const io::SafetensorsInfo info = io::parse_safetensors(file.bytes(), path);
   const auto text = [&](const char* key) {
     const auto found = info.metadata.find(key);
-    if (found == info.metadata.end()) throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint of kedge", path));
+    if (found == info.metadata.end())
+      throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint of kedge", path));
     return found->second;
   };
-  if (text("format") != kFormat) throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint this kedge can read", path));
+  if (text("format") != kFormat)
+    throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint this kedge can read", path));
   if (text("purpose") != purpose) {
-    throw Error(Code::bad_argument, fmt::format("{} belongs to another training, so it cannot be continued with these options; "
-                                                "it was {}, this is {}",
-                                                path, text("purpose"), purpose));
+    throw Error(Code::bad_argument,
+                fmt::format("{} belongs to another training, so it cannot be continued with these options; "
+                            "it was {}, this is {}",
+                            path, text("purpose"), purpose));
   }
   Checkpoint c;
   c.purpose = purpose;

@@ -12,7 +12,7 @@ namespace kedge {
 
 /// All that training needs to go on as if it had never stopped.
 struct Checkpoint {
-  std::string purpose;  ///< describes the training; one with another purpose is not continued
+  std::string purpose;              ///< describes the training; one with another purpose is not continued
   std::size_t epoch = 0, step = 0;  ///< the next step to do, within its epoch
   std::uint64_t steps = 0;          ///< done in all
   Losses sums;                      ///< over the steps of the epoch so far

@@ -22,7 +22,9 @@ bool is_every_row(std::span<const std::uint32_t> ids, std::size_t rows) {
   return true;
 }
 
-float inverse(std::size_t value) { return 1 / static_cast<float>(value); }
+float inverse(std::size_t value) {
+  return 1 / static_cast<float>(value);
+}
 
 }  // namespace
 
@@ -79,7 +81,8 @@ Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> ba
     backend_.fill(part.pull->panel(), 0);
     backend_.normalize_rows(anchors, unit_->panel().columns(part.first, part.dim), part.anchor_lengths->panel());
     if (several() || !chunk_) backend_.gemm_nt(1, x.columns(part.first, part.dim), anchors, 0, products);
-    if (several()) backend_.normalize_rows(products, part.rr->panel().top_rows(n), part.rr_lengths->panel().top_rows(n));
+    if (several())
+      backend_.normalize_rows(products, part.rr->panel().top_rows(n), part.rr_lengths->panel().top_rows(n));
     if (chunk_) {
       cover_all_rows(part);
       backend_.fill(products, 0);
@@ -102,7 +105,8 @@ Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> ba
 void Objective::cover(Part& part, ConstPanel lengths, std::size_t total_rows, Panel products) {
   const float share = inverse(parts_.size()) * inverse(total_rows) * inverse(part.dim);
   backend_.coverage(products, lengths, part.anchor_lengths->panel(), static_cast<float>(options_.tau_coverage),
-                    {share, static_cast<float>(options_.weight_coverage)}, products, part.pull->panel(), loss(coverage));
+                    {share, static_cast<float>(options_.weight_coverage)}, products, part.pull->panel(),
+                    loss(coverage));
 }
 
 void Objective::cover_all_rows(Part& part) {
@@ -147,13 +151,14 @@ void Objective::shape_anchors(Part& part) {
   const Panel unit = unit_->panel().columns(part.first, part.dim);
   const Panel lengths = part.anchor_lengths->panel();
   const float share = inverse(parts_.size());
-  backend_.pull_anchors(anchors, lengths, part.pull->panel(), {share, static_cast<float>(options_.weight_length)}, danchors,
-                        loss(length));
+  backend_.pull_anchors(anchors, lengths, part.pull->panel(), {share, static_cast<float>(options_.weight_length)},
+                        danchors, loss(length));
   if (anchors.rows < 2) return;
   backend_.gram(unit, gram_->panel());
   backend_.orthogonality(gram_->panel(), share, loss(orthogonality));
   const Panel dunit = dunit_->panel().columns(0, part.dim);
-  const float scale = 4 * share * static_cast<float>(options_.weight_orthogonality) * inverse(anchors.rows) * inverse(anchors.rows - 1);
+  const float scale =
+      4 * share * static_cast<float>(options_.weight_orthogonality) * inverse(anchors.rows) * inverse(anchors.rows - 1);
   backend_.gemm_nn(scale, gram_->panel(), unit, 0, dunit);
   backend_.normalize_rows_backward(unit, lengths, dunit, 1, danchors);
 }

@@ -50,7 +50,8 @@ class Objective {
   Panel rows_, support_;
   std::unique_ptr<Tensor> own_support_;  ///< empty where the support is all rows
   std::vector<Part> parts_;
-  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, dunit_, gram_, cosines_, chunk_, losses_;
+  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, dunit_, gram_, cosines_, chunk_,
+      losses_;
 };
 
 }  // namespace kedge

@@ -36,7 +36,8 @@ std::string purpose_of(const ParamTask& task, const ParamOptions& options) {
 std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   const Space& space = task.spaces.front();
   if (space.rows() > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(Code::bad_argument, fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
+    throw Error(Code::bad_argument,
+                fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
   }
   std::vector<std::uint32_t> rows;
   for (const std::int64_t id : task.support_ids) {

@@ -30,8 +30,8 @@ struct ParamResult {
   std::vector<Losses> history;  ///< means by epoch
 };
 
-/// Learns the mixture in whitened coordinates. Where an exception out of `progress` stops it, a checkpoint of the last step
-/// is written before the exception goes on; where a loss is not finite, the last checkpoint stays as it is.
+/// Learns the mixture in whitened coordinates. Where an exception out of `progress` stops it, a checkpoint of the last
+/// step is written before the exception goes on; where a loss is not finite, the last checkpoint stays as it is.
 [[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOptions& options,
                                         const CheckpointOptions& checkpoints, const Progress& progress);
 

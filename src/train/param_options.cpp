@@ -28,7 +28,9 @@ void require_not_negative(const char* name, double value) {
   require(value >= 0 && std::isfinite(value), name, value, "0 or a number above");
 }
 
-void require_share(const char* name, double value) { require(value >= 0 && value < 1, name, value, "a number from 0 to below 1"); }
+void require_share(const char* name, double value) {
+  require(value >= 0 && value < 1, name, value, "a number from 0 to below 1");
+}
 
 /// The one list of names the options have in files.
 template <class Options, class Visit>
@@ -52,9 +54,15 @@ void visit_fields(Options& o, const Visit& visit) {
 
 }  // namespace
 
-std::string_view to_string(CoverageRows rows) { return kNames.of(rows); }
-CoverageRows parse_coverage_rows(std::string_view name) { return kNames.parse(name); }
-std::vector<std::string_view> coverage_rows_names() { return kNames.all(); }
+std::string_view to_string(CoverageRows rows) {
+  return kNames.of(rows);
+}
+CoverageRows parse_coverage_rows(std::string_view name) {
+  return kNames.parse(name);
+}
+std::vector<std::string_view> coverage_rows_names() {
+  return kNames.all();
+}
 
 std::string to_json(const ParamOptions& options) {
   nlohmann::ordered_json json;
@@ -69,7 +77,8 @@ ParamOptions param_options_from_json(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     visit_fields(options, [&](const char* name, auto& value) {
       const auto& found = json.at(name);
-      const bool good = std::is_integral_v<std::decay_t<decltype(value)>> ? found.is_number_unsigned() : found.is_number();
+      const bool good =
+          std::is_integral_v<std::decay_t<decltype(value)>> ? found.is_number_unsigned() : found.is_number();
       if (!good) throw Error(Code::bad_file, fmt::format("its training option '{}' is not a proper number", name));
       found.get_to(value);
     });
@@ -90,8 +99,8 @@ void require_valid(const ParamOptions& o) {
   require_positive("adam epsilon", o.adam_epsilon);
   require_positive("temperature", o.temperature);
   require_positive("tau-coverage", o.tau_coverage);
-  require(o.tau_symnce >= static_cast<double>(Backend::kLeastTau) && std::isfinite(o.tau_symnce), "tau-symnce", o.tau_symnce,
-          fmt::format("{} or more, so that its exponentials stay in float32", Backend::kLeastTau));
+  require(o.tau_symnce >= static_cast<double>(Backend::kLeastTau) && std::isfinite(o.tau_symnce), "tau-symnce",
+          o.tau_symnce, fmt::format("{} or more, so that its exponentials stay in float32", Backend::kLeastTau));
   require_not_negative("weight-symnce", o.weight_symnce);
   require_not_negative("weight-coverage", o.weight_coverage);
   require_not_negative("weight-orthogonality", o.weight_orthogonality);

@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 Losses plus(const Losses& a, const Losses& b) {
-  return {a.total + b.total, a.symnce + b.symnce, a.coverage + b.coverage, a.orthogonality + b.orthogonality, a.length + b.length};
+  return {a.total + b.total, a.symnce + b.symnce, a.coverage + b.coverage, a.orthogonality + b.orthogonality,
+          a.length + b.length};
 }
 
 Losses divided(const Losses& l, std::size_t count) {
@@ -27,12 +28,14 @@ Losses divided(const Losses& l, std::size_t count) {
 }
 
 /// Seeds of different epochs must not overlap those of other seeds' epochs; 0 is the starting logits'.
-std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) { return seed * 0x9e3779b97f4a7c15ULL + stream; }
+std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) {
+  return seed * 0x9e3779b97f4a7c15ULL + stream;
+}
 
 }  // namespace
 
-Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
-                 const ParamOptions& options, std::uint64_t seed)
+Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support,
+                 std::size_t anchors, const ParamOptions& options, std::uint64_t seed)
     : backend_(backend),
       options_(options),
       seed_(seed),
@@ -68,13 +71,14 @@ void Trainer::run(const Progress& progress) {
 void Trainer::step() {
   const Losses losses = objective_.evaluate(mixture_->panel(), next_batch(), dmixture_->panel());
   if (!std::isfinite(losses.total)) {
-    throw LossNotFinite(Code::failed, fmt::format("the loss became {} at step {} (epoch {}), so training stopped; try a lower "
-                                                  "learning rate or more shrinkage",
-                                                  losses.total, steps_ + 1, epoch_ + 1));
+    throw LossNotFinite(Code::failed,
+                        fmt::format("the loss became {} at step {} (epoch {}), so training stopped; try a lower "
+                                    "learning rate or more shrinkage",
+                                    losses.total, steps_ + 1, epoch_ + 1));
   }
   const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
-                      static_cast<float>(options_.beta2), static_cast<float>(options_.adam_epsilon),
-                      static_cast<float>(options_.weight_decay), steps_ + 1};
+                      static_cast<float>(options_.beta2),         static_cast<float>(options_.adam_epsilon),
+                      static_cast<float>(options_.weight_decay),  steps_ + 1};
   backend_.step_logits(dmixture_->panel(), static_cast<float>(options_.temperature), adam, logits_->panel(),
                        first_moment_->panel(), second_moment_->panel(), mixture_->panel());
   ++steps_;
@@ -112,8 +116,9 @@ void Trainer::restore(const Checkpoint& c) {
   const Panel shape = logits_->panel();
   for (const Matrix* matrix : {&c.logits, &c.first_moment, &c.second_moment}) {
     if (matrix->rows() != shape.rows || matrix->cols() != shape.cols) {
-      throw Error(Code::bad_file, fmt::format("the checkpoint is of {} anchors and {} support rows, but this training has {} and {}",
-                                              matrix->rows(), matrix->cols(), shape.rows, shape.cols));
+      throw Error(Code::bad_file,
+                  fmt::format("the checkpoint is of {} anchors and {} support rows, but this training has {} and {}",
+                              matrix->rows(), matrix->cols(), shape.rows, shape.cols));
     }
   }
   if (c.step >= steps_per_epoch_ || c.history.size() != c.epoch || c.steps != c.epoch * steps_per_epoch_ + c.step) {

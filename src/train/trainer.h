@@ -23,15 +23,15 @@ class LossNotFinite : public Error {
   using Error::Error;
 };
 
-/// Learns the logits of a mixture by Adam on shuffled batches. Every random number follows from the seed and the epoch, so
-/// that training continued from a checkpoint takes the very same steps.
+/// Learns the logits of a mixture by Adam on shuffled batches. Every random number follows from the seed and the epoch,
+/// so that training continued from a checkpoint takes the very same steps.
 class Trainer {
  public:
   Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
           const ParamOptions& options, std::uint64_t seed);
 
-  /// All epochs that are left. Progress is called after each step and may throw to stop; the state is then that after the
-  /// step. A loss that is not finite throws LossNotFinite, which names the step.
+  /// All epochs that are left. Progress is called after each step and may throw to stop; the state is then that after
+  /// the step. A loss that is not finite throws LossNotFinite, which names the step.
   void run(const Progress& progress);
 
   /// One step on the next batch.

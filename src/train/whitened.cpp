@@ -14,7 +14,8 @@ Panel rows_of(Panel panel, std::size_t first, std::size_t count) {
   return {panel.data + first * panel.stride, count, panel.cols, panel.stride};
 }
 
-void whiten_space(Backend& backend, const Space& space, const Whitening& whitening, Panel to, const Progress& progress) {
+void whiten_space(Backend& backend, const Space& space, const Whitening& whitening, Panel to,
+                  const Progress& progress) {
   const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / space.dim(), 1, space.rows());
   const EigenRows<float> whitener = as_eigen(whitening.whitener.view()).cast<float>();
   Matrix64 buffer(block_rows, space.dim());

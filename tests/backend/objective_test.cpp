@@ -47,7 +47,8 @@ Evaluated evaluate(Backend& backend, const WhitenedSpaces& spaces, std::span<con
   const Matrix dmixture = read(backend, *dp);
   for (std::size_t r = 0; r < logits.rows(); ++r) {
     double inner = 0;
-    for (std::size_t k = 0; k < logits.cols(); ++k) inner += static_cast<double>(mixture.row(r)[k]) * dmixture.row(r)[k];
+    for (std::size_t k = 0; k < logits.cols(); ++k)
+      inner += static_cast<double>(mixture.row(r)[k]) * dmixture.row(r)[k];
     for (std::size_t k = 0; k < logits.cols(); ++k) {
       result.dlogits.push_back(mixture.row(r)[k] * (dmixture.row(r)[k] - inner) / options.temperature);
     }
@@ -68,9 +69,13 @@ double relative_error(std::span<const double> found, std::span<const double> wan
 
 // The oracle.
 
-std::string path(const std::string& name) { return std::string(KEDGE_TEST_DATA) + "/oracle/" + name; }
+std::string path(const std::string& name) {
+  return std::string(KEDGE_TEST_DATA) + "/oracle/" + name;
+}
 
-Matrix oracle_matrix(const std::string& name) { return Space("oracle", open_rows(path(name))).read_all(); }
+Matrix oracle_matrix(const std::string& name) {
+  return Space("oracle", open_rows(path(name))).read_all();
+}
 
 std::vector<double> oracle_values(const std::string& name) {
   const auto rows = open_rows(path(name));
@@ -154,16 +159,23 @@ TEST_P(OracleObjective, FiveAdamStepsEndWhereTheOracleDoes) {
   backend_->softmax_rows(q->panel(), 2.9F, p->panel());
   for (std::uint64_t step = 1; step <= 5; ++step) {
     objective.evaluate(p->panel(), batch_, dp->panel());
-    backend_->step_logits(dp->panel(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, step}, q->panel(), m->panel(), v->panel(), p->panel());
+    backend_->step_logits(dp->panel(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, step}, q->panel(), m->panel(), v->panel(),
+                          p->panel());
   }
   const Matrix logits = read(*backend_, *q);
   EXPECT_LT(relative_error(std::vector<double>(logits.cells().begin(), logits.cells().end()),
-                           oracle_values(mode_ + "_logits_after_5_adam_steps.npy")), 2e-4);
-  EXPECT_NEAR(objective.evaluate(p->panel(), batch_, dp->panel()).total, expected_[mode_]["total_after_5_adam_steps"].get<double>(), 1e-4);
+                           oracle_values(mode_ + "_logits_after_5_adam_steps.npy")),
+            2e-4);
+  EXPECT_NEAR(objective.evaluate(p->panel(), batch_, dp->panel()).total,
+              expected_[mode_]["total_after_5_adam_steps"].get<double>(), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OracleObjective, ::testing::Combine(::testing::Values("single", "multi"), ::testing::Values("cpu", "reference")),
-                         [](const auto& each) { return std::string(std::get<0>(each.param)) + "_" + std::get<1>(each.param); });
+INSTANTIATE_TEST_SUITE_P(All, OracleObjective,
+                         ::testing::Combine(::testing::Values("single", "multi"),
+                                            ::testing::Values("cpu", "reference")),
+                         [](const auto& each) {
+                           return std::string(std::get<0>(each.param)) + "_" + std::get<1>(each.param);
+                         });
 
 // Finite differences of the definition, in float64.
 
@@ -174,8 +186,9 @@ struct Problem {
 };
 
 /// The four losses as the design writes them, with no shortcut.
-double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::uint32_t> support, std::span<const std::uint32_t> batch,
-                       const std::vector<double>& logits, std::size_t anchors, const ParamOptions& o) {
+double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::uint32_t> support,
+                       std::span<const std::uint32_t> batch, const std::vector<double>& logits, std::size_t anchors,
+                       const ParamOptions& o) {
   const std::size_t k = support.size();
   const auto b = static_cast<double>(spaces.size());
   std::vector<double> p(logits.size());
@@ -224,7 +237,8 @@ double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::u
       length += std::pow(std::sqrt(dot(a[r], a[r])) - 1, 2) / static_cast<double>(anchors);
       for (std::size_t s = 0; s < anchors; ++s) {
         if (r == s) continue;
-        orthogonality += dot(a[r], a[s]) * dot(a[r], a[s]) / dot(a[r], a[r]) / dot(a[s], a[s]) / static_cast<double>(anchors * (anchors - 1));
+        orthogonality += dot(a[r], a[s]) * dot(a[r], a[s]) / dot(a[r], a[r]) / dot(a[s], a[s]) /
+                         static_cast<double>(anchors * (anchors - 1));
       }
     }
     total += (o.weight_coverage * coverage + o.weight_orthogonality * orthogonality + o.weight_length * length) / b;
@@ -255,7 +269,8 @@ double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::u
         }
       }
       double nce = 0;
-      for (std::size_t s = 0; s < n; ++s) nce += (std::log(rows[s]) + std::log(columns[s]) - 2 * right[s]) / 2 / static_cast<double>(n);
+      for (std::size_t s = 0; s < n; ++s)
+        nce += (std::log(rows[s]) + std::log(columns[s]) - 2 * right[s]) / 2 / static_cast<double>(n);
       total += o.weight_symnce * nce * 2 / b / (b - 1);
     }
   }
@@ -308,17 +323,17 @@ TEST_P(FiniteDifferences, AgreeWithTheGradient) {
   EXPECT_LT(relative_error(found.dlogits, wanted), 2e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, FiniteDifferences,
-    ::testing::Values(Problem{20, 8, 5, 6, {7}}, Problem{20, 8, 12, 6, {4, 9}},       // m > d, m > K
-                      Problem{20, 5, 4, 6, {11, 3, 6, 8}},                              // K < d, four spaces
-                      Problem{20, 8, 5, 1, {7, 4}}, Problem{20, 8, 1, 6, {7, 4}},       // n = 1, m = 1
-                      Problem{20, 8, 5, 6, {7, 4}, CoverageRows::all},                  // in chunks of 7
-                      Problem{20, 8, 5, 6, {7}, CoverageRows::all}, Problem{12, 12, 3, 4, {5, 5}}),
-    [](const auto& each) {
-      const Problem& p = each.param;
-      return fmt::format("B{}_n{}_m{}_K{}_{}", p.dims.size(), p.batch, p.anchors, p.support, to_string(p.coverage));
-    });
+INSTANTIATE_TEST_SUITE_P(Sizes, FiniteDifferences,
+                         ::testing::Values(Problem{20, 8, 5, 6, {7}}, Problem{20, 8, 12, 6, {4, 9}},  // m > d, m > K
+                                           Problem{20, 5, 4, 6, {11, 3, 6, 8}},  // K < d, four spaces
+                                           Problem{20, 8, 5, 1, {7, 4}}, Problem{20, 8, 1, 6, {7, 4}},  // n = 1, m = 1
+                                           Problem{20, 8, 5, 6, {7, 4}, CoverageRows::all},  // in chunks of 7
+                                           Problem{20, 8, 5, 6, {7}, CoverageRows::all}, Problem{12, 12, 3, 4, {5, 5}}),
+                         [](const auto& each) {
+                           const Problem& p = each.param;
+                           return fmt::format("B{}_n{}_m{}_K{}_{}", p.dims.size(), p.batch, p.anchors, p.support,
+                                              to_string(p.coverage));
+                         });
 
 }  // namespace
 }  // namespace kedge

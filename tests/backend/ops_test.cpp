@@ -17,7 +17,8 @@ struct Sizes {
   std::size_t n = 0, m = 0, d = 0, k = 0;
 };
 
-/// Matrices of a case by name, filled at random and the same for every backend; lengths and mixtures are made plausible.
+/// Matrices of a case by name, filled at random and the same for every backend; lengths and mixtures are made
+/// plausible.
 class Buffers {
  public:
   explicit Buffers(Backend& backend) : backend_(backend) {}
@@ -26,7 +27,8 @@ class Buffers {
     if (!tensor) {
       tensor = backend_.make(rows, cols + 3);  // rows are not packed
       Matrix values = random_matrix(rows, cols, static_cast<unsigned>(std::hash<std::string>{}(name) % 1000));
-      if (name.ends_with("lengths") || name == "v") std::ranges::for_each(values.cells(), [](float& x) { x = std::abs(x); });
+      if (name.ends_with("lengths") || name == "v")
+        std::ranges::for_each(values.cells(), [](float& x) { x = std::abs(x); });
       if (name == "cosines") std::ranges::for_each(values.cells(), [](float& x) { x = std::tanh(x); });
       backend_.upload(values.view(), tensor->panel().columns(0, cols));
     }
@@ -60,11 +62,15 @@ const std::vector<Case>& cases() {
          const std::vector<std::uint32_t> ids(s.n, static_cast<std::uint32_t>(s.k / 2));
          on.gather_rows(b("x", s.k, s.d), ids, b("y", s.n, s.d));
        }},
-      {"gemm_nn", [](Backend& on, Buffers& b, const Sizes& s) { on.gemm_nn(1, b("p", s.m, s.k), b("s", s.k, s.d), 0, b("a", s.m, s.d)); }},
-      {"gemm_nt", [](Backend& on, Buffers& b, const Sizes& s) { on.gemm_nt(0.5F, b("x", s.n, s.d), b("a", s.m, s.d), 2, b("r", s.n, s.m)); }},
-      {"gemm_tn", [](Backend& on, Buffers& b, const Sizes& s) { on.gemm_tn(1, b("r", s.n, s.m), b("x", s.n, s.d), 1, b("a", s.m, s.d)); }},
+      {"gemm_nn", [](Backend& on, Buffers& b,
+                     const Sizes& s) { on.gemm_nn(1, b("p", s.m, s.k), b("s", s.k, s.d), 0, b("a", s.m, s.d)); }},
+      {"gemm_nt", [](Backend& on, Buffers& b,
+                     const Sizes& s) { on.gemm_nt(0.5F, b("x", s.n, s.d), b("a", s.m, s.d), 2, b("r", s.n, s.m)); }},
+      {"gemm_tn", [](Backend& on, Buffers& b,
+                     const Sizes& s) { on.gemm_tn(1, b("r", s.n, s.m), b("x", s.n, s.d), 1, b("a", s.m, s.d)); }},
       {"gram", [](Backend& on, Buffers& b, const Sizes& s) { on.gram(b("a", s.m, s.d), b("g", s.m, s.m)); }},
-      {"row_lengths", [](Backend& on, Buffers& b, const Sizes& s) { on.row_lengths(b("x", s.n, s.d), b("lengths", s.n, 1)); }},
+      {"row_lengths",
+       [](Backend& on, Buffers& b, const Sizes& s) { on.row_lengths(b("x", s.n, s.d), b("lengths", s.n, 1)); }},
       {"normalize_rows",
        [](Backend& on, Buffers& b, const Sizes& s) {
          on.fill(b("x", s.n, s.d).top_rows(1), 0);
@@ -74,20 +80,23 @@ const std::vector<Case>& cases() {
        [](Backend& on, Buffers& b, const Sizes& s) {
          on.fill(b("x", s.n, s.d).top_rows(1), 0);
          on.normalize_rows(b("x", s.n, s.d), b("unit", s.n, s.d), b("lengths", s.n, 1));
-         on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 1, b("dx", s.n, s.d));
-         on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 0, b("dy", s.n, s.d));
+         on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 1,
+                                    b("dx", s.n, s.d));
+         on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 0,
+                                    b("dy", s.n, s.d));
        }},
       {"coverage",
        [](Backend& on, Buffers& b, const Sizes& s) {
-         on.coverage(b("r", s.n, s.m), b("x lengths", s.n, 1), b("a lengths", s.m, 1), 2.7F, {0.01F, 11}, b("dr", s.n, s.m),
-                     b("pull", s.m, 1), b("loss", 1, 1));
-         on.coverage(b("r", s.n, s.m), b("x lengths", s.n, 1), b("a lengths", s.m, 1), 0.1F, {0.01F, 11}, b("r", s.n, s.m),
-                     b("pull", s.m, 1), b("loss", 1, 1));
+         on.coverage(b("r", s.n, s.m), b("x lengths", s.n, 1), b("a lengths", s.m, 1), 2.7F, {0.01F, 11},
+                     b("dr", s.n, s.m), b("pull", s.m, 1), b("loss", 1, 1));
+         on.coverage(b("r", s.n, s.m), b("x lengths", s.n, 1), b("a lengths", s.m, 1), 0.1F, {0.01F, 11},
+                     b("r", s.n, s.m), b("pull", s.m, 1), b("loss", 1, 1));
        }},
       {"pull_anchors",
        [](Backend& on, Buffers& b, const Sizes& s) {
          on.row_lengths(b("a", s.m, s.d), b("lengths", s.m, 1));
-         on.pull_anchors(b("a", s.m, s.d), b("lengths", s.m, 1), b("pull", s.m, 1), {0.5F, 1.2F}, b("da", s.m, s.d), b("loss", 1, 1));
+         on.pull_anchors(b("a", s.m, s.d), b("lengths", s.m, 1), b("pull", s.m, 1), {0.5F, 1.2F}, b("da", s.m, s.d),
+                         b("loss", 1, 1));
        }},
       {"orthogonality",
        [](Backend& on, Buffers& b, const Sizes& s) {
@@ -100,12 +109,13 @@ const std::vector<Case>& cases() {
          on.symmetric_nce(b("cosines", s.n, s.n), 0.1F, {0.4F, 0.7F}, b("loss", 1, 1));
          on.symmetric_nce(b("cosines", s.n, s.n), Backend::kLeastTau, {1, 1}, b("loss", 1, 1));
        }},
-      {"softmax_rows", [](Backend& on, Buffers& b, const Sizes& s) { on.softmax_rows(b("q", s.m, s.k), 2.9F, b("p", s.m, s.k)); }},
+      {"softmax_rows",
+       [](Backend& on, Buffers& b, const Sizes& s) { on.softmax_rows(b("q", s.m, s.k), 2.9F, b("p", s.m, s.k)); }},
       {"step_logits",
        [](Backend& on, Buffers& b, const Sizes& s) {
          on.softmax_rows(b("q", s.m, s.k), 2.9F, b("p", s.m, s.k));
-         on.step_logits(b("dp", s.m, s.k), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, 3}, b("q", s.m, s.k), b("moment", s.m, s.k),
-                        b("v", s.m, s.k), b("p", s.m, s.k));
+         on.step_logits(b("dp", s.m, s.k), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, 3}, b("q", s.m, s.k),
+                        b("moment", s.m, s.k), b("v", s.m, s.k), b("p", s.m, s.k));
        }},
   };
   return all;

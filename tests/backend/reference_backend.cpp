@@ -33,7 +33,9 @@ std::vector<double> softmax(const std::vector<double>& x) {
 
 class ReferenceBackend final : public Backend {
  public:
-  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override { return std::make_unique<HostTensor>(rows, cols); }
+  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
+    return std::make_unique<HostTensor>(rows, cols);
+  }
   void upload(MatrixView<const float> from, Panel to) override {
     each(to, [&](std::size_t r, std::size_t c) { return from.row(r)[c]; });
   }
@@ -50,16 +52,19 @@ class ReferenceBackend final : public Backend {
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    product(a.cols, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, i, k); },
-            [&](std::size_t k, std::size_t j) { return at(b, k, j); });
+    product(
+        a.cols, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, i, k); },
+        [&](std::size_t k, std::size_t j) { return at(b, k, j); });
   }
   void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    product(a.cols, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, i, k); },
-            [&](std::size_t k, std::size_t j) { return at(b, j, k); });
+    product(
+        a.cols, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, i, k); },
+        [&](std::size_t k, std::size_t j) { return at(b, j, k); });
   }
   void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    product(a.rows, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, k, i); },
-            [&](std::size_t k, std::size_t j) { return at(b, k, j); });
+    product(
+        a.rows, alpha, beta, c, [&](std::size_t i, std::size_t k) { return at(a, k, i); },
+        [&](std::size_t k, std::size_t j) { return at(b, k, j); });
   }
   void gram(ConstPanel a, Panel c) override { gemm_nt(1, a, a, 0, c); }
 
@@ -110,7 +115,8 @@ class ReferenceBackend final : public Backend {
       const double l = at(lengths, r);
       at(loss, 0) += static_cast<float>(w.share * square(l - 1) / anchors);
       const double by_length = l > 0 ? static_cast<double>(w.share) * w.weight * 2 * (l - 1) / anchors / l : 0;
-      for (std::size_t c = 0; c < a.cols; ++c) at(da, r, c) += static_cast<float>((at(pull, r) + by_length) * at(a, r, c));
+      for (std::size_t c = 0; c < a.cols; ++c)
+        at(da, r, c) += static_cast<float>((at(pull, r) + by_length) * at(a, r, c));
     }
   }
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
@@ -159,11 +165,13 @@ class ReferenceBackend final : public Backend {
     const auto step = static_cast<double>(adam.step);
     for (std::size_t r = 0; r < logits.rows; ++r) {
       double inner = 0;
-      for (std::size_t c = 0; c < logits.cols; ++c) inner += static_cast<double>(at(mixture, r, c)) * at(dmixture, r, c);
+      for (std::size_t c = 0; c < logits.cols; ++c)
+        inner += static_cast<double>(at(mixture, r, c)) * at(dmixture, r, c);
       for (std::size_t c = 0; c < logits.cols; ++c) {
         const double gradient = at(mixture, r, c) * (at(dmixture, r, c) - inner) / temperature;
         const double m = adam.beta1 * static_cast<double>(at(first_moment, r, c)) + (1.0 - adam.beta1) * gradient;
-        const double v = adam.beta2 * static_cast<double>(at(second_moment, r, c)) + (1.0 - adam.beta2) * gradient * gradient;
+        const double v =
+            adam.beta2 * static_cast<double>(at(second_moment, r, c)) + (1.0 - adam.beta2) * gradient * gradient;
         at(first_moment, r, c) = static_cast<float>(m);
         at(second_moment, r, c) = static_cast<float>(v);
         const double m_hat = m / (1 - std::pow(static_cast<double>(adam.beta1), step));
@@ -200,6 +208,8 @@ class ReferenceBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+std::unique_ptr<Backend> make_reference_backend() {
+  return std::make_unique<ReferenceBackend>();
+}
 
 }  // namespace kedge::test

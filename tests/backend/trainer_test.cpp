@@ -93,13 +93,15 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
   EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(3)), Stop);
   options.checkpoint.resume = true;
   options.param.learning_rate = 0.01;
-  expect_error(Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to another training", "0.03", "0.01");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to another training", "0.03", "0.01");
   options = small_fit();
   options.checkpoint = {folder.file("checkpoint"), 10, true};
   options.param.epochs = 9;  // more of the same is no other training
   EXPECT_EQ(fit(toy.spaces(), options).history.size(), 9U);
   test::write_file(folder.file("checkpoint"), "nonsense");
-  expect_error(Code::bad_file, [&] { (void)fit(toy.spaces(), options); }, "checkpoint");
+  expect_error(
+      Code::bad_file, [&] { (void)fit(toy.spaces(), options); }, "checkpoint");
 }
 
 TEST(Param, CheckpointsAreWrittenAsItGoes) {
@@ -185,7 +187,8 @@ TEST(Param, ALossThatIsNotFiniteStopsAndKeepsTheLastCheckpoint) {
   const std::string kept = test::read_file(folder.file("checkpoint"));
   options.param.learning_rate = 3e38;
   options.checkpoint.every = 100;
-  expect_error(Code::failed, [&] { (void)fit(toy.spaces(), options); }, "the loss became", "at step", "last good checkpoint");
+  expect_error(
+      Code::failed, [&] { (void)fit(toy.spaces(), options); }, "the loss became", "at step", "last good checkpoint");
   EXPECT_EQ(test::read_file(folder.file("checkpoint")), kept);
 }
 
@@ -194,7 +197,8 @@ TEST(Param, OptionsOutOfRangeAreNamed) {
   const auto refused = [&](auto change, const char* words) {
     FitOptions options = small_fit();
     change(options.param);
-    expect_error(Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, words);
+    expect_error(
+        Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, words);
   };
   refused([](ParamOptions& o) { o.batch = 0; }, "batch is 0");
   refused([](ParamOptions& o) { o.learning_rate = -1; }, "learning rate is -1");

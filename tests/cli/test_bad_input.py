@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What bad input gets: a clear sentence, the right exit code, and nothing lost."""
 import json
+import os
 import struct
 import subprocess
 
@@ -41,14 +42,56 @@ def test_support_and_anchors_too_large(kedge, spaces):
     kedge.refused(2, "fit", *spaces, *FIT, "--support", 0, says="--support")
 
 
-@pytest.mark.parametrize("ids, words", [([1, 2, 3, 4, 200], ["support id 200", "0:200"]), ([1, 2, 3, 4, -1], "support id -1"),
-                                        ([5, 1, 2, 3, 5], ["support id 5", "more than once"]), ([[1, 2]], "one-dimensional"),
-                                        ([0.5, 1.5], "int64"), ([1, 2], ["5 anchors", "only 2 support rows"])])
-def test_support_ids_that_cannot_be(kedge, spaces, ids, words):
+@pytest.mark.parametrize("code, ids, words", [(2, [1, 2, 3, 4, 200], ["support id 200", "0:200"]), (2, [1, 2, 3, 4, -1], "support id -1"),
+                                              (2, [5, 1, 2, 3, 5], ["support id 5", "more than once"]),
+                                              (2, [1, 2], ["5 anchors", "only 2 support rows"]),
+                                              (3, [[1, 2]], "one-dimensional"), (3, [0.5, 1.5], "int64")])
+def test_support_ids_that_cannot_be(kedge, spaces, code, ids, words):
     np.save(kedge.folder / "ids.npy", np.array(ids))
-    done = kedge.run("fit", *spaces, *FIT, "--support-ids", "ids.npy")
-    assert done.returncode in (2, 3)
-    kedge.refused(done.returncode, "fit", *spaces, *FIT, "--support-ids", "ids.npy", says=words)
+    kedge.refused(code, "fit", *spaces, *FIT, "--support-ids", "ids.npy", says=words)
+
+
+def test_no_support_ids_at_all(kedge, spaces):
+    np.save(kedge.folder / "ids.npy", np.array([], np.int64))
+    kedge.refused(3, "fit", *spaces, *FIT, "--support-ids", "ids.npy", says="no row numbers")
+
+
+def test_an_output_never_destroys_an_input(kedge, spaces, bundle):
+    kedge.refused(2, "fit", *spaces, "--anchors", 5, "-o", "a.npy", says=["'a.npy' is an input", "destroy"])
+    kedge.refused(2, "attach", bundle, "--space", "c=a.npy", "-o", "a.npy", says="is an input")
+    kedge.refused(2, "export", bundle, "--space", "a", "--format", "safetensors", "-o", bundle, says="is an input")
+
+
+@pytest.mark.parametrize("scale, similarity, words", [(1e120, "wip", "float32"), (1e160, "wip", "too large"), (1e39, "inner", "float32")])
+def test_values_that_leave_float32(kedge, spaces, scale, similarity, words):
+    np.save(kedge.folder / "big.npy", scale * np.load(kedge.folder / "a.npy").astype(np.float64))
+    kedge.refused(3, "fit", "--space", "big=big.npy", *FIT, "--similarity", similarity, says=words)
+
+
+def test_results_that_leave_float32(kedge, spaces):
+    x = np.load(kedge.folder / "a.npy")
+    np.save(kedge.folder / "big.npy", x * np.float32(1e18))
+    kedge.ok("fit", "--space", "a=big.npy", *FIT, "--similarity", "inner")
+    np.save(kedge.folder / "bigger.npy", x * np.float32(1e30))
+    kedge.refused(3, "transform", "y.kedge", "--space", "a", "-i", "bigger.npy", "-o", "rr.npy", says=["row 0", "leaves float32"])
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-30])
+def test_cosine_does_not_care_for_scale(kedge, bundle, scale):
+    kedge.ok("fit", "--space", "a=a.npy", *FIT, "--similarity", "cosine")
+    np.save(kedge.folder / "scaled.npy", np.load(kedge.folder / "a.npy") * np.float32(scale))
+    for name in ("a", "scaled"):
+        kedge.ok("transform", "y.kedge", "--space", "a", "-i", f"{name}.npy", "-o", f"{name}_rr.npy")
+    np.testing.assert_allclose(np.load(kedge.folder / "scaled_rr.npy"), np.load(kedge.folder / "a_rr.npy"), atol=1e-5)
+
+
+def test_a_pipe_is_refused_at_once(kedge, bundle):
+    os.mkfifo(kedge.folder / "p.npy")
+    kedge.refused(1, "transform", bundle, "--space", "a", "-i", "a.npy", "-o", "p.npy", says="p.npy")
+
+
+def test_too_many_threads(kedge, spaces):
+    kedge.refused(2, "fit", *spaces, *FIT, "--threads", 100000, says="threads is 100000, expected 1 to 1024")
 
 
 def test_unknown_spaces_list_the_known(kedge, bundle):

@@ -25,6 +25,13 @@ def test_wrong_usage_is_two_and_points_to_help(kedge, arguments):
     kedge.refused(2, *arguments, says="--help")
 
 
+def test_the_wrong_word_is_named(kedge, spaces):
+    kedge.refused(2, "fitt", says=["'fitt' is no command", "attach"])
+    kedge.refused(2, "fit", "x.npy", says="'x.npy' was not expected")
+    kedge.refused(2, "fit", *spaces, "-o", "y.kedge", "--support", 0, says="1 or more")
+    kedge.refused(2, "attach", "x.kedge", "--space", "a=a.npy", "--space", "b=b.npy", "-o", "y.kedge", says="--space")
+
+
 def test_results_to_stdout_messages_to_stderr(kedge, spaces):
     loud = kedge.ok("fit", *spaces, "--anchors", 5, "--method", "random", "-o", "y.kedge")
     assert loud.stdout == "" and "wrote y.kedge" in loud.stderr
@@ -44,6 +51,8 @@ def test_a_config_file_gives_options(kedge, spaces):
     assert kedge.json("fit", "--config", "many.toml")["anchors"] == 8
     (kedge.folder / "wrong.toml").write_text("ankers = 3\n")
     kedge.refused(2, "fit", *spaces, "-o", "z.kedge", "--config", "wrong.toml", says="ankers")
+    (kedge.folder / "section.toml").write_text("[fitt]\nanchors = 3\n")
+    kedge.refused(2, "fit", *spaces, "-o", "z.kedge", "--config", "section.toml", says="[fitt]")
     kedge.refused(3, "fit", *spaces, "-o", "z.kedge", "--config", "missing.toml", says="missing.toml")
 
 

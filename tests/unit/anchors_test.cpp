@@ -55,7 +55,8 @@ TEST(Anchors, KmeansAnchorsAreTheMeansOfTheirNearestRows) {
 TEST(Anchors, KmeansWithoutFaissSaysWhatIsMissing) {
   if (have_faiss()) GTEST_SKIP() << "this build has FAISS";
   const Matrix points = four_groups();
-  expect_error(Code::failed, [&] { (void)choose_anchors(Method::kmeans, points.view(), 4, 3); }, "needs FAISS", "libfaiss-dev");
+  expect_error(
+      Code::failed, [&] { (void)choose_anchors(Method::kmeans, points.view(), 4, 3); }, "needs FAISS", "libfaiss-dev");
 }
 
 TEST(Anchors, FarthestPointsVisitEveryGroupFirst) {
@@ -108,12 +109,16 @@ TEST(Anchors, RandomAndFarthestAreSingleDifferentRows) {
 
 TEST(Anchors, ParamIsLearnedAndNotChosen) {
   const Matrix points = random_matrix(50, 5, 9);
-  expect_error(Code::bad_argument, [&] { (void)choose_anchors(Method::param, points.view(), 5, 0); }, "learned by fit");
+  expect_error(
+      Code::bad_argument, [&] { (void)choose_anchors(Method::param, points.view(), 5, 0); }, "learned by fit");
 }
 
 TEST(Anchors, UnknownNamesListTheKnown) {
-  expect_error(Code::bad_argument, [] { (void)parse_method("magic"); }, "unknown method 'magic'", "param, random, kmeans, fps");
-  expect_error(Code::bad_argument, [] { (void)parse_similarity("dot"); }, "unknown similarity 'dot'", "wip, cosine, euclidean, inner");
+  expect_error(
+      Code::bad_argument, [] { (void)parse_method("magic"); }, "unknown method 'magic'", "param, random, kmeans, fps");
+  expect_error(
+      Code::bad_argument, [] { (void)parse_similarity("dot"); }, "unknown similarity 'dot'",
+      "wip, cosine, euclidean, inner");
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ TEST(Bundle, ComesBackAsItWasSaved) {
 }
 
 TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
-  expect_error(Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "kedge attach");
+  expect_error(
+      Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "kedge attach");
 }
 
 TEST(Bundle, AddReplacesASpaceOfTheSameName) {
@@ -67,8 +68,10 @@ TEST(Bundle, AFullDiskKeepsTheOldFile) {
   const std::string path = folder.file("x.kedge");
   save_bundle(small_bundle(), path);
   const std::string before = test::read_file(path);
-  expect_error(Code::failed, [] { save_bundle(small_bundle(), "/dev/full"); }, "/dev/full", "No space left", "free some space");
-  expect_error(Code::failed, [&] { save_bundle(small_bundle(), folder.file("no/such/folder.kedge")); }, "make the folder first");
+  expect_error(
+      Code::failed, [] { save_bundle(small_bundle(), "/dev/full"); }, "/dev/full", "No space left", "free some space");
+  expect_error(
+      Code::failed, [&] { save_bundle(small_bundle(), folder.file("no/such/folder.kedge")); }, "make the folder first");
   EXPECT_EQ(test::read_file(path), before);
   EXPECT_THAT(folder.files(), ::testing::ElementsAre("x.kedge"));
 }
@@ -84,8 +87,9 @@ TEST(Bundle, EveryTruncationIsRefused) {
 }
 
 /// Writes a bundle again with something changed, as a damaged or hostile file would have it.
-void expect_refused(const std::function<void(std::vector<io::TensorBytes>&, std::map<std::string, std::string>&)>& change,
-                    const char* words) {
+void expect_refused(
+    const std::function<void(std::vector<io::TensorBytes>&, std::map<std::string, std::string>&)>& change,
+    const char* words) {
   const TemporaryFolder folder;
   save_bundle(small_bundle(), folder.file("good.kedge"));
   const io::MappedFile file(folder.file("good.kedge"));
@@ -96,7 +100,8 @@ void expect_refused(const std::function<void(std::vector<io::TensorBytes>&, std:
   }
   change(tensors, info.metadata);
   io::save_safetensors(folder.file("bad.kedge"), tensors, info.metadata);
-  expect_error(Code::bad_file, [&] { (void)load_bundle(folder.file("bad.kedge")); }, "bad.kedge", words);
+  expect_error(
+      Code::bad_file, [&] { (void)load_bundle(folder.file("bad.kedge")); }, "bad.kedge", words);
 }
 
 TEST(Bundle, InconsistentPartsAreRefused) {
@@ -113,7 +118,8 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["b","b"])"; }, "twice");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "no tensor 'c.");
   expect_refused([&](Tensors& t, Metadata&) { t.erase(find(t, "mixture")); }, "no tensor 'mixture'");
-  expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.weight")->shape); }, "do not fit together");
+  expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.weight")->shape); },
+                 "do not fit together");
   expect_refused([&](Tensors& t, Metadata&) { find(t, "mixture")->shape = {20, 6}; }, "support rows");
   expect_refused([&](Tensors& t, Metadata&) { find(t, "support_ids")->shape = {4, 5}; }, "should have 1 dimension");
 }
@@ -135,7 +141,8 @@ TEST(Export, NpyWritesOneFilePerPart) {
   EXPECT_THAT(folder.files(), ::testing::UnorderedElementsAre("b.weight.npy", "b.bias.npy", "b.mean.npy"));
   const Matrix weight = Space("w", open_rows(paths[0])).read_all();
   EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
-  expect_error(Code::bad_argument, [&] { export_npy(bundle.map("b"), folder.file("b")); }, "ends in .npy");
+  expect_error(
+      Code::bad_argument, [&] { export_npy(bundle.map("b"), folder.file("b")); }, "ends in .npy");
 }
 
 }  // namespace

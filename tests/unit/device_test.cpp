@@ -14,12 +14,14 @@ TEST(Device, TheProcessorIsAlwaysThere) {
 
 TEST(Device, WithoutAGpuTheSentenceSaysWhatToDo) {
   if (devices().size() > 1) GTEST_SKIP() << "this machine has a GPU";
-  expect_error(Code::failed, [] { require_device(Device::cuda); }, "--device cpu");
+  expect_error(
+      Code::failed, [] { require_device(Device::cuda); }, "--device cpu");
 }
 
 TEST(Device, NamesAreKnown) {
   EXPECT_EQ(parse_device("cuda"), Device::cuda);
-  expect_error(Code::bad_argument, [] { (void)parse_device("tpu"); }, "unknown device 'tpu'", "cpu, cuda");
+  expect_error(
+      Code::bad_argument, [] { (void)parse_device("tpu"); }, "unknown device 'tpu'", "cpu, cuda");
 }
 
 TEST(Threads, CanBeSetAndAreNeverZero) {
@@ -28,7 +30,8 @@ TEST(Threads, CanBeSetAndAreNeverZero) {
   set_threads(3);
   EXPECT_EQ(threads(), 3U);
   set_threads(before);
-  expect_error(Code::bad_argument, [] { set_threads(0); }, "threads is 0");
+  expect_error(
+      Code::bad_argument, [] { set_threads(0); }, "threads is 0");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ Matrix transformed(const Matrix& x, const Matrix& a, float shift) {
   for (std::size_t r = 0; r < x.rows(); ++r) {
     for (std::size_t c = 0; c < a.cols(); ++c) {
       double sum = shift;
-      for (std::size_t k = 0; k < x.cols(); ++k) sum += static_cast<double>(x.row(r)[k]) * static_cast<double>(a.row(k)[c]);
+      for (std::size_t k = 0; k < x.cols(); ++k)
+        sum += static_cast<double>(x.row(r)[k]) * static_cast<double>(a.row(k)[c]);
       y.row(r)[c] = static_cast<float>(sum);
     }
   }
@@ -63,7 +64,9 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-Matrix rr_of(const Bundle& bundle, const std::string& name, const Matrix& x) { return bundle.map(name).apply(x.view()); }
+Matrix rr_of(const Bundle& bundle, const std::string& name, const Matrix& x) {
+  return bundle.map(name).apply(x.view());
+}
 
 FitOptions small_options(Method method, Similarity similarity) {
   FitOptions options;
@@ -152,7 +155,8 @@ std::string case_name(const ::testing::TestParamInfo<std::tuple<std::string_view
   return std::string(std::get<0>(info.param)) + "_" + std::string(std::get<1>(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(All, EveryMethodAndSimilarity,
-                         ::testing::Combine(::testing::ValuesIn(method_names()), ::testing::ValuesIn(similarity_names())),
+                         ::testing::Combine(::testing::ValuesIn(method_names()),
+                                            ::testing::ValuesIn(similarity_names())),
                          case_name);
 
 TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
@@ -185,8 +189,9 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   }
   const RelativeMap map = attach(bundle, space_of("again", support), AttachFrom::support_rows);
   EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x").weight().cells()), 1e-6);
-  expect_error(Code::bad_file, [&] { (void)attach(bundle, space_of("all", x), AttachFrom::support_rows); },
-               "100 support rows", "300");
+  expect_error(
+      Code::bad_file, [&] { (void)attach(bundle, space_of("all", x), AttachFrom::support_rows); }, "100 support rows",
+      "300");
 }
 
 TEST(Fit, RefusesWhatCannotWork) {
@@ -203,17 +208,30 @@ TEST(Fit, RefusesWhatCannotWork) {
     };
   };
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.support = 51; }), "support of 51", "only 50 rows");
-  expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.anchors = 51; }), "51 anchors", "only 50 support rows");
+  expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.anchors = 51; }), "51 anchors",
+               "only 50 support rows");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.anchors = 0; }), "anchors is 0");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.support_ids = {1, 50}; }), "support id 50", "0:50");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.support_ids = {1, -2}; }), "support id -2");
-  expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.support_ids = {3, 1, 3}; }), "support id 3", "more than once");
+  expect_error(Code::bad_argument, fit_with([](FitOptions& o) {
+                 o.support_ids = {3, 1, 3};
+               }),
+               "support id 3", "more than once");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.whitening.shrinkage = 1.5; }), "shrinkage is 1.5");
-  expect_error(Code::bad_file, [&] { (void)fit(std::vector{space_of("x", x), space_of("y", shorter)}, {}); }, "'x' has 50 rows",
-               "'y' has 49");
-  expect_error(Code::bad_argument, [&] { (void)fit(std::vector{space_of("x", x), space_of("x", x)}, {}); },
-               "two spaces are called 'x'");
-  expect_error(Code::bad_argument, [&] { (void)fit(std::vector<Space>{}, {}); }, "no space");
+  expect_error(
+      Code::bad_file,
+      [&] {
+        (void)fit(std::vector{space_of("x", x), space_of("y", shorter)}, {});
+      },
+      "'x' has 50 rows", "'y' has 49");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)fit(std::vector{space_of("x", x), space_of("x", x)}, {});
+      },
+      "two spaces are called 'x'");
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(std::vector<Space>{}, {}); }, "no space");
 }
 
 TEST(Fit, StopsWhenProgressThrows) {

@@ -26,10 +26,13 @@ TEST(Matrix, ViewsReadPaddedRowsByStride) {
 TEST(Checked, ProductsSumsAndIntsSayWhenTheyDoNotFit) {
   constexpr std::size_t kHuge = std::numeric_limits<std::size_t>::max();
   EXPECT_EQ(checked_mul(7, 6), 42U);
-  expect_error(Code::failed, [] { (void)Matrix(kHuge, 2); }, "does not fit in memory");
-  expect_error(Code::failed, [] { (void)checked_add(kHuge, 1); }, "too large");
+  expect_error(
+      Code::failed, [] { (void)Matrix(kHuge, 2); }, "does not fit in memory");
+  expect_error(
+      Code::failed, [] { (void)checked_add(kHuge, 1); }, "too large");
   EXPECT_EQ(checked_int(5, "n"), 5);
-  expect_error(Code::failed, [] { (void)checked_int(std::size_t{1} << 31, "the dimension"); }, "the dimension is 2147483648");
+  expect_error(
+      Code::failed, [] { (void)checked_int(std::size_t{1} << 31, "the dimension"); }, "the dimension is 2147483648");
 }
 
 }  // namespace

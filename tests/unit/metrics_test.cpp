@@ -72,7 +72,9 @@ TEST(Compare, NeighbourOverlapEqualsThePlainLoop) {
     for (std::size_t j = 0; j < m.rows(); ++j) {
       if (j != i) others.push_back(j);
     }
-    std::ranges::sort(others, [&](std::size_t x, std::size_t y) { return plain_cosine(m.row(i), m.row(x)) > plain_cosine(m.row(i), m.row(y)); });
+    std::ranges::sort(others, [&](std::size_t x, std::size_t y) {
+      return plain_cosine(m.row(i), m.row(x)) > plain_cosine(m.row(i), m.row(y));
+    });
     others.resize(7);
     return others;
   };
@@ -107,9 +109,11 @@ TEST(Compare, ConstantMatricesGiveNumbers) {
 TEST(Compare, RefusesShapesThatDiffer) {
   const Matrix a(3, 4);
   const Matrix b(3, 5);
-  expect_error(Code::bad_argument, [&] { (void)compare(a.view(), b.view()); }, "3 x 4 and 3 x 5");
+  expect_error(
+      Code::bad_argument, [&] { (void)compare(a.view(), b.view()); }, "3 x 4 and 3 x 5");
   const Matrix none(0, 4);
-  expect_error(Code::bad_argument, [&] { (void)compare(none.view(), none.view()); }, "0 x 4");
+  expect_error(
+      Code::bad_argument, [&] { (void)compare(none.view(), none.view()); }, "0 x 4");
 }
 
 TEST(Scores, LabelsCountEachClass) {
@@ -120,7 +124,8 @@ TEST(Scores, LabelsCountEachClass) {
   // F1: class 0 2/3, class 1 2/3, classes 5 and 7 zero.
   EXPECT_DOUBLE_EQ(score.macro_f1, (2.0 / 3 + 2.0 / 3) / 4);
   EXPECT_DOUBLE_EQ(score.weighted_f1, (2.0 / 3 * 2 + 2.0 / 3) / 4);
-  expect_error(Code::bad_argument, [&] { (void)score_labels(std::span(truth).first(3), predicted); }, "3 true labels but 4");
+  expect_error(
+      Code::bad_argument, [&] { (void)score_labels(std::span(truth).first(3), predicted); }, "3 true labels but 4");
 }
 
 TEST(Scores, TargetsGiveErrorAndDecibels) {

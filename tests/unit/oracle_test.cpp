@@ -15,7 +15,9 @@ using test::space_of;
 
 constexpr std::size_t kSpaces = 3;
 
-std::string path(const std::string& name) { return std::string(KEDGE_TEST_DATA) + "/oracle/" + name; }
+std::string path(const std::string& name) {
+  return std::string(KEDGE_TEST_DATA) + "/oracle/" + name;
+}
 
 Matrix64 expected_matrix(const std::string& name) {
   const auto rows = open_rows(path(name));
@@ -51,7 +53,9 @@ double relative_error(std::span<const Found> found, std::span<const double> want
   return difference / scale;
 }
 
-Space oracle_space(std::size_t i) { return {fmt::format("space{}", i), open_rows(path(fmt::format("space{}_x.npy", i)))}; }
+Space oracle_space(std::size_t i) {
+  return {fmt::format("space{}", i), open_rows(path(fmt::format("space{}_x.npy", i)))};
+}
 
 WhiteningOptions oracle_options() {
   const Json& parameters = expected()["hyperparameters"];
@@ -99,14 +103,16 @@ TEST(Oracle, AnchorsAreTheMixtureOfTheSupport) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     // The inner product's map is the anchors themselves.
     const RelativeMap map = attach(oracle_bundle(Similarity::inner), oracle_space(i));
-    EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_anchors.npy", i)).cells()), 1e-6);
+    EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_anchors.npy", i)).cells()),
+              1e-6);
   }
 }
 
 TEST(Oracle, MapFoldsWeightAndBias) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     const RelativeMap map = attach(oracle_bundle(Similarity::wip), oracle_space(i));
-    EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_map_weight.npy", i)).cells()), 1e-6);
+    EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_map_weight.npy", i)).cells()),
+              1e-6);
     EXPECT_LT(relative_error<float>(map.bias(), expected_vector(fmt::format("space{}_map_bias.npy", i))), 1e-6);
   }
 }
@@ -118,7 +124,9 @@ TEST_P(OracleSimilarity, RelativeRepresentationsAgree) {
     const Space space = oracle_space(i);
     const RelativeMap map = attach(oracle_bundle(parse_similarity(GetParam())), space);
     const Matrix rr = map.apply(space.read_all().view());
-    EXPECT_LT(relative_error(std::as_const(rr).cells(), expected_matrix(fmt::format("space{}_rr_{}.npy", i, GetParam())).cells()), 1e-5);
+    EXPECT_LT(relative_error(std::as_const(rr).cells(),
+                             expected_matrix(fmt::format("space{}_rr_{}.npy", i, GetParam())).cells()),
+              1e-5);
   }
 }
 
@@ -135,7 +143,8 @@ TEST(Oracle, MetricsAgreeForEveryOrderedPair) {
       const Comparison found = compare(a.view(), b.view(), options);
       const Json& wanted = expected()["compare"][fmt::format("{}->{}", i, j)];
       const auto near = [&](double value, const char* name) {
-        EXPECT_NEAR(value, wanted[name].get<double>(), 1e-6 * wanted[name].get<double>()) << i << "->" << j << " " << name;
+        EXPECT_NEAR(value, wanted[name].get<double>(), 1e-6 * wanted[name].get<double>())
+            << i << "->" << j << " " << name;
       };
       near(found.mrr, "mrr");
       near(found.recall[0], "recall@1");

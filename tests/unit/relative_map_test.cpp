@@ -19,7 +19,8 @@ Matrix64 as_double(const Matrix& matrix) {
 }
 
 /// The definition of each similarity, one value at a time.
-double plain_similarity(Similarity similarity, std::span<const float> x, std::span<const float> a, const Whitening& whitening) {
+double plain_similarity(Similarity similarity, std::span<const float> x, std::span<const float> a,
+                        const Whitening& whitening) {
   double dot = 0, xx = 0, aa = 0, distance = 0, wip = 0;
   std::vector<double> white_x(x.size()), white_a(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -81,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(All, EverySimilarity, ::testing::ValuesIn(similarity_na
 TEST(RelativeMap, DistanceOfAPointToItselfIsZero) {
   Matrix x = random_matrix(50, 6, 3);
   for (float& value : x.cells()) value = 1000 + 0.01F * value;  // where |x|^2 + |a|^2 - 2 x.a keeps no digit
-  const RelativeMap map = make_relative_map("x", Similarity::euclidean, as_double(x), compute_moments(space_of("x", x)), {});
+  const RelativeMap map =
+      make_relative_map("x", Similarity::euclidean, as_double(x), compute_moments(space_of("x", x)), {});
   const Matrix rr = map.apply(x.view());
   for (std::size_t r = 0; r < 50; ++r) EXPECT_LT(rr.row(r)[r], 1e-4);
 }
@@ -95,22 +97,26 @@ TEST(RelativeMap, CosineOfAZeroRowIsZero) {
 }
 
 TEST(RelativeMap, RefusesShapesThatDoNotFit) {
-  expect_error(Code::bad_argument, [] { RelativeMap("x", Similarity::wip, Matrix(3, 4), std::vector<float>(2), std::vector<float>(4)); },
-               "weight is 3 x 4", "bias has 2");
+  expect_error(
+      Code::bad_argument,
+      [] { RelativeMap("x", Similarity::wip, Matrix(3, 4), std::vector<float>(2), std::vector<float>(4)); },
+      "weight is 3 x 4", "bias has 2");
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   const Matrix wrong(5, 6);
-  expect_error(Code::bad_argument, [&] { (void)map.apply(wrong.view()); }, "'vit' expects embeddings of 4 values, got 6",
-               "another encoder");
+  expect_error(
+      Code::bad_argument, [&] { (void)map.apply(wrong.view()); }, "'vit' expects embeddings of 4 values, got 6",
+      "another encoder");
   const Matrix x(5, 4);
   Matrix out(4, 3);
-  expect_error(Code::bad_argument, [&] { map.apply(x.view(), out.view()); }, "5 x 3", "4 x 3");
+  expect_error(
+      Code::bad_argument, [&] { map.apply(x.view(), out.view()); }, "5 x 3", "4 x 3");
 }
 
 TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   const TemporaryFolder folder;
   const Matrix x = random_matrix(2 * 65536 + 77, 3, 5);
-  const RelativeMap map = make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)),
-                                            compute_moments(space_of("x", x)), {});
+  const RelativeMap map =
+      make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)), compute_moments(space_of("x", x)), {});
   std::size_t last = 0;
   transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) {
     EXPECT_GT(report.done, last);
@@ -128,11 +134,15 @@ TEST(Transform, LeavesNothingWhereItFails) {
   Matrix x = random_matrix(5000, 4, 5);
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   const RelativeMap narrow("vit", Similarity::wip, Matrix(3, 2), std::vector<float>(3), std::vector<float>(2));
-  expect_error(Code::bad_file, [&] { transform(narrow, space_of("x", x), folder.file("rr.npy")); }, "expects embeddings of 2 values");
+  expect_error(
+      Code::bad_file, [&] { transform(narrow, space_of("x", x), folder.file("rr.npy")); },
+      "expects embeddings of 2 values");
   x.row(4321)[0] = std::nanf("");
-  expect_error(Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy")); }, "row 4321");
+  expect_error(
+      Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy")); }, "row 4321");
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
-  expect_error(Code::bad_argument, [&] { transform(map, space_of("x", x), folder.file("rr.bin")); }, "rr.bin.npy");
+  expect_error(
+      Code::bad_argument, [&] { transform(map, space_of("x", x), folder.file("rr.bin")); }, "rr.bin.npy");
 }
 
 }  // namespace

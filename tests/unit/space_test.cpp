@@ -17,10 +17,13 @@ TEST(Space, NamesTheFilesRowOfABadValue) {
     x.row(37)[2] = bad;
     const Space part("clip", view_rows(x.view(), "x.npy"), {30, 50});
     Matrix block(20, 3);
-    expect_error(Code::bad_file, [&] { part.read(0, block.view()); }, "'clip'", "row 37", "x.npy", "NaN or infinite");
-    expect_error(Code::bad_file, [&] { (void)compute_moments(part); }, "row 37");
+    expect_error(
+        Code::bad_file, [&] { part.read(0, block.view()); }, "'clip'", "row 37", "x.npy", "NaN or infinite");
+    expect_error(
+        Code::bad_file, [&] { (void)compute_moments(part); }, "row 37");
     const std::int64_t ids[] = {40, 37};
-    expect_error(Code::bad_file, [&] { (void)part.gather(ids); }, "row 37");
+    expect_error(
+        Code::bad_file, [&] { (void)part.gather(ids); }, "row 37");
     Matrix before(7, 3);
     EXPECT_NO_THROW(part.read(0, before.view()));
   }
@@ -31,24 +34,42 @@ TEST(Space, AValueTooLargeForFloat32IsRefusedLikeInfinity) {
   x.row(1)[0] = 1e300;
   const Space space("x", view_rows(std::as_const(x).view(), "x"));
   Matrix block(2, 1);
-  expect_error(Code::bad_file, [&] { space.read(0, block.view()); }, "row 1");
+  expect_error(
+      Code::bad_file, [&] { space.read(0, block.view()); }, "row 1");
 }
 
 TEST(Space, RefusesRangesOutsideTheRows) {
   const Matrix x = random_matrix(10, 3, 1);
   const auto source = view_rows(x.view(), "x.npy");
   EXPECT_EQ(Space("x", source, {4, RowRange::kEnd}).rows(), 6U);
-  expect_error(Code::bad_argument, [&] { Space("x", source, {0, 11}); }, "rows 0:11", "rows 0:10");
-  expect_error(Code::bad_argument, [&] { Space("x", source, {5, 5}); }, "rows 5:5");
-  expect_error(Code::bad_argument, [&] { Space("x", source, {7, 3}); }, "rows 7:3");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        Space("x", source, {0, 11});
+      },
+      "rows 0:11", "rows 0:10");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        Space("x", source, {5, 5});
+      },
+      "rows 5:5");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        Space("x", source, {7, 3});
+      },
+      "rows 7:3");
   const Matrix empty(0, 3);
-  expect_error(Code::bad_file, [&] { space_of("x", empty); }, "no rows");
+  expect_error(
+      Code::bad_file, [&] { space_of("x", empty); }, "no rows");
 }
 
 TEST(Space, RefusesNamesABundleCannotHold) {
   const Matrix x = random_matrix(10, 3, 1);
-  for (const char* name : {"", "a=b", "a#b", "a\nb", "\xff", "\xc3", "a\x80"}) {
-    expect_error(Code::bad_argument, [&] { space_of(name, x); }, "space name");
+  for (const char* name : {"", "a=b", "a#b", "a\nb", "\xff", "\xc3", "a\x80", "\xed\xa0\x80", "\xe0\x80\x80"}) {
+    expect_error(
+        Code::bad_argument, [&] { space_of(name, x); }, "space name");
   }
   EXPECT_NO_THROW(space_of("all-MiniLM-L6.v2 (mean)", x));
   EXPECT_NO_THROW(space_of("modèle-é", x));
@@ -61,7 +82,8 @@ TEST(Space, GatherKeepsTheOrderAsked) {
   EXPECT_EQ(rows.row(0)[1], x.row(7)[1]);
   EXPECT_EQ(rows.row(1)[2], x.row(2)[2]);
   const std::int64_t outside[] = {10};
-  expect_error(Code::bad_argument, [&] { (void)space_of("x", x).gather(outside); }, "row 10", "rows 0:10");
+  expect_error(
+      Code::bad_argument, [&] { (void)space_of("x", x).gather(outside); }, "row 10", "rows 0:10");
 }
 
 }  // namespace

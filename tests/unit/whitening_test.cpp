@@ -25,7 +25,8 @@ TEST(MomentSums, PartsMergedInAnyGroupingGiveTheWhole) {
   whole.add(all.view());
   MomentSums left(7);
   MomentSums right(7);
-  for (const auto& [first, rows, sums] : {std::tuple{0, 1, &left}, {1, 199, &left}, {200, 30, &right}, {230, 270, &right}}) {
+  for (const auto& [first, rows, sums] :
+       {std::tuple{0, 1, &left}, {1, 199, &left}, {200, 30, &right}, {230, 270, &right}}) {
     Matrix64 block = block_of(x, static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
     sums->add(block.view());
   }
@@ -85,22 +86,43 @@ TEST(Whitening, ShrinkageTakesRankDeficientAndConstantColumns) {
   for (const double value : whitening.whitener.cells()) EXPECT_TRUE(std::isfinite(value));
   const Whitening barely = make_whitening(moments, {0, 5e-8});
   for (const double value : barely.whitener.cells()) EXPECT_TRUE(std::isfinite(value));
-  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {0, 0}); }, "singular", "raise the shrinkage");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_whitening(moments, {0, 0});
+      },
+      "singular", "raise the shrinkage");
 }
 
 TEST(Whitening, RefusesOptionsOutOfRange) {
   const Matrix x = random_matrix(20, 3, 4);
   const Moments moments = compute_moments(space_of("x", x));
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {-0.1, 0}); }, "shrinkage is -0.1", "0 to 1");
-  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {nan, 0}); }, "shrinkage is nan");
-  expect_error(Code::bad_argument, [&] { (void)make_whitening(moments, {0.1, -1}); }, "epsilon is -1");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_whitening(moments, {-0.1, 0});
+      },
+      "shrinkage is -0.1", "0 to 1");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_whitening(moments, {nan, 0});
+      },
+      "shrinkage is nan");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_whitening(moments, {0.1, -1});
+      },
+      "epsilon is -1");
 }
 
 TEST(Whitening, RefusesASpaceThatNeverVaries) {
   Matrix x(10, 3);
   for (float& value : x.cells()) value = 0.1F;
-  expect_error(Code::bad_file, [&] { (void)compute_moments(space_of("flat", x)); }, "'flat'", "all the same");
+  expect_error(
+      Code::bad_file, [&] { (void)compute_moments(space_of("flat", x)); }, "'flat'", "all the same");
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ class CpuBackend final : public Backend {
   void download(ConstPanel from, MatrixView<float> to) override { as_eigen(to) = as_eigen(view(from)); }
   void fill(Panel x, float value) override { as_eigen(view(x)).setConstant(value); }
   void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
-    cpu::for_rows(to.rows, to.cols, [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
+    cpu::for_rows(to.rows, to.cols,
+                  [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
@@ -72,8 +73,8 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr, Panel pull,
-                Panel loss) override {
+  void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr,
+                Panel pull, Panel loss) override {
     std::vector<float> lengths(r.cols);
     for (std::size_t a = 0; a < r.cols; ++a) lengths[a] = view(a_lengths).row(a)[0];
     std::vector<std::vector<float>> sums(cpu::parts(r.rows, r.cols), std::vector<float>(r.cols));
@@ -81,16 +82,19 @@ class CpuBackend final : public Backend {
     std::vector<double> losses(sums.size());
     const float scale = weighted.share * weighted.weight;
     cpu::for_parts(r.rows, r.cols, [&](std::size_t part, std::size_t i) {
-      losses[part] += static_cast<double>(weighted.share) * cpu::coverage(view(r).row(i), view(x_lengths).row(i)[0], lengths, tau,
-                                                                          scale, view(dr).row(i), sums[part], scratch[part]);
+      losses[part] +=
+          static_cast<double>(weighted.share) * cpu::coverage(view(r).row(i), view(x_lengths).row(i)[0], lengths, tau,
+                                                              scale, view(dr).row(i), sums[part], scratch[part]);
     });
-    // The products come with -2 and |a|^2 with +1, whose own gradient is 2 a: so the pull is the column sums turned round.
+    // The products come with -2 and |a|^2 with +1, whose own gradient is 2 a: so the pull is the column sums turned
+    // round.
     for (const auto& sum : sums) {
       for (std::size_t a = 0; a < r.cols; ++a) view(pull).row(a)[0] -= sum[a];
     }
     add(loss, losses);
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
+  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
+                    Panel loss) override {
     double total = 0;
     const float strength = 2 * weighted.share * weighted.weight / static_cast<float>(a.rows);
     for (std::size_t r = 0; r < a.rows; ++r) {
@@ -137,7 +141,8 @@ class CpuBackend final : public Backend {
   }
 
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
-    cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
+    cpu::for_rows(logits.rows, logits.cols,
+                  [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
   }
   void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
                    Panel second_moment, Panel mixture) override {
@@ -148,8 +153,8 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a, ConstPanel b,
-                   float beta, Panel c) {
+  static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,
+                   ConstPanel b, float beta, Panel c) {
     cblas_sgemm(CblasRowMajor, turn_a, turn_b, checked_int(c.rows, "rows"), checked_int(c.cols, "columns"),
                 checked_int(inner, "the inner size"), alpha, a.data, checked_int(a.stride, "stride"), b.data,
                 checked_int(b.stride, "stride"), beta, c.data, checked_int(c.stride, "stride"));
@@ -163,7 +168,9 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend() {
+  return std::make_unique<CpuBackend>();
+}
 
 std::unique_ptr<Backend> make_backend(Device device) {
   require_device(device);

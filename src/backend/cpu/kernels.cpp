@@ -71,7 +71,8 @@ KEDGE_EVERY_PROCESSOR float exp_below(const float* x, float most, float factor, 
   return sum;
 }
 
-KEDGE_EVERY_PROCESSOR float exp_below_one(float* __restrict row, float factor, float* __restrict columns, std::size_t n) {
+KEDGE_EVERY_PROCESSOR float exp_below_one(float* __restrict row, float factor, float* __restrict columns,
+                                          std::size_t n) {
   float sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const float below = row[i] < 1.0F ? row[i] - 1.0F : 0.0F;  // rounding may leave a cosine above 1
@@ -107,7 +108,8 @@ struct AdamFactors {
 };
 
 KEDGE_EVERY_PROCESSOR void adam(const float* __restrict p, const float* __restrict dp, float inner, float factor,
-                                AdamFactors f, float* __restrict q, float* __restrict m, float* __restrict v, std::size_t n) {
+                                AdamFactors f, float* __restrict q, float* __restrict m, float* __restrict v,
+                                std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const float gradient = factor * p[i] * (dp[i] - inner);
     m[i] = f.beta1 * m[i] + (1 - f.beta1) * gradient;
@@ -118,7 +120,9 @@ KEDGE_EVERY_PROCESSOR void adam(const float* __restrict p, const float* __restri
 
 }  // namespace
 
-float length(std::span<const float> x) { return std::sqrt(dot(x.data(), x.data(), x.size())); }
+float length(std::span<const float> x) {
+  return std::sqrt(dot(x.data(), x.data(), x.size()));
+}
 
 void normalize(std::span<const float> x, float length, std::span<float> unit) {
   scale(x.data(), length > 0 ? 1 / length : 0, unit.data(), x.size());

@@ -5,8 +5,8 @@
 
 #include <span>
 
-// What the CPU backend does to one row. Plain loops that the compiler turns into vector instructions, once for each kind
-// of processor; the right ones are chosen when the program starts.
+// What the CPU backend does to one row. Plain loops that the compiler turns into vector instructions, once for each
+// kind of processor; the right ones are chosen when the program starts.
 namespace kedge::cpu {
 
 [[nodiscard]] float length(std::span<const float> x);

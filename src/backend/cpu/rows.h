@@ -16,7 +16,8 @@ constexpr std::size_t kWorthAThread = std::size_t{1} << 18;
 
 /// Into how many parts rows are split: a fixed number for a thread count, so that sums by part are the same every time.
 inline std::size_t parts(std::size_t rows, std::size_t cols) {
-  return std::clamp<std::size_t>(rows * cols / kWorthAThread, 1, std::min<std::size_t>(threads(), std::max<std::size_t>(rows, 1)));
+  return std::clamp<std::size_t>(rows * cols / kWorthAThread, 1,
+                                 std::min<std::size_t>(threads(), std::max<std::size_t>(rows, 1)));
 }
 
 /// work(part, row) for all rows; a part is one contiguous run of rows in one thread.
