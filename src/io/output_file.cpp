@@ -52,13 +52,28 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
   }
   struct stat old {};
   if (!temporary_.empty() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 07777);
-  if (!temporary_.empty() && size >= kDirectFrom) direct_ = ::open(temporary_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+  if (!temporary_.empty() && size >= kDirectFrom) reserve(size);
 }
 
-OutputFile::~OutputFile() {
+OutputFile::~OutputFile() { discard(); }
+
+/// Takes the space now: a disk too small says so before the work, and writes that do not extend the file need not wait
+/// for each other.
+void OutputFile::reserve(std::size_t size) {
+  if (::fallocate(file_, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP) {
+    const int problem = errno;
+    discard();
+    refuse("write", problem);
+  }
+  direct_ = ::open(temporary_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+}
+
+void OutputFile::discard() {
   if (direct_ >= 0) ::close(direct_);
   if (file_ >= 0) ::close(file_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  direct_ = file_ = -1;
+  temporary_.clear();
 }
 
 void OutputFile::refuse(const char* doing, int problem) const {

@@ -35,6 +35,8 @@ class OutputFile {
   static constexpr std::size_t kAlignment = 4096;
 
  private:
+  void reserve(std::size_t size);
+  void discard();
   [[noreturn]] void refuse(const char* doing, int problem) const;
   void write_through(int file, std::size_t offset, std::span<const std::byte> bytes) const;
 

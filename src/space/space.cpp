@@ -14,9 +14,9 @@ namespace {
 
 template <class T>
 void require_finite(const Space& space, std::size_t first_file_row, MatrixView<const T> block) {
-  if (block.stride == block.cols && all_finite<T>({block.data, block.rows * block.cols})) return;
+  if (block.stride == block.cols && all_finite(std::span<const T>(block.data, block.rows * block.cols))) return;
   for (std::size_t r = 0; r < block.rows; ++r) {
-    if (all_finite<T>(block.row(r))) continue;
+    if (all_finite(block.row(r))) continue;
     throw Error(Code::bad_file, fmt::format("space '{}': row {} of {} holds a value that is NaN or infinite; "
                                             "remove that input from every file, or encode it again",
                                             space.name(), first_file_row + r, space.source().label()));

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/kernels.h"
 
+#include "base/every_processor.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-
-// One function, compiled for each generation of processors. clang 14 does not know the names of generations, and
-// sanitizers do not survive the choice at start-up.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define KEDGE_EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define KEDGE_EVERY_PROCESSOR
-#endif
 
 namespace kedge::cpu {
 namespace {
