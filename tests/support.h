@@ -75,4 +75,16 @@ inline Space space_of(const std::string& name, const Matrix& matrix) {
   return {name, view_rows(matrix.view(), name)};
 }
 
+/// Every row of `mixture` is >= 0 and sums to 1.
+inline void expect_convex(const Matrix& mixture) {
+  for (std::size_t r = 0; r < mixture.rows(); ++r) {
+    double sum = 0;
+    for (const float weight : mixture.row(r)) {
+      EXPECT_GE(weight, 0);
+      sum += weight;
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+}
+
 }  // namespace kedge::test

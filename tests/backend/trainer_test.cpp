@@ -133,14 +133,7 @@ TEST(Param, LearningLowersTheLossAndAlignsTheSpaces) {
 TEST(Param, MixtureIsConvex) {
   const Toy toy;
   const Bundle bundle = fit(toy.spaces(), small_fit());
-  for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
-    double sum = 0;
-    for (const float weight : bundle.mixture.row(r)) {
-      EXPECT_GE(weight, 0);
-      sum += weight;
-    }
-    EXPECT_NEAR(sum, 1, 1e-5);
-  }
+  test::expect_convex(bundle.mixture);
 }
 
 TEST(Param, OneSpaceOrNoWeightLearnsWithoutContrast) {
