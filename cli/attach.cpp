@@ -11,7 +11,7 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, space, output, rows;
+  std::string bundle, space, output, rows, by, ridge = "auto";
   bool support_rows = false, replace = false;
   CommonOptions common;
 };
@@ -26,16 +26,28 @@ void run(const Options& o) {
                                                 o.bundle, space.name()));
   }
   require_other_file(o.output, file_of(o.space));
-  const AttachFrom from = o.support_rows ? AttachFrom::support_rows : AttachFrom::all_rows;
-  bundle.add(attach(bundle, space, from, make_progress(o.common)));
+  AttachOptions options;
+  if (o.support_rows) options.from = AttachFrom::support_rows;
+  if (!o.by.empty()) options.by = parse_attach_by(o.by);
+  options.ridge = parse_ridge(o.ridge);
+  if (options.ridge && options.by.value_or(bundle.attach_by) != AttachBy::ridge) {
+    throw Error(Code::bad_argument, "--ridge was given, but the space is attached by mixture; give --attach ridge");
+  }
+  bundle.add(attach(bundle, space, options, make_progress(o.common)));
   save_bundle(bundle, o.output);
-  print_json(o.common, {{"command", "attach"},
-                        {"bundle", o.output},
-                        {"space", space.name()},
-                        {"dim", space.dim()},
-                        {"anchors", bundle.mixture.rows()},
-                        {"statistics_rows", space.rows()},
-                        {"seconds", watch.seconds()}});
+  const Attachment& attached = bundle.space(space.name());
+  Json summary = {{"command", "attach"},
+                  {"bundle", o.output},
+                  {"space", space.name()},
+                  {"dim", space.dim()},
+                  {"anchors", bundle.mixture.rows()},
+                  {"attach", to_string(attached.by)},
+                  {"shrinkage", attached.shrinkage},
+                  {"statistics_rows", space.rows()},
+                  {"seconds", watch.seconds()}};
+  if (attached.ridge) summary.update(ridge_to_json(*attached.ridge));
+  print_json(o.common, summary);
+  if (attached.ridge) say(o.common, describe_ridge(attached));
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, space.name(), space.dim(),
                             bundle.mixture.rows(), watch.seconds()));
 }
@@ -55,6 +67,14 @@ void add_attach(CLI::App& app) {
       ->type_name("FIRST:END");
   c->add_flag("--support-rows", o->support_rows,
               "FILE holds just the support rows, in support order ('kedge inspect' names them)");
+  c->add_option("--attach", o->by,
+                "How its map is made: mixture (anchors are mixtures of its support rows), or ridge (regression of the "
+                "bundle's targets, wip only) [as the bundle's other spaces]")
+      ->check(CLI::IsMember({"mixture", "ridge"}))
+      ->type_name("NAME");
+  c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation")
+      ->capture_default_str()
+      ->type_name("auto|X");
   c->add_flag("--replace", o->replace, "Replace a space of the same name");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

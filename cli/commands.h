@@ -9,6 +9,7 @@ namespace kedge::cli {
 void add_fit(CLI::App& app);
 void add_attach(CLI::App& app);
 void add_transform(CLI::App& app);
+void add_translate(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_export(CLI::App& app);

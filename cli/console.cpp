@@ -165,4 +165,44 @@ RowRange parse_rows(const std::string& text) {
           parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
 }
 
+namespace {
+
+std::optional<double> parse_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<double> parse_ridge(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  const std::optional<double> value = parse_number(text);
+  if (value) return value;
+  throw Error(Code::bad_argument, fmt::format("--ridge is '{}', expected auto or a number of 0 or more", text));
+}
+
+void parse_shrinkage(const std::string& text, FitOptions& options) {
+  if (const std::optional<double> value = parse_number(text)) {
+    options.whitening.shrinkage = *value;
+  } else if (text == "auto") {
+    options.shrinkage_rule = ShrinkageRule::ledoit_wolf;
+  } else if (text == to_string(ShrinkageRule::ledoit_wolf) || text == to_string(ShrinkageRule::oas)) {
+    options.shrinkage_rule = parse_shrinkage_rule(text);
+  } else {
+    throw Error(Code::bad_argument,
+                fmt::format("--shrinkage is '{}', expected a number from 0 to 1, auto, ledoit-wolf or oas", text));
+  }
+}
+
+Json ridge_to_json(const RidgeFit& fit) {
+  return {{"ridge", fit.strength}, {"r2", fit.mean_r2}, {"r2_per_output", fit.r2}};
+}
+
+std::string describe_ridge(const Attachment& space) {
+  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out, ridge {:g}", space.space(),
+                     space.ridge->mean_r2, space.ridge->strength);
+}
+
 }  // namespace kedge::cli

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <kedge/kedge.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,14 @@ void require_other_file(const std::string& output, const std::string& input);
 [[nodiscard]] Space open_space(const std::string& text, RowRange rows = {});
 /// "a:b", ":b", "a:" or "" for all rows.
 [[nodiscard]] RowRange parse_rows(const std::string& text);
+
+/// "auto" for cross-validation, or the strength itself.
+[[nodiscard]] std::optional<double> parse_ridge(const std::string& text);
+/// "auto", the name of a rule, or the shrinkage itself.
+void parse_shrinkage(const std::string& text, FitOptions& options);
+[[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
+/// One line for a space that was attached by ridge: how strong, and how well it fits.
+[[nodiscard]] std::string describe_ridge(const Attachment& space);
 
 /// Seconds since it was made.
 class Stopwatch {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <kedge/kedge.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,7 +17,8 @@ namespace {
 struct Options {
   FitOptions fit;
   std::vector<std::string> spaces;
-  std::string output, rows, support_ids, history, device = "cpu";
+  std::string output, rows, support_ids, history, device = "cpu", attach_by, ridge = "auto";
+  std::string shrinkage{fmt::format("{}", fit.whitening.shrinkage)};
   std::string method{to_string(fit.method)};
   std::string similarity{to_string(fit.similarity)};
   std::string coverage_rows{to_string(fit.param.coverage_rows)};
@@ -40,6 +42,9 @@ FitOptions options_of(const Options& o) {
   options.similarity = parse_similarity(o.similarity);
   options.device = parse_device(o.device);
   options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
+  parse_shrinkage(o.shrinkage, options);
+  if (!o.attach_by.empty()) options.attach_by = parse_attach_by(o.attach_by);
+  options.ridge = parse_ridge(o.ridge);
   if (!o.support_ids.empty()) {
     options.support_ids = read_integers(o.support_ids);
     if (options.support_ids.empty())
@@ -59,6 +64,23 @@ void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   save_bundle(bundle, o.output);
   if (!o.history.empty()) write_history(bundle.history, o.history);
   if (options.method == Method::param) std::filesystem::remove(options.checkpoint.path);
+}
+
+/// Fewer directions than anchors is no mistake, but worth a word.
+void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
+  if (options.method != Method::consensus) return;
+  if (bundle.mixture.rows() < options.anchors) {
+    say(o.common, fmt::format("{} anchors were asked for, but the spaces have only {} directions: so many were made",
+                              options.anchors, bundle.mixture.rows()));
+  }
+  std::size_t used = 0;
+  for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
+    if (std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) ++used;
+  }
+  if (used < bundle.mixture.rows()) {
+    say(o.common, fmt::format("the spaces agree on {} directions; the other {} anchors are always 0", used,
+                              bundle.mixture.rows() - used));
+  }
 }
 
 void run(Options& o) {
@@ -99,8 +121,16 @@ void run(Options& o) {
                          {"orthogonality", last.orthogonality},
                          {"length", last.length}};
   }
-  for (const Space& space : spaces) summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}});
+  for (const Space& space : spaces) {
+    const Attachment& attached = bundle.space(space.name());
+    summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}});
+    if (attached.ridge) summary["spaces"].back().update(ridge_to_json(*attached.ridge));
+  }
   print_json(o.common, summary);
+  warn_of_idle_anchors(bundle, o, options);
+  for (const Attachment& space : bundle.spaces) {
+    if (space.ridge) say(o.common, describe_ridge(space));
+  }
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(),
                             spaces.size(), watch.seconds()));
@@ -182,10 +212,24 @@ void add_fit(CLI::App& app) {
       ->excludes(support)
       ->type_name("FILE");
   c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
-  c->add_option("--shrinkage", o->fit.whitening.shrinkage, "Pull of the covariance towards a sphere, 0 to 1 (wip)")
+  c->add_option("--shrinkage", o->shrinkage,
+                "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "
+                "each space")
+      ->capture_default_str()
+      ->type_name("X|NAME");
+  c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")
       ->capture_default_str()
       ->type_name("X");
-  c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")
+  c->add_option("--attach", o->attach_by,
+                "How maps are made, here and by 'kedge attach': mixture, or ridge (regression on the support, wip "
+                "only) [ridge for consensus, else mixture]")
+      ->check(CLI::IsMember({"mixture", "ridge"}))
+      ->type_name("NAME");
+  c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation for each space")
+      ->capture_default_str()
+      ->type_name("auto|X");
+  c->add_option("--power", o->fit.consensus.power,
+                "How much more anchors count that the spaces agree on (--method consensus, cca)")
       ->capture_default_str()
       ->type_name("X");
   c->add_option("--device", o->device, "Where to compute")

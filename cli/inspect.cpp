@@ -30,7 +30,9 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"rows", {bundle.rows.begin, bundle.rows.end}},
                {"seed", bundle.seed},
                {"shrinkage", bundle.whitening.shrinkage},
+               {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
                {"epsilon", bundle.whitening.epsilon},
+               {"attach", to_string(bundle.attach_by)},
                {"spaces", Json::array()},
                {"support_ids", bundle.support_ids}};
   if (bundle.method == Method::param) {
@@ -56,9 +58,15 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                                  {"length", l.length}});
     }
   }
-  for (const RelativeMap& map : bundle.maps) {
-    json["spaces"].push_back(
-        {{"name", map.space()}, {"dim", map.input_dim()}, {"fitted", is_source(bundle, map.space())}});
+  for (const Attachment& space : bundle.spaces) {
+    Json one = {{"name", space.space()},
+                {"dim", space.map.input_dim()},
+                {"fitted", is_source(bundle, space.space())},
+                {"attach", to_string(space.by)},
+                {"shrinkage", space.shrinkage}};
+    if (space.ridge) one.update(ridge_to_json(*space.ridge));
+    if (space.decoder) one["decoder"] = ridge_to_json(space.decoder->fit);
+    json["spaces"].push_back(std::move(one));
   }
   return json;
 }
@@ -75,17 +83,25 @@ void run(const Options& o) {
   fmt::print("  similarity  {}\n", to_string(bundle.similarity));
   fmt::print("  support     {} of rows {}:{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end);
   fmt::print("  seed        {}\n", bundle.seed);
-  fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
+  if (bundle.shrinkage_rule == ShrinkageRule::fixed) {
+    fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
+  } else {
+    fmt::print("  shrinkage   {} (epsilon {})\n", to_string(bundle.shrinkage_rule), bundle.whitening.epsilon);
+  }
   if (!bundle.history.empty()) {
     fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(),
                bundle.history.front().total, bundle.history.back().total);
   }
   std::size_t width = 5;
-  for (const RelativeMap& map : bundle.maps) width = std::max(width, map.space().size());
-  fmt::print("\n  {:<{}}  {:>6}  {}\n", "space", width, "dim", "came by");
-  for (const RelativeMap& map : bundle.maps) {
-    fmt::print("  {:<{}}  {:>6}  {}\n", map.space(), width, map.input_dim(),
-               is_source(bundle, map.space()) ? "fit" : "attach");
+  for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
+  fmt::print("\n  {:<{}}  {:>6}  {:<7}  {:<8}  {:>6}  {:>6}  {:>10}\n", "space", width, "dim", "came by", "map by",
+             "ridge", "R^2", "decode R^2");
+  for (const Attachment& space : bundle.spaces) {
+    fmt::print("  {:<{}}  {:>6}  {:<7}  {:<8}  {:>6}  {:>6}  {:>10}\n", space.space(), width, space.map.input_dim(),
+               is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
+               space.ridge ? fmt::format("{:g}", space.ridge->strength) : "-",
+               space.ridge ? fmt::format("{:.3f}", space.ridge->mean_r2) : "-",
+               space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-");
   }
 }
 

@@ -70,6 +70,7 @@ void add_commands(CLI::App& app) {
   kedge::cli::add_fit(app);
   kedge::cli::add_attach(app);
   kedge::cli::add_transform(app);
+  kedge::cli::add_translate(app);
   kedge::cli::add_compare(app);
   kedge::cli::add_inspect(app);
   kedge::cli::add_export(app);

@@ -10,13 +10,22 @@
 
 namespace kedge {
 
-/// How the mixture that makes anchors out of support rows is found.
+/// How the mixture that makes anchors out of support rows is found. All but consensus and the adapters are convex.
 enum class Method {
-  param,   ///< convex mixtures learned by gradient (PARAM); the default of fit()
-  random,  ///< support rows drawn at random
-  kmeans,  ///< the mean of each cluster of support rows
-  fps,     ///< farthest-point: each new anchor is the support row farthest from those before
+  param,       ///< convex mixtures learned by gradient (PARAM); the default of fit()
+  consensus,   ///< in closed form: what the whitened spaces agree on most
+  random,      ///< support rows drawn at random
+  kmeans,      ///< the mean of each cluster of support rows
+  fps,         ///< farthest-point: each new anchor is the support row farthest from those before
+  procrustes,  ///< adapter of one pair: the first space is rotated onto the second
+  ridge,       ///< adapter of one pair: the second space is regressed on the first
+  cca,         ///< adapter of one pair: canonical correlations
 };
+
+/// Rows of its mixtures are >= 0 and sum to 1.
+[[nodiscard]] bool is_convex(Method method);
+/// It joins exactly two spaces, directly and not through anchors: a baseline.
+[[nodiscard]] bool is_adapter(Method method);
 
 [[nodiscard]] std::string_view to_string(Method method);
 /// Throws Error(Code::bad_argument) that lists the known names.
@@ -28,9 +37,8 @@ void require_anchors(std::size_t anchors, std::size_t support);
 
 /// A convex mixture P, anchors x support: rows are >= 0 and sum to 1. `support` holds one row per support row, in
 /// coordinates where distance means what the similarity means. Same seed, same mixture.
-/// Throws Error(Code::bad_argument) if there are more anchors than support rows or for param, which is learned and not
-/// chosen; Error(Code::failed) for k-means in a
-/// build without FAISS.
+/// Throws Error(Code::bad_argument) if there are more anchors than support rows, or for a method that learns or solves
+/// for its mixture rather than choosing it; Error(Code::failed) for k-means in a build without FAISS.
 [[nodiscard]] Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors,
                                     std::uint64_t seed);
 

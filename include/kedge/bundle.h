@@ -2,6 +2,8 @@
 #pragma once
 
 #include <kedge/anchors.h>
+#include <kedge/attachment.h>
+#include <kedge/consensus.h>
 #include <kedge/matrix.h>
 #include <kedge/param.h>
 #include <kedge/relative_map.h>
@@ -16,28 +18,33 @@
 
 namespace kedge {
 
-/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, one relative map per space, and how it was
+/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
 /// made.
 struct Bundle {
   Method method = Method::random;
   Similarity similarity = Similarity::wip;
   WhiteningOptions whitening;
+  ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
+  AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
   RowRange rows;                ///< of the spaces that took part in the fit
   std::string kedge_version;    ///< that made it
   ParamOptions param;           ///< how PARAM learned, where that was the method
   std::vector<Losses> history;  ///< its losses by epoch
+  ConsensusOptions consensus;   ///< how the consensus was taken, where that was the method
 
   Matrix mixture;                         ///< anchors x support
+  Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible
   std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files
   std::vector<std::string> sources;       ///< the spaces that took part in the fit
-  std::vector<RelativeMap> maps;          ///< of the sources, then of attached spaces
+  std::vector<Attachment> spaces;         ///< the sources, then attached spaces
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws Error(Code::bad_argument) that lists the known spaces.
-  [[nodiscard]] const RelativeMap& map(std::string_view space) const;
-  /// Puts the map of a new space in, or replaces that of a space of the same name.
-  void add(RelativeMap map);
+  [[nodiscard]] const Attachment& space(std::string_view name) const;
+  [[nodiscard]] const RelativeMap& map(std::string_view name) const { return space(name).map; }
+  /// Puts a new space in, or replaces the space of the same name.
+  void add(Attachment space);
 };
 
 /// Never leaves half a file, never destroys the old one. The format is in docs/format.md.

@@ -7,6 +7,7 @@
 #include <kedge/space.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,13 @@ struct FitOptions {
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
-  ParamOptions param;            ///< for the method param
-  CheckpointOptions checkpoint;  ///< for the method param
-  Device device = Device::cpu;   ///< where param learns
+  ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;  ///< otherwise it replaces the shrinkage above, space by space
+  std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
+  std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
+  ParamOptions param;                                   ///< for the method param
+  CheckpointOptions checkpoint;                         ///< for the method param
+  ConsensusOptions consensus;                           ///< for the method consensus
+  Device device = Device::cpu;                          ///< where param learns
 
   static constexpr std::size_t kDefaultSupport = 5000;
 };
@@ -33,13 +38,23 @@ struct FitOptions {
 /// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
 
+/// How fit and attach make maps unless told otherwise: ridge for consensus and adapters, mixture for all others.
+[[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
+
 enum class AttachFrom {
   all_rows,      ///< the space holds all inputs; the bundle's support ids are row numbers of its file
   support_rows,  ///< the space holds just the support rows, in support order
 };
 
-/// Makes the map of a new space; the bundle's mixture is not touched. Bundle::add() keeps it.
-[[nodiscard]] RelativeMap attach(const Bundle& bundle, const Space& space, AttachFrom from = AttachFrom::all_rows,
-                                 const Progress& progress = {});
+struct AttachOptions {
+  AttachFrom from = AttachFrom::all_rows;
+  std::optional<AttachBy> by;   ///< default: as the bundle says
+  std::optional<double> ridge;  ///< its strength; default: by cross-validation
+};
+
+/// Makes the map and, where the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.
+/// Bundle::add() keeps it.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options = {},
+                                const Progress& progress = {});
 
 }  // namespace kedge

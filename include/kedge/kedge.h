@@ -2,7 +2,9 @@
 #pragma once
 
 #include <kedge/anchors.h>
+#include <kedge/attachment.h>
 #include <kedge/bundle.h>
+#include <kedge/consensus.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
@@ -14,5 +16,6 @@
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>
+#include <kedge/translate.h>
 #include <kedge/version.h>
 #include <kedge/whitening.h>

@@ -19,6 +19,9 @@ struct MatrixView {
   [[nodiscard]] MatrixView middle_rows(std::size_t first, std::size_t count) const {
     return {data + first * stride, count, cols, stride};
   }
+  [[nodiscard]] MatrixView middle_cols(std::size_t first, std::size_t count) const {
+    return {data + first, rows, count, stride};
+  }
   operator MatrixView<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 };
 

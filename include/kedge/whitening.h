@@ -5,6 +5,8 @@
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
@@ -24,9 +26,11 @@ class MomentSums {
   void add(MatrixView<double> block);
   void merge(const MomentSums& other);
   /// Throws Error(Code::bad_argument) if nothing was added.
-  [[nodiscard]] Moments moments() const;
+  [[nodiscard]] Moments moments() &&;
 
  private:
+  void shift(std::span<const double> mean, std::size_t rows);
+
   std::size_t rows_ = 0;
   std::vector<double> mean_;
   Matrix64 scatter_;  ///< lower triangle of the sum of centred products
@@ -34,6 +38,27 @@ class MomentSums {
 
 /// Reads a space once, block by block. Throws Error(Code::bad_file) if all its rows are the same.
 [[nodiscard]] Moments compute_moments(const Space& space, const Progress& progress = {});
+
+/// Of parallel spaces side by side, so that the covariance also holds what they have in common: D x D for D values in
+/// all. Reads each space once. Throws what compute_moments throws.
+[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {});
+/// The part of joint moments that belongs to the space whose columns start at `first`.
+[[nodiscard]] Moments moments_of(const Moments& joint, std::size_t first, std::size_t dim);
+
+/// How the shrinkage of a space's covariance is found.
+enum class ShrinkageRule {
+  fixed,        ///< a given number
+  ledoit_wolf,  ///< the number that is best for the rows at hand, as sklearn.covariance.LedoitWolf chooses it
+  oas,          ///< the same for normally distributed rows, as sklearn.covariance.OAS chooses it
+};
+
+[[nodiscard]] std::string_view to_string(ShrinkageRule rule);
+/// Throws Error(Code::bad_argument) that lists the known names.
+[[nodiscard]] ShrinkageRule parse_shrinkage_rule(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> shrinkage_rule_names();
+
+/// The shrinkage a rule chooses for a space, 0 to 1. Ledoit-Wolf reads the rows once more. Not for `fixed`.
+[[nodiscard]] double choose_shrinkage(ShrinkageRule rule, const Space& space, const Moments& moments);
 
 struct WhiteningOptions {
   double shrinkage = 0.15;  ///< how far the covariance is pulled towards a multiple of the identity, 0 to 1

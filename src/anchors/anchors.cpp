@@ -12,7 +12,8 @@
 namespace kedge {
 namespace {
 
-constexpr Names<Method, 4> kNames{"method", {"param", "random", "kmeans", "fps"}};
+constexpr Names<Method, 8> kNames{"method",
+                                  {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"}};
 
 Matrix one_hot(const std::vector<std::size_t>& chosen, std::size_t support) {
   Matrix mixture(chosen.size(), support);
@@ -69,6 +70,13 @@ std::vector<std::string_view> method_names() {
   return kNames.all();
 }
 
+bool is_adapter(Method method) {
+  return method == Method::procrustes || method == Method::ridge || method == Method::cca;
+}
+bool is_convex(Method method) {
+  return method != Method::consensus && !is_adapter(method);
+}
+
 void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
   if (anchors > support) {
@@ -82,12 +90,13 @@ void require_anchors(std::size_t anchors, std::size_t support) {
 Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
   require_anchors(anchors, support.rows);
   switch (method) {
-    case Method::param: break;
     case Method::random: return random_rows(support.rows, anchors, seed);
     case Method::kmeans: return cluster_means(support, anchors, seed);
     case Method::fps: return farthest_points(support, anchors, seed);
+    default: break;
   }
-  throw Error(Code::bad_argument, "param anchors are learned by fit, not chosen from the support");
+  throw Error(Code::bad_argument,
+              fmt::format("anchors of the method {} are found by fit, not chosen from the support", to_string(method)));
 }
 
 }  // namespace kedge

@@ -15,6 +15,8 @@ struct Eigenpairs {
 
 /// All eigenpairs of a symmetric matrix, by LAPACK's divide and conquer.
 [[nodiscard]] Eigenpairs eigh(Matrix64 symmetric);
+/// The `count` largest eigenpairs, still in ascending order; much faster than all of them where they are few.
+[[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count);
 /// Only the eigenvalues, in ascending order.
 [[nodiscard]] std::vector<double> eigenvalues(Matrix64 symmetric);
 

@@ -30,4 +30,12 @@ template <class T>
                                                                                 static_cast<Eigen::Index>(v.size()));
 }
 
+/// As a product with ones, which BLAS does by row; Eigen's own would walk down every column.
+template <class Rows>
+[[nodiscard]] auto column_means(const Rows& rows) {
+  using Value = typename Rows::Scalar;
+  using Row = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
+  return Row(Row::Constant(rows.rows(), 1 / static_cast<Value>(rows.rows())) * rows);
+}
+
 }  // namespace kedge

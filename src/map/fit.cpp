@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "base/random.h"
+#include "map/adapter.h"
+#include "map/attach.h"
+#include "train/consensus.h"
 #include "train/param.h"
 
 #include <fmt/format.h>
@@ -50,65 +53,97 @@ void require_ids(std::span<const std::int64_t> ids, const Space& space) {
   }
 }
 
-/// Moves support rows to coordinates in which plain distance agrees with the similarity, and every space weighs the
-/// same.
-void to_coordinates(Matrix64& support, Similarity similarity, const Moments& moments, const WhiteningOptions& options) {
-  auto rows = as_eigen(support.view());
-  switch (similarity) {
-    case Similarity::wip: whiten(make_whitening(moments, options), support.view()); break;
-    case Similarity::cosine:
-      for (Eigen::Index r = 0; r < rows.rows(); ++r) rows.row(r).normalize();
-      break;
-    case Similarity::euclidean:
-    case Similarity::inner:
-      rows.rowwise() -= as_eigen(std::span(moments.mean));
-      rows /= std::sqrt(as_eigen(moments.covariance.view()).trace());
-      break;
+/// The support rows of a space in coordinates where plain distance agrees with the similarity, and every space weighs
+/// the same.
+Matrix64 support_coordinates(const Space& space, std::span<const std::int64_t> ids, Similarity similarity,
+                             const Statistics& statistics) {
+  Matrix64 support = space.gather(ids);
+  if (similarity == Similarity::cosine) {
+    auto rows = as_eigen(support.view());
+    for (Eigen::Index r = 0; r < rows.rows(); ++r) rows.row(r).normalize();
+  } else {
+    whiten(coordinates_of(similarity, statistics), support.view());
   }
+  return support;
 }
 
 /// The supports of all spaces side by side: support x (sum of dims).
-Matrix side_by_side(std::span<const Matrix64> supports, std::span<const Moments> moments, const FitOptions& options) {
+Matrix side_by_side(const Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
   std::size_t total = 0;
-  for (const Matrix64& support : supports) total += support.cols();
-  Matrix joined(supports.front().rows(), total);
-  Eigen::Index column = 0;
-  for (std::size_t i = 0; i < supports.size(); ++i) {
-    Matrix64 coordinates = supports[i];
-    to_coordinates(coordinates, options.similarity, moments[i], options.whitening);
-    const auto block = as_eigen(std::as_const(coordinates).view());
-    as_eigen(joined.view()).middleCols(column, block.cols()) = block.cast<float>();
-    column += block.cols();
+  for (const Space& space : spaces) total += space.dim();
+  Matrix joined(bundle.support_ids.size(), total);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    const Matrix64 own = support_coordinates(spaces[i], bundle.support_ids, bundle.similarity, statistics[i]);
+    as_eigen(joined.view().middle_cols(column, own.cols())) = as_eigen(own.view()).cast<float>();
+    column += own.cols();
   }
   return joined;
 }
 
-RelativeMap map_of(const Bundle& bundle, const std::string& name, const Matrix64& support, const Moments& moments) {
-  Matrix64 anchors(bundle.mixture.rows(), support.cols());
-  as_eigen(anchors.view()).noalias() = as_eigen(bundle.mixture.view()).cast<double>() * as_eigen(support.view());
-  return make_relative_map(name, bundle.similarity, anchors, moments, bundle.whitening);
+std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
+  std::vector<Whitening> result;
+  for (const Statistics& own : statistics) result.push_back(make_whitening(own.moments, own.whitening));
+  return result;
 }
 
-void find_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Moments> moments,
-                  std::span<const Matrix64> supports, const FitOptions& options, const Progress& progress) {
-  if (options.method == Method::param) {
-    const auto backend = make_backend(options.device);
-    const ParamTask task{spaces, moments, bundle.support_ids, options.anchors, options.seed, options.whitening};
-    ParamResult learned = learn_mixture(*backend, task, options.param, options.checkpoint, progress);
-    bundle.mixture = std::move(learned.mixture);
-    bundle.history = std::move(learned.history);
-    bundle.param = options.param;
-    return;
-  }
+void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                 const FitOptions& options, const Progress& progress) {
+  const auto backend = make_backend(options.device);
+  const ParamTask task{spaces,       bundle.support_ids, options.anchors,
+                       options.seed, options.whitening,  options.shrinkage_rule};
+  ParamResult learned =
+      learn_mixture(*backend, task, whitenings_of(statistics), options.param, options.checkpoint, progress);
+  bundle.mixture = std::move(learned.mixture);
+  bundle.history = std::move(learned.history);
+  bundle.param = options.param;
+}
+
+void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                    const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
-  const Matrix coordinates = side_by_side(supports, moments, options);
+  const Matrix coordinates = side_by_side(bundle, spaces, statistics);
   bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
   if (progress) progress({"choosing anchors", 1, 1, ""});
 }
 
-}  // namespace
+/// What ridge regresses for a mixture that was found without targets: the mean of the sources' RR at the support.
+Matrix mean_rr(const Bundle& bundle, std::span<const Space> spaces) {
+  Matrix targets(bundle.support_ids.size(), bundle.mixture.rows());
+  auto sum = as_eigen(targets.view());
+  for (const Space& space : spaces) {
+    const Matrix64 support = space.gather(bundle.support_ids);
+    Matrix rows(support.rows(), support.cols());
+    as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
+    sum += as_eigen(bundle.map(space.name()).apply(rows.view()).view());
+  }
+  sum /= static_cast<float>(spaces.size());
+  return targets;
+}
 
-Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+/// Maps of all sources, then, where ridge is possible, the targets and what rests on them.
+void attach_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                    const FitOptions& options) {
+  const auto attach_all = [&](AttachBy by) {
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (bundle.has(spaces[i].name()) && bundle.space(spaces[i].name()).by == by) continue;
+      bundle.add(
+          attach_rows(bundle, spaces[i], spaces[i].gather(bundle.support_ids), statistics[i], by, options.ridge));
+    }
+  };
+  if (bundle.targets.rows() == 0) {
+    attach_all(AttachBy::mixture);
+    if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
+  }
+  if (!is_adapter(bundle.method)) attach_all(bundle.attach_by);
+  if (bundle.targets.rows() == 0) return;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    bundle.spaces[i].decoder = decoder_of(bundle, spaces[i], spaces[i].gather(bundle.support_ids));
+  }
+}
+
+/// Everything that can be said before any row is read.
+Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   require_parallel(spaces);
   if (options.support != 0 && !options.support_ids.empty() && options.support != options.support_ids.size()) {
     throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but {} support ids were given",
@@ -118,44 +153,57 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   bundle.method = options.method;
   bundle.similarity = options.similarity;
   bundle.whitening = options.whitening;
+  bundle.shrinkage_rule = options.shrinkage_rule;
+  bundle.consensus = options.consensus;
+  bundle.attach_by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
   bundle.seed = options.seed;
   bundle.rows = spaces.front().range();
   bundle.kedge_version = version();
   bundle.support_ids =
       options.support_ids.empty() ? draw_support(spaces.front(), options.support, options.seed) : options.support_ids;
-  for (const Space& space : spaces) require_ids(bundle.support_ids, space);
-
-  require_anchors(options.anchors, bundle.support_ids.size());
-
-  std::vector<Moments> moments;
-  std::vector<Matrix64> supports;
   for (const Space& space : spaces) {
-    moments.push_back(compute_moments(space, progress));
-    supports.push_back(space.gather(bundle.support_ids));
+    require_ids(bundle.support_ids, space);
     bundle.sources.push_back(space.name());
   }
-  find_mixture(bundle, spaces, moments, supports, options, progress);
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.maps.push_back(map_of(bundle, spaces[i].name(), supports[i], moments[i]));
-  }
+  if (!is_adapter(options.method)) require_anchors(options.anchors, bundle.support_ids.size());
   return bundle;
 }
 
-RelativeMap attach(const Bundle& bundle, const Space& space, AttachFrom from, const Progress& progress) {
-  const std::size_t needed = bundle.support_ids.size();
-  if (from == AttachFrom::support_rows) {
-    if (space.rows() != needed) {
-      throw Error(Code::bad_file,
-                  fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give just "
-                              "those rows, in support order",
-                              space.name(), needed, space.source().label(), space.rows()));
+}  // namespace
+
+AttachBy default_attach_by(Method method, Similarity similarity) {
+  if (is_adapter(method)) return AttachBy::ridge;
+  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
+}
+
+Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+  Bundle bundle = prepare(spaces, options);
+  std::vector<Statistics> statistics;
+  if (options.method == Method::consensus) {
+    Moments joint = compute_joint_moments(spaces, progress);
+    std::size_t column = 0;
+    for (const Space& space : spaces) {
+      statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
+      column += space.dim();
     }
-    std::vector<std::int64_t> in_order(needed);
-    for (std::size_t i = 0; i < needed; ++i) in_order[i] = static_cast<std::int64_t>(space.range().begin + i);
-    return map_of(bundle, space.name(), space.gather(in_order), compute_moments(space, progress));
+    const std::vector<Whitening> whitenings = whitenings_of(statistics);
+    const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
+    set_targets(bundle, find_consensus(task, std::move(joint), options.consensus).targets);
+    if (bundle.similarity != Similarity::wip) bundle.targets = {};
+  } else {
+    for (const Space& space : spaces) {
+      statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
+    }
+    if (is_adapter(options.method)) {
+      fit_adapter(bundle, spaces, statistics, options);
+    } else if (options.method == Method::param) {
+      learn_param(bundle, spaces, statistics, options, progress);
+    } else {
+      choose_mixture(bundle, spaces, statistics, options, progress);
+    }
   }
-  const Matrix64 support = space.gather(bundle.support_ids);
-  return map_of(bundle, space.name(), support, compute_moments(space, progress));
+  attach_sources(bundle, spaces, statistics, options);
+  return bundle;
 }
 
 }  // namespace kedge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/eigen.h"
+#include "map/fold.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -20,22 +20,6 @@ void normalize_rows(Rows&& rows) {
     const double length = rows.row(r).template cast<double>().stableNorm();
     if (length > 0) rows.row(r) = (rows.row(r).template cast<double>() / length).template cast<Value>();
   }
-}
-
-/// Values that left float32 would make a map that cannot be used, or read back.
-void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias,
-                    std::span<const float> mean) {
-  if (as_eigen(weight.view()).allFinite() && as_eigen(bias).allFinite() && as_eigen(mean).allFinite()) return;
-  throw Error(Code::bad_file,
-              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
-                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
-                          space));
-}
-
-void apply_affine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
-  auto out = as_eigen(rr);
-  out.rowwise() = as_eigen(std::span(map.bias()));
-  out.noalias() += as_eigen(x) * as_eigen(map.weight().view()).transpose();
 }
 
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
@@ -93,7 +77,7 @@ void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
   }
   switch (similarity_) {
     case Similarity::wip:
-    case Similarity::inner: return apply_affine(*this, x, rr);
+    case Similarity::inner: return apply_affine(weight_.view(), bias_, x, rr);
     case Similarity::cosine: return apply_cosine(*this, x, rr);
     case Similarity::euclidean: return apply_euclidean(*this, x, rr);
   }
@@ -125,14 +109,35 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
       break;
     case Similarity::inner: break;
   }
-  Matrix weight32(anchors.rows(), anchors.cols());
+  return fold(space, similarity, weight, bias, mean);
+}
+
+RelativeMap fold(const std::string& space, Similarity similarity, const EigenRows<double>& weight,
+                 const Eigen::RowVectorXd& bias, const Eigen::RowVectorXd& mean) {
+  Matrix weight32(static_cast<std::size_t>(weight.rows()), static_cast<std::size_t>(weight.cols()));
   as_eigen(weight32.view()) = weight.cast<float>();
-  std::vector<float> bias32(anchors.rows());
+  std::vector<float> bias32(weight32.rows());
   as_eigen(std::span(bias32)) = bias.cast<float>();
-  std::vector<float> mean32(moments.mean.size());
+  std::vector<float> mean32(weight32.cols());
   as_eigen(std::span(mean32)) = mean.cast<float>();
-  require_finite(space, weight32, bias32, mean32);
+  require_finite(space, weight32, bias32);
+  require_finite(space, weight32, mean32);
   return {space, similarity, std::move(weight32), std::move(bias32), std::move(mean32)};
+}
+
+void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias) {
+  if (as_eigen(weight.view()).allFinite() && as_eigen(bias).allFinite()) return;
+  throw Error(Code::bad_file,
+              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
+                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
+                          space));
+}
+
+void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
+                  MatrixView<float> y) {
+  auto out = as_eigen(y);
+  out.rowwise() = as_eigen(bias);
+  out.noalias() += as_eigen(x) * as_eigen(weight).transpose();
 }
 
 }  // namespace kedge

@@ -9,20 +9,26 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 
 namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
 
-void require_variation(const Space& space, const Moments& moments) {
-  const double spread = as_eigen(moments.covariance.view()).trace();
+/// `first` is the space's first column in the moments.
+void require_variation(const Space& space, const Moments& moments, std::size_t first) {
+  const auto at = static_cast<Eigen::Index>(first);
+  const auto dim = static_cast<Eigen::Index>(space.dim());
+  const double spread = as_eigen(moments.covariance.view()).diagonal().segment(at, dim).sum();
   if (!std::isfinite(spread)) {
     throw Error(Code::bad_file,
                 fmt::format("space '{}': the values of {} are too large to square; rescale the embeddings",
                             space.name(), space.source().label()));
   }
-  const double rounding = std::numeric_limits<double>::epsilon() * as_eigen(std::span(moments.mean)).norm();
+  const double length = as_eigen(std::span(moments.mean)).segment(at, dim).norm();
+  const double rounding = std::numeric_limits<double>::epsilon() * length;
   if (spread > rounding * rounding) return;
   throw Error(Code::bad_file,
               fmt::format("space '{}': rows {}:{} of {} are all the same, so they cannot be told apart; "
@@ -36,52 +42,80 @@ MomentSums::MomentSums(std::size_t dim) : mean_(dim), scatter_(dim, dim) {}
 
 void MomentSums::add(MatrixView<double> block) {
   if (block.rows == 0) return;
-  MomentSums part(mean_.size());
   auto rows = as_eigen(block);
-  auto mean = as_eigen(std::span(part.mean_));
-  mean = rows.colwise().mean();
+  const Eigen::RowVectorXd mean = column_means(rows);
   rows.rowwise() -= mean;
-  as_eigen(part.scatter_.view()).selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
-  part.rows_ = block.rows;
-  merge(part);
+  as_eigen(scatter_.view()).selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
+  shift(std::span(mean.data(), mean_.size()), block.rows);
 }
 
 void MomentSums::merge(const MomentSums& other) {
-  // Chan's formula: centred sums stay accurate however far the mean is from zero.
   if (other.rows_ == 0) return;
-  const double total = static_cast<double>(rows_ + other.rows_);
-  const double weight = static_cast<double>(other.rows_) / total;
-  auto mean = as_eigen(std::span(mean_));
-  const Eigen::RowVectorXd shift = as_eigen(std::span(other.mean_)) - mean;
-  auto scatter = as_eigen(scatter_.view());
-  scatter += as_eigen(other.scatter_.view());
-  scatter.selfadjointView<Eigen::Lower>().rankUpdate(shift.transpose(), static_cast<double>(rows_) * weight);
-  mean += weight * shift;
-  rows_ += other.rows_;
+  as_eigen(scatter_.view()) += as_eigen(other.scatter_.view());
+  shift(other.mean_, other.rows_);
 }
 
-Moments MomentSums::moments() const {
+/// Chan's formula: centred sums stay accurate however far the mean is from zero.
+void MomentSums::shift(std::span<const double> mean, std::size_t rows) {
+  const double weight = static_cast<double>(rows) / static_cast<double>(rows_ + rows);
+  const Eigen::RowVectorXd between = as_eigen(mean) - as_eigen(std::span(mean_));
+  as_eigen(scatter_.view())
+      .selfadjointView<Eigen::Lower>()
+      .rankUpdate(between.transpose(), static_cast<double>(rows_) * weight);
+  as_eigen(std::span(mean_)) += weight * between;
+  rows_ += rows;
+}
+
+Moments MomentSums::moments() && {
   if (rows_ == 0) throw Error(Code::bad_argument, "statistics need at least one row");
-  Moments result{rows_, mean_, Matrix64(mean_.size(), mean_.size())};
-  as_eigen(result.covariance.view()) =
-      EigenRows<double>(as_eigen(scatter_.view()).selfadjointView<Eigen::Lower>()) / static_cast<double>(rows_);
-  return result;
+  auto covariance = as_eigen(scatter_.view());
+  covariance /= static_cast<double>(rows_);
+  covariance.triangularView<Eigen::StrictlyUpper>() = covariance.transpose();
+  return {rows_, std::move(mean_), std::move(scatter_)};
 }
 
 Moments compute_moments(const Space& space, const Progress& progress) {
-  const std::size_t block_rows = std::max<std::size_t>(1, std::min(space.rows(), kBlockValues / space.dim()));
-  MomentSums sums(space.dim());
-  Matrix64 buffer(block_rows, space.dim());
-  for (std::size_t first = 0; first < space.rows(); first += block_rows) {
-    const auto block = buffer.view().middle_rows(0, std::min(block_rows, space.rows() - first));
-    space.read(first, block);
-    space.source().release(space.range().begin + first, block.rows);
-    sums.add(block);
-    if (progress) progress({"reading " + space.name(), first + block.rows, space.rows(), ""});
+  return compute_joint_moments({&space, 1}, progress);
+}
+
+Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress) {
+  std::size_t dim = 0;
+  std::string names;
+  for (const Space& space : spaces) {
+    dim += space.dim();
+    names += (names.empty() ? "reading " : ", ") + space.name();
   }
-  Moments moments = sums.moments();
-  require_variation(space, moments);
-  return moments;
+  const std::size_t total = spaces.front().rows();
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
+  MomentSums sums(dim);
+  Matrix64 buffer(block_rows, dim);
+  for (std::size_t first = 0; first < total; first += block_rows) {
+    const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
+    std::size_t column = 0;
+    for (const Space& space : spaces) {
+      space.read(first, block.middle_cols(column, space.dim()));
+      space.source().release(space.range().begin + first, block.rows);
+      column += space.dim();
+    }
+    sums.add(block);
+    if (progress) progress({names, first + block.rows, total, ""});
+  }
+  Moments joint = std::move(sums).moments();
+  std::size_t column = 0;
+  for (const Space& space : spaces) {
+    require_variation(space, joint, column);
+    column += space.dim();
+  }
+  return joint;
+}
+
+Moments moments_of(const Moments& joint, std::size_t first, std::size_t dim) {
+  const auto mean = std::span(joint.mean).subspan(first, dim);
+  Moments own{joint.rows, {mean.begin(), mean.end()}, Matrix64(dim, dim)};
+  const auto at = static_cast<Eigen::Index>(first);
+  const auto size = static_cast<Eigen::Index>(dim);
+  as_eigen(own.covariance.view()) = as_eigen(joint.covariance.view()).block(at, at, size, size);
+  return own;
 }
 
 Whitening make_whitening(const Moments& moments, const WhiteningOptions& options) {

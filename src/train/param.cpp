@@ -27,6 +27,7 @@ std::string purpose_of(const ParamTask& task, const ParamOptions& options) {
                                  {"support_mark", mark},
                                  {"seed", task.seed},
                                  {"shrinkage", task.whitening.shrinkage},
+                                 {"shrinkage_rule", to_string(task.shrinkage_rule)},
                                  {"epsilon", task.whitening.epsilon},
                                  {"param", nlohmann::ordered_json::parse(to_json(but_epochs))}};
   for (const Space& space : task.spaces) json["spaces"].push_back({space.name(), space.rows(), space.dim()});
@@ -44,12 +45,6 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
     rows.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(id) - space.range().begin));
   }
   return rows;
-}
-
-WhitenedSpaces whitened(Backend& backend, const ParamTask& task, const Progress& progress) {
-  std::vector<Whitening> whitenings;
-  for (const Moments& moments : task.moments) whitenings.push_back(make_whitening(moments, task.whitening));
-  return whiten_spaces(backend, task.spaces, whitenings, progress);
 }
 
 /// Runs the trainer, writing checkpoints as it goes and when it stops.
@@ -76,8 +71,8 @@ void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::stri
 
 }  // namespace
 
-ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOptions& options,
-                          const CheckpointOptions& checkpoints, const Progress& progress) {
+ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
+                          const ParamOptions& options, const CheckpointOptions& checkpoints, const Progress& progress) {
   require_valid(options);
   const std::vector<std::uint32_t> support = support_rows(task);
   const std::string purpose = purpose_of(task, options);
@@ -85,7 +80,8 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOp
   Checkpoint found;
   if (resume) found = load_checkpoint(checkpoints.path, purpose);
 
-  const WhitenedSpaces spaces = whitened(backend, task, progress);
+  const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);
+  whitenings = {};  // training needs the memory more
   Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);
   if (resume) trainer.restore(found);
   run(trainer, checkpoints, purpose, progress);

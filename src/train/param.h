@@ -18,11 +18,11 @@ namespace kedge {
 /// What PARAM learns from.
 struct ParamTask {
   std::span<const Space> spaces;
-  std::span<const Moments> moments;           ///< of each space
   std::span<const std::int64_t> support_ids;  ///< row numbers of the files
   std::size_t anchors = 0;
   std::uint64_t seed = 0;
-  WhiteningOptions whitening;
+  WhiteningOptions whitening;  ///< what was asked for; a checkpoint remembers it
+  ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
 };
 
 struct ParamResult {
@@ -30,9 +30,11 @@ struct ParamResult {
   std::vector<Losses> history;  ///< means by epoch
 };
 
-/// Learns the mixture in whitened coordinates. Where an exception out of `progress` stops it, a checkpoint of the last
-/// step is written before the exception goes on; where a loss is not finite, the last checkpoint stays as it is.
-[[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, const ParamOptions& options,
-                                        const CheckpointOptions& checkpoints, const Progress& progress);
+/// Learns the mixture in whitened coordinates; `whitenings` are those of the spaces, in order. Where an exception out
+/// of `progress` stops it, a checkpoint of the last step is written before the exception goes on; where a loss is not
+/// finite, the last checkpoint stays as it is.
+[[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
+                                        const ParamOptions& options, const CheckpointOptions& checkpoints,
+                                        const Progress& progress);
 
 }  // namespace kedge

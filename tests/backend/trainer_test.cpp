@@ -156,8 +156,8 @@ TEST(Param, UnusualSizesNeverGiveNan) {
     change(options);
     const Bundle bundle = fit(spaces, options);
     for (const float weight : bundle.mixture.cells()) ASSERT_TRUE(std::isfinite(weight));
-    for (const RelativeMap& map : bundle.maps) {
-      for (const float weight : map.weight().cells()) ASSERT_TRUE(std::isfinite(weight));
+    for (const Attachment& space : bundle.spaces) {
+      for (const float weight : space.map.weight().cells()) ASSERT_TRUE(std::isfinite(weight));
     }
   };
   check([](FitOptions& o) { o.param.batch = 1; }, toy.spaces());

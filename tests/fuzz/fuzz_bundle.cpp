@@ -28,8 +28,9 @@ void load(std::string_view text) {
   const MemoryFile file(text);
   fuzz::refuse_or_read([&] {
     const Bundle bundle = load_bundle(file.path());
-    for (const RelativeMap& map : bundle.maps) {
-      if (map.output_dim() != bundle.mixture.rows() || !bundle.has(map.space())) std::abort();
+    for (const Attachment& space : bundle.spaces) {
+      if (space.map.output_dim() != bundle.mixture.rows() || !bundle.has(space.space())) std::abort();
+      if (space.decoder && space.decoder->weight.rows() != space.map.input_dim()) std::abort();
     }
   });
 }

@@ -110,12 +110,13 @@ TEST(Anchors, RandomAndFarthestAreSingleDifferentRows) {
 TEST(Anchors, ParamIsLearnedAndNotChosen) {
   const Matrix points = random_matrix(50, 5, 9);
   expect_error(
-      Code::bad_argument, [&] { (void)choose_anchors(Method::param, points.view(), 5, 0); }, "learned by fit");
+      Code::bad_argument, [&] { (void)choose_anchors(Method::param, points.view(), 5, 0); }, "found by fit");
 }
 
 TEST(Anchors, UnknownNamesListTheKnown) {
   expect_error(
-      Code::bad_argument, [] { (void)parse_method("magic"); }, "unknown method 'magic'", "param, random, kmeans, fps");
+      Code::bad_argument, [] { (void)parse_method("magic"); }, "unknown method 'magic'",
+      "param, consensus, random, kmeans, fps");
   expect_error(
       Code::bad_argument, [] { (void)parse_similarity("dot"); }, "unknown similarity 'dot'",
       "wip, cosine, euclidean, inner");

@@ -40,12 +40,12 @@ TEST(Bundle, ComesBackAsItWasSaved) {
   EXPECT_EQ(loaded.support_ids, bundle.support_ids);
   EXPECT_EQ(loaded.sources, bundle.sources);
   EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
-  ASSERT_EQ(loaded.maps.size(), 2U);
+  ASSERT_EQ(loaded.spaces.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(loaded.maps[i].space(), bundle.maps[i].space());
-    EXPECT_TRUE(std::ranges::equal(loaded.maps[i].weight().cells(), bundle.maps[i].weight().cells()));
-    EXPECT_EQ(loaded.maps[i].bias(), bundle.maps[i].bias());
-    EXPECT_EQ(loaded.maps[i].mean(), bundle.maps[i].mean());
+    EXPECT_EQ(loaded.spaces[i].map.space(), bundle.spaces[i].map.space());
+    EXPECT_TRUE(std::ranges::equal(loaded.spaces[i].map.weight().cells(), bundle.spaces[i].map.weight().cells()));
+    EXPECT_EQ(loaded.spaces[i].map.bias(), bundle.spaces[i].map.bias());
+    EXPECT_EQ(loaded.spaces[i].map.mean(), bundle.spaces[i].map.mean());
   }
 }
 
@@ -56,11 +56,19 @@ TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
 
 TEST(Bundle, AddReplacesASpaceOfTheSameName) {
   Bundle bundle = small_bundle();
-  bundle.add(RelativeMap("b", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)));
-  EXPECT_EQ(bundle.maps.size(), 2U);
+  bundle.add({RelativeMap("b", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)),
+              AttachBy::mixture,
+              0.15,
+              {},
+              {}});
+  EXPECT_EQ(bundle.spaces.size(), 2U);
   EXPECT_EQ(bundle.map("b").input_dim(), 9U);
-  bundle.add(RelativeMap("c", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)));
-  EXPECT_EQ(bundle.maps.size(), 3U);
+  bundle.add({RelativeMap("c", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)),
+              AttachBy::mixture,
+              0.15,
+              {},
+              {}});
+  EXPECT_EQ(bundle.spaces.size(), 3U);
 }
 
 TEST(Bundle, AFullDiskKeepsTheOldFile) {
@@ -116,11 +124,17 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   expect_refused([](Tensors&, Metadata& m) { m["options"] = "{"; }, "metadata is damaged");
   expect_refused([](Tensors&, Metadata& m) { m["method"] = "magic"; }, "unknown method 'magic'");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["b","b"])"; }, "twice");
-  expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "no tensor 'c.");
+  expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "metadata is damaged");
   expect_refused([&](Tensors& t, Metadata&) { t.erase(find(t, "mixture")); }, "no tensor 'mixture'");
   expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.weight")->shape); },
                  "do not fit together");
   expect_refused([&](Tensors& t, Metadata&) { find(t, "mixture")->shape = {20, 6}; }, "support rows");
+  expect_refused([&](Tensors& t, Metadata&) { find(t, "targets")->shape = {6, 20}; }, "its targets are 6 x 20");
+  expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.decode_weight")->shape); },
+                 "decoder of 'b' does not fit");
+  expect_refused([&](Tensors& t, Metadata&) { t.erase(find(t, "b.decode_bias")); }, "no tensor 'b.decode_bias'");
+  expect_refused([](Tensors&, Metadata& m) { m.erase("attached"); }, "lacks 'attached'");
+  expect_refused([](Tensors&, Metadata& m) { m["attached"] = R"({"b":{"by":"glue"}})"; }, "damaged");
   expect_refused([&](Tensors& t, Metadata&) { find(t, "support_ids")->shape = {4, 5}; }, "should have 1 dimension");
 }
 

@@ -115,20 +115,23 @@ class EveryMethodAndSimilarity : public ::testing::TestWithParam<std::tuple<std:
 TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
   const Bundle bundle = fit(spaces_, options());
   for (const Space& space : spaces_) {
-    const RelativeMap again = attach(bundle, space);
-    EXPECT_TRUE(std::ranges::equal(again.weight().cells(), bundle.map(space.name()).weight().cells()));
-    EXPECT_EQ(again.bias(), bundle.map(space.name()).bias());
+    const RelativeMap again = attach(bundle, space).map;
+    const RelativeMap& map = bundle.map(space.name());
+    // The consensus takes its statistics from all spaces at once: the same sums, perhaps rounded in another order.
+    const double rounding = bundle.method == Method::consensus ? 1e-6 : 0;
+    EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()), rounding);
+    EXPECT_LE(largest_difference(again.bias(), map.bias()), rounding);
   }
 }
 
-TEST_P(EveryMethodAndSimilarity, MixtureIsConvexAndSharedAndRepeatable) {
+TEST_P(EveryMethodAndSimilarity, MixtureIsSharedAndRepeatable) {
   const Bundle bundle = fit(spaces_, options());
   const Bundle again = fit(spaces_, options());
   EXPECT_TRUE(std::ranges::equal(bundle.mixture.cells(), again.mixture.cells()));
   EXPECT_EQ(bundle.support_ids, again.support_ids);
-  ASSERT_EQ(bundle.mixture.rows(), 20U);
+  ASSERT_EQ(bundle.mixture.rows(), bundle.method == Method::consensus ? 19U : 20U);  // 8 + 11 directions
   ASSERT_EQ(bundle.mixture.cols(), 100U);
-  expect_convex(bundle.mixture);
+  if (is_convex(bundle.method)) expect_convex(bundle.mixture);
 }
 
 TEST_P(EveryMethodAndSimilarity, TransformOfPermutedRowsIsThePermutedTransform) {
@@ -147,11 +150,17 @@ TEST_P(EveryMethodAndSimilarity, TransformOfPermutedRowsIsThePermutedTransform) 
   }
 }
 
+std::vector<std::string_view> anchor_methods() {
+  std::vector<std::string_view> names = method_names();
+  std::erase_if(names, [](std::string_view name) { return is_adapter(parse_method(name)); });
+  return names;
+}
+
 std::string case_name(const ::testing::TestParamInfo<std::tuple<std::string_view, std::string_view>>& info) {
   return std::string(std::get<0>(info.param)) + "_" + std::string(std::get<1>(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(All, EveryMethodAndSimilarity,
-                         ::testing::Combine(::testing::ValuesIn(method_names()),
+                         ::testing::Combine(::testing::ValuesIn(anchor_methods()),
                                             ::testing::ValuesIn(similarity_names())),
                          case_name);
 
@@ -183,11 +192,14 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   for (std::size_t i = 0; i < 100; ++i) {
     std::ranges::copy(x.row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
   }
-  const RelativeMap map = attach(bundle, space_of("again", support), AttachFrom::support_rows);
+  const RelativeMap map = attach(bundle, space_of("again", support), {AttachFrom::support_rows, {}, {}}).map;
   EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x").weight().cells()), 1e-6);
   expect_error(
-      Code::bad_file, [&] { (void)attach(bundle, space_of("all", x), AttachFrom::support_rows); }, "100 support rows",
-      "300");
+      Code::bad_file,
+      [&] {
+        (void)attach(bundle, space_of("all", x), {AttachFrom::support_rows, {}, {}});
+      },
+      "100 support rows", "300");
 }
 
 TEST(Fit, RefusesWhatCannotWork) {

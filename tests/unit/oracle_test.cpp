@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every formula against float64 expectations that were made without kedge.
 #include "support.h"
+#include "train/consensus.h"
 
 #include <fmt/format.h>
 
@@ -102,7 +103,7 @@ TEST(Oracle, StatisticsAreExactInFloat64) {
 TEST(Oracle, AnchorsAreTheMixtureOfTheSupport) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     // The inner product's map is the anchors themselves.
-    const RelativeMap map = attach(oracle_bundle(Similarity::inner), oracle_space(i));
+    const RelativeMap map = attach(oracle_bundle(Similarity::inner), oracle_space(i)).map;
     EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_anchors.npy", i)).cells()),
               1e-6);
   }
@@ -110,10 +111,87 @@ TEST(Oracle, AnchorsAreTheMixtureOfTheSupport) {
 
 TEST(Oracle, MapFoldsWeightAndBias) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
-    const RelativeMap map = attach(oracle_bundle(Similarity::wip), oracle_space(i));
+    const RelativeMap map = attach(oracle_bundle(Similarity::wip), oracle_space(i)).map;
     EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_map_weight.npy", i)).cells()),
               1e-6);
     EXPECT_LT(relative_error<float>(map.bias(), expected_vector(fmt::format("space{}_map_bias.npy", i))), 1e-6);
+  }
+}
+
+Bundle oracle_consensus() {
+  const Json& wanted = expected()["consensus"];
+  FitOptions options;
+  options.method = Method::consensus;
+  options.anchors = wanted["anchors"].get<std::size_t>();
+  options.consensus.power = wanted["power"].get<double>();
+  options.whitening = oracle_options();
+  options.support_ids = read_integers(path("support_ids.npy"));
+  std::vector<Space> sources;
+  for (const Json& source : wanted["sources"]) sources.push_back(oracle_space(source.get<std::size_t>()));
+  return fit(sources, options);
+}
+
+/// x x^T in float64: what is left of x where the signs of its columns are free.
+Matrix64 gram(const Matrix& x) {
+  Matrix64 result(x.rows(), x.rows());
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    for (std::size_t c = 0; c < x.rows(); ++c) {
+      for (std::size_t k = 0; k < x.cols(); ++k) result.row(r)[c] += static_cast<double>(x.row(r)[k]) * x.row(c)[k];
+    }
+  }
+  return result;
+}
+
+TEST(Oracle, ConsensusTargetsAgree) {
+  const Bundle bundle = oracle_consensus();
+  const Matrix64 targets = gram(bundle.targets);
+  EXPECT_LT(
+      relative_error(std::span<const double>(targets.cells()), expected_matrix("consensus_targets_gram.npy").cells()),
+      1e-6);
+  EXPECT_EQ(ConsensusOptions{}.power, expected()["consensus"]["power"].get<double>());
+}
+
+TEST(Oracle, ConsensusEigenvaluesAreExactInFloat64) {
+  const std::vector<Space> sources{oracle_space(0), oracle_space(1)};
+  const std::vector<std::int64_t> support = read_integers(path("support_ids.npy"));
+  Moments joint = compute_joint_moments(sources);
+  const std::vector<Whitening> whitenings{
+      make_whitening(moments_of(joint, 0, sources[0].dim()), oracle_options()),
+      make_whitening(moments_of(joint, sources[0].dim(), sources[1].dim()), oracle_options())};
+  const ConsensusTask task{sources, whitenings, support, expected()["consensus"]["anchors"].get<std::size_t>()};
+  const Consensus found = find_consensus(task, std::move(joint), {});
+  EXPECT_LT(relative_error(std::span(found.eigenvalues), expected_vector("consensus_eigenvalues.npy")), 1e-10);
+}
+
+TEST(Oracle, ConsensusMapsAndTheirRidgesAgree) {
+  const Bundle bundle = oracle_consensus();
+  const std::vector<std::int64_t> rows = read_integers(path("batch_ids.npy"));
+  std::vector<Matrix> rr;
+  for (std::size_t i = 0; i < kSpaces; ++i) {
+    const Attachment attached = attach(bundle, oracle_space(i));
+    const Json& chosen = expected()["consensus"]["chosen"][i];
+    ASSERT_TRUE(attached.ridge);
+    EXPECT_EQ(attached.ridge->strength, chosen["ridge"].get<double>());
+    rr.push_back(attached.map.apply(oracle_space(i).read_all().view()));
+    Matrix batch(rows.size(), rr[i].cols());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::ranges::copy(rr[i].row(static_cast<std::size_t>(rows[r])), batch.row(r).begin());
+    }
+    const Matrix64 products = gram(batch);
+    EXPECT_LT(relative_error(std::span<const double>(products.cells()),
+                             expected_matrix(fmt::format("space{}_consensus_rr_gram.npy", i)).cells()),
+              1e-5);
+  }
+  for (const auto& [pair, wanted] : expected()["consensus"]["compare"].items()) {
+    const Comparison found = compare(rr[static_cast<std::size_t>(pair.front() - '0')].view(),
+                                     rr[static_cast<std::size_t>(pair.back() - '0')].view());
+    EXPECT_NEAR(found.mrr, wanted["mrr"].get<double>(), 1e-6) << pair;
+    EXPECT_NEAR(found.recall[1], wanted["recall@5"].get<double>(), 1e-9) << pair;
+    EXPECT_NEAR(found.nmse, wanted["nmse"].get<double>(), 1e-5) << pair;
+    EXPECT_NEAR(found.rr_std_a, wanted["rr_std_a"].get<double>(), 1e-5) << pair;
+    EXPECT_NEAR(found.paired_cosine, wanted["paired_cosine"].get<double>(), 1e-5) << pair;
+    EXPECT_NEAR(found.effective_rank_a, wanted["effective_rank_a"].get<double>(), 1e-4) << pair;
+    EXPECT_NEAR(found.linear_cka, wanted["linear_cka"].get<double>(), 1e-5) << pair;
   }
 }
 
@@ -122,7 +200,7 @@ class OracleSimilarity : public ::testing::TestWithParam<const char*> {};
 TEST_P(OracleSimilarity, RelativeRepresentationsAgree) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     const Space space = oracle_space(i);
-    const RelativeMap map = attach(oracle_bundle(parse_similarity(GetParam())), space);
+    const RelativeMap map = attach(oracle_bundle(parse_similarity(GetParam())), space).map;
     const Matrix rr = map.apply(space.read_all().view());
     EXPECT_LT(relative_error(std::as_const(rr).cells(),
                              expected_matrix(fmt::format("space{}_rr_{}.npy", i, GetParam())).cells()),

@@ -33,11 +33,30 @@ TEST(MomentSums, PartsMergedInAnyGroupingGiveTheWhole) {
   MomentSums merged(7);
   merged.merge(right);
   merged.merge(left);
-  const Moments a = whole.moments();
-  const Moments b = merged.moments();
+  const Moments a = std::move(whole).moments();
+  const Moments b = std::move(merged).moments();
   EXPECT_EQ(a.rows, b.rows);
   for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(a.mean[i], b.mean[i], 1e-12 * std::abs(a.mean[i]) + 1e-14);
   for (std::size_t i = 0; i < 49; ++i) EXPECT_NEAR(a.covariance.cells()[i], b.covariance.cells()[i], 1e-11);
+}
+
+TEST(MomentSums, PartsOfJointMomentsAreThoseOfEachSpace) {
+  const Matrix x = random_matrix(300, 5, 3);
+  const Matrix y = random_matrix(300, 3, 4);
+  const std::vector spaces{space_of("x", x), space_of("y", y)};
+  const Moments joint = compute_joint_moments(spaces);
+  ASSERT_EQ(joint.mean.size(), 8U);
+  const Moments alone = compute_moments(spaces[1]);
+  const Moments part = moments_of(joint, 5, 3);
+  EXPECT_EQ(part.rows, 300U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(part.mean[i], alone.mean[i], 1e-15);
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(part.covariance.cells()[i], alone.covariance.cells()[i], 1e-14);
+  double between = 0;  // of x's column 1 and y's column 2
+  for (std::size_t r = 0; r < 300; ++r) {
+    between += (x.row(r)[1] - joint.mean[1]) * (y.row(r)[2] - joint.mean[7]) / 300;
+  }
+  EXPECT_NEAR(joint.covariance.row(1)[7], between, 1e-13);
+  EXPECT_EQ(joint.covariance.row(1)[7], joint.covariance.row(7)[1]);
 }
 
 TEST(MomentSums, EqualsThePlainLoop) {
@@ -69,7 +88,7 @@ TEST(Whitening, MakesTheCovarianceTheIdentity) {
   whiten(make_whitening(moments, {0, 0}), white.view());
   MomentSums sums(6);
   sums.add(white.view());
-  const Moments result = sums.moments();
+  const Moments result = std::move(sums).moments();
   for (std::size_t i = 0; i < 6; ++i) {
     for (std::size_t j = 0; j < 6; ++j) EXPECT_NEAR(result.covariance.row(i)[j], i == j ? 1 : 0, 1e-8);
   }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands.h"
+#include "console.h"
+
+#include <fmt/format.h>
+#include <kedge/kedge.h>
+
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+struct Options {
+  std::string bundle, from, to, input, output, rows;
+  CommonOptions common;
+};
+
+void run(const Options& o) {
+  o.common.apply();
+  const Stopwatch watch;
+  const Translator translator(load_bundle(o.bundle), o.from, o.to);
+  const Space input(o.from, open_rows(o.input), parse_rows(o.rows));
+  translate(translator, input, o.output, make_progress(o.common));
+  const double seconds = watch.seconds();
+  print_json(o.common, {{"command", "translate"},
+                        {"from", o.from},
+                        {"to", o.to},
+                        {"out", o.output},
+                        {"rows", input.rows()},
+                        {"dim", translator.output_dim()},
+                        {"seconds", seconds}});
+  say(o.common,
+      fmt::format("wrote {}: {} x {}, from '{}' to '{}', {:.2f} s ({:.0f} rows/s)", o.output, input.rows(),
+                  translator.output_dim(), o.from, o.to, seconds, static_cast<double>(input.rows()) / seconds));
+}
+
+}  // namespace
+
+void add_translate(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* c = app.add_subcommand(
+      "translate", "Bring one encoder's embeddings to where another encoder would have put the same inputs");
+  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
+      ->required()
+      ->type_name("BUNDLE");
+  c->add_option("--from", o->from, "Which encoder of the bundle made the embeddings")->required()->type_name("NAME");
+  c->add_option("--to", o->to, "Whose space they are brought to, e.g. that of an index or a classifier")
+      ->required()
+      ->type_name("NAME");
+  c->add_option("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length")
+      ->required()
+      ->type_name("FILE");
+  c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
+  c->add_option("--rows", o->rows, "Rows to translate, as FIRST:END [all]")->type_name("FIRST:END");
+  o->common.add_to(*c);
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace kedge::cli

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+#include <kedge/relative_map.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+/// How the map of a space is made.
+enum class AttachBy {
+  mixture,  ///< its anchors are the mixture of its support rows, as in the paper
+  ridge,    ///< it regresses the bundle's targets on its support rows; needs targets, which wip bundles have
+  direct,   ///< it was solved for together with the targets; only the two spaces of a pairwise adapter
+};
+
+[[nodiscard]] std::string_view to_string(AttachBy by);
+/// Throws Error(Code::bad_argument) that lists the known names.
+[[nodiscard]] AttachBy parse_attach_by(std::string_view name);
+
+/// How a ridge was chosen and how well it does on rows it has not seen, as cross-validation estimates it.
+struct RidgeFit {
+  double strength = 0;    ///< relative to the mean variance of the features
+  std::vector<float> r2;  ///< explained share of the variance of each output, 1 down to -1; 0 for one that is constant
+  double mean_r2 = 0;     ///< of the outputs that vary
+};
+
+/// The way back, RR -> x: weight RR + bias.
+struct Decoder {
+  Matrix weight;  ///< dim x anchors
+  std::vector<float> bias;
+  RidgeFit fit;
+};
+
+/// One space of a bundle: its map, how that was made, and the way back where there is one.
+struct Attachment {
+  RelativeMap map;
+  AttachBy by = AttachBy::mixture;
+  double shrinkage = 0;           ///< of its covariance
+  std::optional<RidgeFit> ridge;  ///< where the map was made by ridge
+  std::optional<Decoder> decoder;
+
+  [[nodiscard]] const std::string& space() const { return map.space(); }
+};
+
+}  // namespace kedge

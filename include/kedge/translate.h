@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/bundle.h>
+#include <kedge/matrix.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// One space's map, then another's decoder, folded into one: y = weight x + bias takes embeddings of `from` to where
+/// `to` would have put the same inputs.
+class Translator {
+ public:
+  /// Throws Error(Code::bad_argument) for unknown spaces, for a map that is not affine, and where `to` has no decoder.
+  Translator(const Bundle& bundle, const std::string& from, const std::string& to);
+
+  [[nodiscard]] const std::string& from() const { return from_; }
+  [[nodiscard]] const std::string& to() const { return to_; }
+  [[nodiscard]] std::size_t input_dim() const { return weight_.cols(); }
+  [[nodiscard]] std::size_t output_dim() const { return weight_.rows(); }
+  [[nodiscard]] const Matrix& weight() const { return weight_; }
+  [[nodiscard]] const std::vector<float>& bias() const { return bias_; }
+
+  /// x: rows x input_dim, y: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
+  void apply(MatrixView<const float> x, MatrixView<float> y) const;
+  [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
+
+ private:
+  std::string from_, to_;
+  Matrix weight_;
+  std::vector<float> bias_;
+};
+
+/// Streams a space's rows into an `.npy` file, as transform() does.
+void translate(const Translator& translator, const Space& input, const std::string& output_path,
+               const Progress& progress = {});
+
+}  // namespace kedge

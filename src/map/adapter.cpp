@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/adapter.h"
+
+#include "backend/svd.h"
+#include "map/fold.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// One of the two spaces: where it is computed in, and its support rows there.
+struct Side {
+  const Space& space;
+  double shrinkage;
+  Whitening coordinates;
+  Matrix64 support;
+};
+
+Side side_of(const Bundle& bundle, const Space& space, const Statistics& statistics) {
+  Side side{space, statistics.whitening.shrinkage, coordinates_of(bundle.similarity, statistics),
+            space.gather(bundle.support_ids)};
+  whiten(side.coordinates, side.support.view());
+  return side;
+}
+
+/// The map whose value is `weight` times the coordinates.
+Attachment direct(const Bundle& bundle, const Side& side, const EigenRows<double>& weight) {
+  const EigenRows<double> folded = weight * as_eigen(side.coordinates.whitener.view());
+  const Eigen::RowVectorXd mean = as_eigen(std::span(side.coordinates.mean));
+  return {fold(side.space.name(), bundle.similarity, folded, -mean * folded.transpose(), mean),
+          AttachBy::direct,
+          side.shrinkage,
+          {},
+          {}};
+}
+
+Matrix as_float(const EigenRows<double>& matrix) {
+  Matrix result(static_cast<std::size_t>(matrix.rows()), static_cast<std::size_t>(matrix.cols()));
+  as_eigen(result.view()) = matrix.cast<float>();
+  return result;
+}
+
+SingularTriples correlate(const Side& a, const Side& b) {
+  Matrix64 between(a.support.cols(), b.support.cols());
+  as_eigen(between.view()).noalias() = as_eigen(a.support.view()).transpose() * as_eigen(b.support.view());
+  as_eigen(between.view()) /= static_cast<double>(a.support.rows());
+  return svd(std::move(between));
+}
+
+EigenRows<double> identity(std::size_t dim) {
+  return EigenRows<double>::Identity(static_cast<Eigen::Index>(dim), static_cast<Eigen::Index>(dim));
+}
+
+void regress(Bundle& bundle, const Side& a, const Side& b, const Statistics& statistics, const FitOptions& options) {
+  set_targets(bundle, as_float(as_eigen(b.support.view())));
+  bundle.add(
+      attach_rows(bundle, a.space, a.space.gather(bundle.support_ids), statistics, AttachBy::ridge, options.ridge));
+  bundle.add(direct(bundle, b, identity(b.support.cols())));
+}
+
+void rotate(Bundle& bundle, const Side& a, const Side& b) {
+  const SingularTriples triples = correlate(a, b);
+  const EigenRows<double> rotation = as_eigen(triples.right.view()).transpose() * as_eigen(triples.left.view());
+  set_targets(bundle, as_float(as_eigen(b.support.view())));
+  bundle.add(direct(bundle, a, rotation));
+  bundle.add(direct(bundle, b, identity(b.support.cols())));
+}
+
+void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const FitOptions& options) {
+  const SingularTriples triples = correlate(a, b);
+  const auto anchors = static_cast<Eigen::Index>(std::min(options.anchors, triples.values.size()));
+  EigenRows<double> left = as_eigen(triples.left.view()).topRows(anchors);
+  EigenRows<double> right = as_eigen(triples.right.view()).topRows(anchors);
+  for (Eigen::Index i = 0; i < anchors; ++i) {
+    const double weight = std::pow(triples.values[static_cast<std::size_t>(i)], options.consensus.power);
+    left.row(i) *= weight;
+    right.row(i) *= weight;
+  }
+  set_targets(bundle, as_float(as_eigen(b.support.view()) * right.transpose()));
+  bundle.add(direct(bundle, a, left));
+  bundle.add(direct(bundle, b, right));
+}
+
+}  // namespace
+
+void fit_adapter(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                 const FitOptions& options) {
+  if (spaces.size() != 2) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} joins one pair of spaces, but {} were given; give two, or use consensus or param for "
+                            "more",
+                            to_string(bundle.method), spaces.size()));
+  }
+  const bool raw = bundle.similarity == Similarity::inner && bundle.method != Method::cca;
+  if (bundle.similarity != Similarity::wip && !raw) {
+    throw Error(
+        Code::bad_argument,
+        fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(bundle.method),
+                    bundle.method == Method::cca ? "" : " or inner (rows as they are)", to_string(bundle.similarity)));
+  }
+  const Side a = side_of(bundle, spaces[0], statistics[0]);
+  const Side b = side_of(bundle, spaces[1], statistics[1]);
+  if (bundle.method == Method::ridge) return regress(bundle, a, b, statistics[0], options);
+  if (bundle.method == Method::procrustes) return rotate(bundle, a, b);
+  return correlate_canonically(bundle, a, b, options);
+}
+
+}  // namespace kedge

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/eigen.h"
+
+#include <kedge/relative_map.h>
+
+#include <span>
+#include <string>
+
+namespace kedge {
+
+/// A map computed in float64 becomes one of float32. Throws Error(Code::bad_file) where a value leaves its range.
+[[nodiscard]] RelativeMap fold(const std::string& space, Similarity similarity, const EigenRows<double>& weight,
+                               const Eigen::RowVectorXd& bias, const Eigen::RowVectorXd& mean);
+
+/// Values that left float32 would make a map that cannot be used, or read back: throws Error(Code::bad_file).
+void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias);
+
+/// y = weight x + bias, row by row.
+void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
+                  MatrixView<float> y);
+
+}  // namespace kedge

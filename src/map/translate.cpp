@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/fold.h"
+#include "map/stream.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/translate.h>
+
+namespace kedge {
+
+Translator::Translator(const Bundle& bundle, const std::string& from, const std::string& to) : from_(from), to_(to) {
+  const RelativeMap& map = bundle.map(from);
+  const Attachment& target = bundle.space(to);
+  if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
+    throw Error(Code::bad_argument,
+                fmt::format("the map of '{}' has the similarity {}, which leads nowhere back; translation needs a "
+                            "bundle with the similarity wip",
+                            from, to_string(map.similarity())));
+  }
+  if (!target.decoder) {
+    throw Error(Code::bad_argument, fmt::format("space '{}' has no decoder, so nothing can be translated into it; "
+                                                "attach it again to a bundle with the similarity wip",
+                                                to));
+  }
+  const auto decode = as_eigen(target.decoder->weight.view()).cast<double>();
+  weight_ = Matrix(target.decoder->weight.rows(), map.input_dim());
+  bias_.resize(weight_.rows());
+  as_eigen(weight_.view()) = (decode * as_eigen(map.weight().view()).cast<double>()).cast<float>();
+  const Eigen::VectorXd start = as_eigen(std::span(map.bias())).cast<double>().transpose();
+  const Eigen::VectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>().transpose();
+  as_eigen(std::span(bias_)) = (decode * start + end).transpose().cast<float>();
+  require_finite(from, weight_, bias_);
+}
+
+void Translator::apply(MatrixView<const float> x, MatrixView<float> y) const {
+  if (x.cols != input_dim() || y.cols != output_dim() || x.rows != y.rows) {
+    throw Error(Code::bad_argument,
+                fmt::format("translating '{}' to '{}' takes rows of {} values to rows of {}, got {} x {} and {} x {}",
+                            from_, to_, input_dim(), output_dim(), x.rows, x.cols, y.rows, y.cols));
+  }
+  apply_affine(weight_.view(), bias_, x, y);
+}
+
+Matrix Translator::apply(MatrixView<const float> x) const {
+  Matrix y(x.rows, output_dim());
+  apply(x, y.view());
+  return y;
+}
+
+void translate(const Translator& translator, const Space& input, const std::string& output_path,
+               const Progress& progress) {
+  const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
+  stream({translator.from(), "translating", translator.input_dim(), translator.output_dim(), apply}, input, output_path,
+         progress);
+}
+
+}  // namespace kedge

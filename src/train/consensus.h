@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/consensus.h>
+#include <kedge/space.h>
+#include <kedge/whitening.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kedge {
+
+/// What the consensus is taken of.
+struct ConsensusTask {
+  std::span<const Space> spaces;
+  std::span<const Whitening> whitenings;      ///< of each space
+  std::span<const std::int64_t> support_ids;  ///< row numbers of the files
+  std::size_t anchors = 0;
+};
+
+/// The targets at the support, support x anchors: the scores of the directions that the whitened spaces, side by side,
+/// vary in most, each weighted by how far the spaces agree on it.
+struct Consensus {
+  Matrix targets;
+  std::vector<double> eigenvalues;  ///< of each anchor, descending; 1 where the spaces are independent
+  std::size_t agreed = 0;           ///< anchors the spaces agree on; the targets of those after them are 0
+};
+
+/// `joint` are the moments of the spaces side by side. Where the spaces have fewer directions than anchors were asked
+/// for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no number
+/// >= 0.
+[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options);
+
+}  // namespace kedge

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+
+/// Views of the same hidden causes: each space mixes them its own way and adds its own noise.
+struct World {
+  explicit World(std::size_t rows = 600, std::size_t causes = 6, float noise = 0.2F)
+      : hidden(random_matrix(rows, causes, 1)) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::size_t dim = 8 + 2 * i;
+      const Matrix mix = random_matrix(causes, dim, 10 + i);
+      Matrix x = random_matrix(rows, dim, 20 + i);
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t c = 0; c < dim; ++c) {
+          x.row(r)[c] *= noise;
+          for (std::size_t k = 0; k < causes; ++k) x.row(r)[c] += hidden.row(r)[k] * mix.row(k)[c];
+          x.row(r)[c] = 5 + static_cast<float>(1 + i) * x.row(r)[c];
+        }
+      }
+      views.push_back(std::move(x));
+    }
+  }
+  [[nodiscard]] Space space(std::size_t i) const {
+    return space_of(std::string(1, static_cast<char>('a' + i)), views[i]);
+  }
+  [[nodiscard]] std::vector<Space> sources(std::size_t count = 3) const {
+    std::vector<Space> spaces;
+    for (std::size_t i = 0; i < count; ++i) spaces.push_back(space(i));
+    return spaces;
+  }
+
+  Matrix hidden;
+  std::vector<Matrix> views;
+};
+
+FitOptions consensus_options(std::size_t anchors = 6, std::size_t support = 200) {
+  FitOptions options;
+  options.method = Method::consensus;
+  options.anchors = anchors;
+  options.support = support;
+  return options;
+}
+
+double mrr(const Bundle& bundle, const Attachment& attached, const World& world, std::size_t view) {
+  const Matrix a = bundle.map("a").apply(world.views[0].view());
+  return compare(a.view(), attached.map.apply(world.views[view].view()).view()).mrr;
+}
+
+TEST(Consensus, AnEncoderNeverSeenFindsTheSameRows) {
+  const World world;
+  const Bundle bundle = fit(world.sources(), consensus_options());
+  EXPECT_EQ(bundle.attach_by, AttachBy::ridge);
+  const Attachment attached = attach(bundle, world.space(3));
+  EXPECT_GT(mrr(bundle, attached, world, 3), 0.9);
+  ASSERT_TRUE(attached.ridge);
+  EXPECT_GT(attached.ridge->mean_r2, 0.8);
+}
+
+TEST(Consensus, TheSupportRowsAloneAreEnough) {
+  const World world;
+  const Bundle bundle = fit(world.sources(), consensus_options());
+  Matrix support(200, world.views[3].cols());
+  for (std::size_t i = 0; i < 200; ++i) {
+    std::ranges::copy(world.views[3].row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
+  }
+  const Attachment attached = attach(bundle, space_of("few", support), {AttachFrom::support_rows, {}, {}});
+  EXPECT_GT(mrr(bundle, attached, world, 3), 0.9);
+}
+
+TEST(Consensus, OneSpaceGivesItsPrincipalDirections) {
+  const World world;
+  FitOptions options = consensus_options(3, 600);
+  options.whitening = {0.5, 0};  // unshrunk, all directions would be alike
+  const Bundle bundle = fit(world.sources(1), options);
+  ASSERT_EQ(bundle.targets.cols(), 3U);
+  for (std::size_t c = 0; c < 3; ++c) {
+    double square = 0;
+    for (std::size_t r = 0; r < 600; ++r) square += std::pow(bundle.targets.row(r)[c], 2) / 600;
+    EXPECT_NEAR(square, 1, 1e-4);  // of unit variance over all rows, which are the support here
+  }
+}
+
+TEST(Consensus, MoreAnchorsThanDirectionsAreClipped) {
+  const World world;
+  const Bundle bundle = fit(world.sources(), consensus_options(100));
+  EXPECT_EQ(bundle.mixture.rows(), 30U);  // 8 + 10 + 12 values in all
+  double least = 0;                       // the spaces contradict each other on the last, so it says nothing
+  for (const float weight : bundle.mixture.row(29)) least = std::max<double>(least, std::abs(weight));
+  EXPECT_EQ(least, 0);
+  EXPECT_EQ(bundle.map("a").output_dim(), bundle.mixture.rows());
+  EXPECT_EQ(fit(world.sources(1), consensus_options(100)).mixture.rows(), 8U);
+}
+
+TEST(Consensus, DirectionsAreSortedByAgreementAndWeightedByIt) {
+  const World world;
+  const Bundle bundle = fit(world.sources(), consensus_options(20));
+  FitOptions flat_options = consensus_options(20);
+  flat_options.consensus.power = 0;
+  const Bundle flat = fit(world.sources(), flat_options);
+  double last = 1.3;  // shrinkage lets it be a little above 1
+  for (std::size_t c = 0; c < bundle.targets.cols(); ++c) {
+    double weighted = 0;
+    double plain = 0;
+    for (std::size_t r = 0; r < 200; ++r) {
+      weighted += std::pow(bundle.targets.row(r)[c], 2);
+      plain += std::pow(flat.targets.row(r)[c], 2);
+    }
+    if (plain > 0) {
+      EXPECT_LE(weighted / plain, last + 1e-6);
+      last = weighted / plain;
+    } else {
+      EXPECT_EQ(weighted, 0);
+    }
+  }
+}
+
+TEST(Consensus, PowerThatIsNoNumberIsRefused) {
+  const World world;
+  for (const double power : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    FitOptions options = consensus_options();
+    options.consensus.power = power;
+    expect_error(
+        Code::bad_argument, [&] { (void)fit(world.sources(), options); }, "power is");
+  }
+}
+
+TEST(Consensus, SpacesWithNothingInCommonAreRefused) {
+  // Two columns that never vary together, whitened exactly: every eigenvalue is 1.
+  Matrix x(4, 1);
+  Matrix y(4, 1);
+  const float xs[] = {1, 1, -1, -1};
+  const float ys[] = {1, -1, 1, -1};
+  for (std::size_t r = 0; r < 4; ++r) {
+    x.row(r)[0] = xs[r];
+    y.row(r)[0] = ys[r];
+  }
+  FitOptions options = consensus_options(1, 4);
+  options.whitening = {0, 0};
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)fit(std::vector{space_of("x", x), space_of("y", y)}, options);
+      },
+      "agree on no direction");
+}
+
+TEST(Attach, RidgeServesEveryWipBundle) {
+  const World world;
+  for (const Method method : {Method::random, Method::fps, Method::param}) {
+    FitOptions options = consensus_options(40);
+    options.method = method;
+    options.param.epochs = 2;
+    const Bundle bundle = fit(world.sources(), options);
+    EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
+    EXPECT_EQ(bundle.space("a").by, AttachBy::mixture);
+    ASSERT_EQ(bundle.targets.rows(), 200U);
+    const Attachment mixed = attach(bundle, world.space(3));
+    const Attachment regressed = attach(bundle, world.space(3), {AttachFrom::all_rows, AttachBy::ridge, {}});
+    EXPECT_FALSE(mixed.ridge);
+    ASSERT_TRUE(regressed.ridge);
+    EXPECT_GT(mrr(bundle, regressed, world, 3), 0.5) << to_string(method);
+    EXPECT_GT(mrr(bundle, mixed, world, 3), 0.5) << to_string(method);
+  }
+}
+
+TEST(Attach, TargetsOfAMixtureAreTheMeanOfTheSources) {
+  const World world;
+  FitOptions options = consensus_options(5);
+  options.method = Method::random;
+  const Bundle bundle = fit(world.sources(2), options);
+  const Matrix a = bundle.map("a").apply(world.views[0].view());
+  const Matrix b = bundle.map("b").apply(world.views[1].view());
+  for (const std::size_t r : {0U, 17U, 199U}) {
+    const auto row = static_cast<std::size_t>(bundle.support_ids[r]);
+    for (std::size_t c = 0; c < 5; ++c) {
+      EXPECT_NEAR(bundle.targets.row(r)[c], (a.row(row)[c] + b.row(row)[c]) / 2, 1e-4);
+    }
+  }
+}
+
+TEST(Attach, OtherSimilaritiesHaveNoTargetsAndSaySo) {
+  const World world;
+  FitOptions options = consensus_options();
+  options.similarity = Similarity::cosine;
+  const Bundle bundle = fit(world.sources(), options);
+  EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
+  EXPECT_EQ(bundle.targets.rows(), 0U);
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)attach(bundle, world.space(3), {AttachFrom::all_rows, AttachBy::ridge, {}});
+      },
+      "no targets", "cosine");
+}
+
+TEST(Attach, AGivenRidgeIsUsedAndABadOneRefused) {
+  const World world;
+  const Bundle bundle = fit(world.sources(), consensus_options());
+  EXPECT_EQ(attach(bundle, world.space(3), {AttachFrom::all_rows, {}, 0.7}).ridge->strength, 0.7);
+  for (const double bad : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    expect_error(
+        Code::bad_argument,
+        [&] {
+          (void)attach(bundle, world.space(3), {AttachFrom::all_rows, {}, bad});
+        },
+        "ridge is");
+  }
+}
+
+TEST(Shrinkage, RulesChooseWithinBoundsAndEachSpaceItsOwn) {
+  const World world;
+  FitOptions options = consensus_options();
+  for (const ShrinkageRule rule : {ShrinkageRule::ledoit_wolf, ShrinkageRule::oas}) {
+    options.shrinkage_rule = rule;
+    const Bundle bundle = fit(world.sources(), options);
+    EXPECT_GT(bundle.space("a").shrinkage, 0);
+    EXPECT_LT(bundle.space("a").shrinkage, 0.1);
+    EXPECT_NE(bundle.space("a").shrinkage, bundle.space("b").shrinkage);
+    EXPECT_EQ(attach(bundle, world.space(1)).shrinkage, bundle.space("b").shrinkage);
+  }
+}
+
+}  // namespace
+}  // namespace kedge

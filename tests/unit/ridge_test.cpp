@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/ridge.h"
+
+#include "support.h"
+
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+using test::random_matrix;
+
+Matrix64 as_double(const Matrix& x) {
+  Matrix64 y(x.rows(), x.cols());
+  std::ranges::copy(x.cells(), y.cells().begin());
+  return y;
+}
+
+/// features M + noise, with `signal` of the features carrying everything.
+struct Problem {
+  explicit Problem(std::size_t rows, std::size_t dim = 6, float noise = 0.3F, unsigned seed = 1)
+      : features(as_double(random_matrix(rows, dim, seed))), targets(rows, 2) {
+    const Matrix error = random_matrix(rows, 2, seed + 1);
+    for (std::size_t r = 0; r < rows; ++r) {
+      targets.row(r)[0] = 2 * features.row(r)[0] - features.row(r)[1] + noise * error.row(r)[0];
+      targets.row(r)[1] = error.row(r)[1];  // nothing to find
+    }
+  }
+  Matrix64 features, targets;
+};
+
+double predict(const Matrix64& solution, std::span<const double> features, std::size_t output) {
+  double sum = 0;
+  for (std::size_t i = 0; i < features.size(); ++i) sum += features[i] * solution.row(i)[output];
+  return sum;
+}
+
+double mean_eigenvalue(const Matrix64& features) {
+  double sum = 0;
+  for (const double value : features.cells()) sum += value * value;
+  return sum / static_cast<double>(features.cells().size());
+}
+
+TEST(Ridge, SolvesThePenalisedNormalEquations) {
+  const Problem p(40);
+  const double rho = 0.2;
+  const Matrix64 m = Ridge(p.features.view(), p.targets.view()).solve(rho);
+  const double penalty = rho * mean_eigenvalue(p.features) * 40;
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      double gradient = penalty * m.row(i)[c];
+      for (std::size_t r = 0; r < 40; ++r) {
+        gradient -= p.features.row(r)[i] * (p.targets.row(r)[c] - predict(m, p.features.row(r), c));
+      }
+      EXPECT_NEAR(gradient, 0, 1e-10);
+    }
+  }
+}
+
+TEST(Ridge, GeneralisedCrossValidationIsItsFormula) {
+  const Problem p(25);
+  const Ridge ridge(p.features.view(), p.targets.view());
+  for (const double rho : {0.01, 1.0}) {
+    const Matrix64 m = ridge.solve(rho);
+    double residual = 0;
+    for (std::size_t r = 0; r < 25; ++r) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        residual += std::pow(p.targets.row(r)[c] - predict(m, p.features.row(r), c), 2) / 50;
+      }
+    }
+    // The degrees of freedom are the trace of the hat matrix: what the prediction of each row owes to that row.
+    double freedom = 0;
+    for (std::size_t r = 0; r < 25; ++r) {
+      Matrix64 one(25, 1);
+      one.row(r)[0] = 1;
+      freedom += predict(Ridge(p.features.view(), one.view()).solve(rho), p.features.row(r), 0);
+    }
+    EXPECT_NEAR(ridge.gcv(rho), residual / std::pow(1 - freedom / 25, 2), 1e-10);
+  }
+}
+
+TEST(Ridge, EstimatesTheErrorOnRowsItHasNotSeen) {
+  const Problem seen(2000, 6, 0.5F, 3);
+  const Problem unseen(2000, 6, 0.5F, 30);
+  const Ridge ridge(seen.features.view(), seen.targets.view());
+  const Matrix64 m = ridge.solve(0.01);
+  double error = 0;
+  double variance = 0;
+  for (std::size_t r = 0; r < 2000; ++r) {
+    error += std::pow(unseen.targets.row(r)[0] - predict(m, unseen.features.row(r), 0), 2);
+    variance += std::pow(unseen.targets.row(r)[0], 2);
+  }
+  EXPECT_NEAR(ridge.r2(0.01)[0], 1 - error / variance, 0.02);
+  EXPECT_NEAR(ridge.r2(0.01)[1], 0, 0.02);
+}
+
+TEST(Ridge, MoreNoiseAndFewerRowsAskForMoreStrength) {
+  const Problem clean(400, 20, 0.01F);
+  EXPECT_EQ(Ridge(clean.features.view(), as_double(random_matrix(400, 1, 9)).view()).best(), Ridge::kStrengths.back());
+  Matrix64 only(400, 1);
+  for (std::size_t r = 0; r < 400; ++r) only.row(r)[0] = clean.targets.row(r)[0];
+  EXPECT_EQ(Ridge(clean.features.view(), only.view()).best(), Ridge::kStrengths.front());
+}
+
+TEST(Ridge, FewerRowsThanFeaturesStaysFinite) {
+  const Problem p(5, 12);
+  const Ridge ridge(p.features.view(), p.targets.view());
+  for (const double rho : {0.0, 0.003, 10.0}) {
+    const Matrix64 m = ridge.solve(rho);
+    for (const double value : m.cells()) EXPECT_TRUE(std::isfinite(value));
+    for (const float value : ridge.r2(rho)) EXPECT_TRUE(value >= -1 && value <= 1);
+  }
+  EXPECT_TRUE(std::isinf(ridge.gcv(0)));  // it explains every row, so there is nothing to judge it by
+}
+
+}  // namespace
+}  // namespace kedge

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+using test::TemporaryFolder;
+
+/// Two encoders that see the same causes with little noise, so that each can be told from the other.
+struct Pair {
+  Pair() : a(500, 9), b(500, 7) {
+    const Matrix hidden = random_matrix(500, 5, 1);
+    fill(a, hidden, 2);
+    fill(b, hidden, 3);
+  }
+  static void fill(Matrix& x, const Matrix& hidden, unsigned seed) {
+    const Matrix mix = random_matrix(hidden.cols(), x.cols(), seed);
+    const Matrix noise = random_matrix(x.rows(), x.cols(), seed + 10);
+    for (std::size_t r = 0; r < x.rows(); ++r) {
+      for (std::size_t c = 0; c < x.cols(); ++c) {
+        x.row(r)[c] = 3 + 0.02F * noise.row(r)[c];
+        for (std::size_t k = 0; k < hidden.cols(); ++k) x.row(r)[c] += hidden.row(r)[k] * mix.row(k)[c];
+      }
+    }
+  }
+  [[nodiscard]] Bundle bundle(Method method = Method::consensus, Similarity similarity = Similarity::wip) const {
+    FitOptions options;
+    options.method = method;
+    options.similarity = similarity;
+    options.anchors = 5;
+    options.support = 200;
+    options.whitening.shrinkage = 0.01;
+    return fit(std::vector{space_of("a", a), space_of("b", b)}, options);
+  }
+  Matrix a, b;
+};
+
+/// Share of the variance of `truth` that `found` explains.
+double explained(const Matrix& truth, const Matrix& found) {
+  double error = 0;
+  double variance = 0;
+  for (std::size_t i = 0; i < truth.cells().size(); ++i) {
+    error += std::pow(truth.cells()[i] - found.cells()[i], 2);
+    variance += std::pow(truth.cells()[i] - 3.0, 2);
+  }
+  return 1 - error / variance;
+}
+
+TEST(Translate, BringsRowsToWhereTheOtherEncoderPutsThem) {
+  const Pair pair;
+  const Bundle bundle = pair.bundle();
+  EXPECT_GT(explained(pair.b, Translator(bundle, "a", "b").apply(pair.a.view())), 0.98);
+  EXPECT_GT(explained(pair.a, Translator(bundle, "b", "a").apply(pair.b.view())), 0.98);
+  EXPECT_GT(explained(pair.a, Translator(bundle, "a", "a").apply(pair.a.view())), 0.98);
+}
+
+TEST(Translate, IsTheMapThenTheDecoder) {
+  const Pair pair;
+  const Bundle bundle = pair.bundle();
+  const Matrix rr = bundle.map("a").apply(pair.a.view());
+  const Decoder& back = *bundle.space("b").decoder;
+  const Matrix y = Translator(bundle, "a", "b").apply(pair.a.view());
+  for (const std::size_t r : {0U, 99U, 499U}) {
+    for (std::size_t c = 0; c < 7; ++c) {
+      double value = back.bias[c];
+      for (std::size_t k = 0; k < rr.cols(); ++k) value += static_cast<double>(back.weight.row(c)[k]) * rr.row(r)[k];
+      EXPECT_NEAR(y.row(r)[c], value, 1e-4);
+    }
+  }
+}
+
+TEST(Translate, StreamsTheSameIntoAFile) {
+  const TemporaryFolder folder;
+  const Pair pair;
+  const Translator translator(pair.bundle(), "a", "b");
+  translate(translator, space_of("a", pair.a), folder.file("b.npy"));
+  const Matrix streamed = Space("b", open_rows(folder.file("b.npy"))).read_all();
+  const Matrix direct = translator.apply(pair.a.view());
+  for (std::size_t i = 0; i < direct.cells().size(); ++i) {
+    EXPECT_NEAR(streamed.cells()[i], direct.cells()[i], 1e-4);
+  }
+  expect_error(
+      Code::bad_file, [&] { translate(translator, space_of("a", pair.b), folder.file("c.npy")); }, "9 values", "7");
+}
+
+TEST(Translate, WithoutAWayBackSaysSo) {
+  const Pair pair;
+  const Bundle cosine = pair.bundle(Method::random, Similarity::cosine);
+  expect_error(
+      Code::bad_argument, [&] { Translator(cosine, "a", "b"); }, "similarity cosine", "wip");
+  Bundle bundle = pair.bundle();
+  expect_error(
+      Code::bad_argument, [&] { Translator(bundle, "a", "c"); }, "no space 'c'");
+  bundle.spaces[1].decoder.reset();
+  expect_error(
+      Code::bad_argument, [&] { Translator(bundle, "a", "b"); }, "'b' has no decoder");
+}
+
+TEST(Adapter, EveryKindJoinsThePair) {
+  const Pair pair;
+  for (const Method method : {Method::procrustes, Method::ridge, Method::cca}) {
+    const Bundle bundle = pair.bundle(method);
+    EXPECT_EQ(bundle.spaces.size(), 2U);
+    EXPECT_EQ(bundle.sources.front(), "a");
+    const Matrix a = bundle.map("a").apply(pair.a.view());
+    const Matrix b = bundle.map("b").apply(pair.b.view());
+    EXPECT_GT(compare(a.view(), b.view()).mrr, 0.9) << to_string(method);
+    EXPECT_GT(explained(pair.b, Translator(bundle, "a", "b").apply(pair.a.view())), 0.9) << to_string(method);
+  }
+}
+
+TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
+  const Matrix x = random_matrix(300, 4, 5);
+  Matrix y(300, 4);  // x with its columns turned round and one flipped
+  for (std::size_t r = 0; r < 300; ++r) {
+    for (std::size_t c = 0; c < 4; ++c) y.row(r)[c] = (c == 2 ? -1.F : 1.F) * x.row(r)[(c + 1) % 4];
+  }
+  FitOptions options;
+  options.method = Method::procrustes;
+  options.similarity = Similarity::inner;
+  const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
+  const Matrix rx = bundle.map("x").apply(x.view());
+  const Matrix ry = bundle.map("y").apply(y.view());
+  for (std::size_t i = 0; i < rx.cells().size(); ++i) EXPECT_NEAR(rx.cells()[i], ry.cells()[i], 1e-5);
+}
+
+TEST(Adapter, WantsTwoSpacesAndASimilarityItCanWorkIn) {
+  const Pair pair;
+  FitOptions options;
+  options.method = Method::ridge;
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(std::vector{space_of("a", pair.a)}, options); }, "one pair", "1 were given");
+  options.similarity = Similarity::cosine;
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)fit(std::vector{space_of("a", pair.a), space_of("b", pair.b)}, options);
+      },
+      "not with cosine");
+}
+
+}  // namespace
+}  // namespace kedge
