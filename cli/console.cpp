@@ -197,12 +197,12 @@ void parse_shrinkage(const std::string& text, FitOptions& options) {
 }
 
 Json ridge_to_json(const RidgeFit& fit) {
-  return {{"ridge", fit.strength}, {"r2", fit.mean_r2}, {"r2_per_output", fit.r2}};
+  return {{"ridge", fit.strength}, {"ridge_whitening", fit.whitening}, {"r2", fit.mean_r2}, {"r2_per_output", fit.r2}};
 }
 
 std::string describe_ridge(const Attachment& space) {
-  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out, ridge {:g}", space.space(),
-                     space.ridge->mean_r2, space.ridge->strength);
+  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})", space.space(),
+                     space.ridge->mean_r2, space.ridge->strength, space.ridge->whitening == 1 ? "" : ", half-whitened");
 }
 
 }  // namespace kedge::cli

@@ -25,6 +25,7 @@ enum class AttachBy {
 /// How a ridge was chosen and how well it does on rows it has not seen, as cross-validation estimates it.
 struct RidgeFit {
   double strength = 0;    ///< relative to the mean variance of the features
+  double whitening = 1;   ///< of the features its penalty is measured in: 1 whitened, 0.5 half, 0 as they are
   std::vector<float> r2;  ///< explained share of the variance of each output, 1 down to -1; 0 for one that is constant
   double mean_r2 = 0;     ///< of the outputs that vary
 };

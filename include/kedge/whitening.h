@@ -68,8 +68,10 @@ struct WhiteningOptions {
 /// Mean mu and L = Sigma_lambda^(-1/2) of one space: (x - mu) L has a covariance near the identity.
 struct Whitening {
   std::vector<double> mean;
-  Matrix64 covariance;  ///< shrunk
-  Matrix64 whitener;    ///< L, symmetric
+  Matrix64 covariance;         ///< shrunk
+  Matrix64 whitener;           ///< L, symmetric
+  std::vector<double> values;  ///< eigenvalues of the shrunk covariance, ascending
+  Matrix64 vectors;            ///< row i belongs to values[i]
 };
 
 /// Throws Error(Code::bad_argument) for options out of range, and where the covariance is singular because both are 0.

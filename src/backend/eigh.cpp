@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/eigh.h"
 
+#include "backend/tridiagonal.h"
 #include "base/checked.h"
 
 #include <fmt/format.h>
@@ -13,8 +14,8 @@
 namespace kedge {
 namespace {
 
-// From about a quarter of 1216 eigenpairs on, taking all of them is as fast.
-constexpr std::size_t kFewShare = 4;
+// Where an eighth or more is wanted, all eigenpairs of the tridiagonal matrix by divide and conquer are faster.
+constexpr std::size_t kFewShare = 8;
 
 void require_converged(lapack_int status, std::size_t dim) {
   if (status == 0) return;
@@ -31,6 +32,32 @@ std::vector<double> solve(char job, Matrix64& matrix) {
   return values;
 }
 
+/// Of a tridiagonal matrix. LAPACK's own driver would take some eigenpairs by bisection, which is slower than both.
+Eigenpairs largest_tridiagonal(std::vector<double> diagonal, std::vector<double> off_diagonal, std::size_t count) {
+  const std::size_t dim = diagonal.size();
+  const auto n = static_cast<lapack_int>(dim);
+  if (count > dim / kFewShare) {
+    Matrix64 all(dim, dim);
+    require_converged(
+        LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', n, diagonal.data(), off_diagonal.data(), all.cells().data(), n), dim);
+    Eigenpairs largest{{diagonal.end() - static_cast<std::ptrdiff_t>(count), diagonal.end()}, Matrix64(count, dim)};
+    std::ranges::copy(all.cells().last(count * dim), largest.vectors.cells().begin());
+    return largest;
+  }
+  const auto few = static_cast<lapack_int>(count);
+  Eigenpairs largest{std::vector<double>(dim), Matrix64(count, dim)};
+  std::vector<lapack_int> ends(2 * dim);
+  lapack_int found = 0;
+  lapack_logical accurate = 1;
+  require_converged(
+      LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', n, diagonal.data(), off_diagonal.data(), 0, 0, n - few + 1, n, &found,
+                     largest.values.data(), largest.vectors.cells().data(), n, few, ends.data(), &accurate),
+      dim);
+  require_converged(found == few ? 0 : 1, dim);
+  largest.values.resize(count);
+  return largest;
+}
+
 }  // namespace
 
 Eigenpairs eigh(Matrix64 symmetric) {
@@ -41,34 +68,10 @@ Eigenpairs eigh(Matrix64 symmetric) {
 Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count) {
   const std::size_t dim = symmetric.rows();
   count = std::min(count, dim);
-  if (count > dim / kFewShare) {
-    Eigenpairs all = eigh(std::move(symmetric));
-    Eigenpairs largest{{all.values.end() - static_cast<std::ptrdiff_t>(count), all.values.end()}, Matrix64(count, dim)};
-    std::ranges::copy(all.vectors.cells().last(count * dim), largest.vectors.cells().begin());
-    return largest;
-  }
-  const lapack_int n = checked_int(dim, "a matrix's dimension");
-  const auto few = static_cast<lapack_int>(count);
-  std::vector<double> diagonal(dim);
-  std::vector<double> off_diagonal(dim);
-  std::vector<double> reflectors(dim);
-  double* const cells = symmetric.cells().data();
-  require_converged(
-      LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, cells, n, diagonal.data(), off_diagonal.data(), reflectors.data()), dim);
-  // LAPACK's driver would take some eigenpairs by bisection; relatively robust representations are much faster.
-  Eigenpairs largest{std::vector<double>(dim), Matrix64(count, dim)};
-  double* const vectors = largest.vectors.cells().data();
-  std::vector<lapack_int> ends(2 * dim);
-  lapack_int found = 0;
-  lapack_logical accurate = 1;
-  require_converged(
-      LAPACKE_dstemr(LAPACK_COL_MAJOR, 'V', 'I', n, diagonal.data(), off_diagonal.data(), 0, 0, n - few + 1, n, &found,
-                     largest.values.data(), vectors, n, few, ends.data(), &accurate),
-      dim);
-  require_converged(found == few ? 0 : 1, dim);
-  require_converged(LAPACKE_dormtr(LAPACK_COL_MAJOR, 'L', 'L', 'N', n, few, cells, n, reflectors.data(), vectors, n),
-                    dim);
-  largest.values.resize(count);
+  if (count == dim || dim < 2) return eigh(std::move(symmetric));
+  const Tridiagonal tridiagonal(std::move(symmetric));
+  Eigenpairs largest = largest_tridiagonal(tridiagonal.diagonal(), tridiagonal.off_diagonal(), count);
+  tridiagonal.to_outside_by_row(largest.vectors.view());
   return largest;
 }
 

@@ -13,7 +13,7 @@ struct Eigenpairs {
   Matrix64 vectors;
 };
 
-/// All eigenpairs of a symmetric matrix, by LAPACK's divide and conquer.
+/// All eigenpairs of a symmetric matrix, by LAPACK's divide and conquer. Only its upper triangle is read.
 [[nodiscard]] Eigenpairs eigh(Matrix64 symmetric);
 /// The `count` largest eigenpairs, still in ascending order; much faster than all of them where they are few.
 [[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count);

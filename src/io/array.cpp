@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -134,7 +136,13 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> 
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to) {
-  convert_values(from, dtype, swapped, to);
+  if (dtype == DType::f64) return convert_values(from, dtype, swapped, to);
+  std::array<float, 512> part;  // by way of float, which has the fast conversions and loses nothing of narrower types
+  for (std::size_t first = 0; first < to.size(); first += part.size()) {
+    const std::size_t count = std::min(part.size(), to.size() - first);
+    convert(from + first * size_of(dtype), dtype, swapped, std::span(part).first(count));
+    std::copy_n(part.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(first));
+  }
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to) {

@@ -23,7 +23,7 @@ struct Side {
 };
 
 Side side_of(const Bundle& bundle, const Space& space, const Statistics& statistics) {
-  Side side{space, statistics.whitening.shrinkage, coordinates_of(bundle.similarity, statistics),
+  Side side{space, statistics.options.shrinkage, coordinates_of(bundle.similarity, statistics),
             space.gather(bundle.support_ids)};
   whiten(side.coordinates, side.support.view());
   return side;
@@ -60,7 +60,7 @@ EigenRows<double> identity(std::size_t dim) {
 void regress(Bundle& bundle, const Side& a, const Side& b, const Statistics& statistics, const FitOptions& options) {
   set_targets(bundle, as_float(as_eigen(b.support.view())));
   bundle.add(
-      attach_rows(bundle, a.space, a.space.gather(bundle.support_ids), statistics, AttachBy::ridge, options.ridge));
+      Attacher(bundle).attach(a.space, a.space.gather(bundle.support_ids), statistics, AttachBy::ridge, options.ridge));
   bundle.add(direct(bundle, b, identity(b.support.cols())));
 }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "map/ridge_attach.h"
+
 #include <kedge/bundle.h>
 #include <kedge/space.h>
 
-#include <cstdint>
 #include <optional>
-#include <span>
 
 namespace kedge {
 
-/// Mean and covariance of one space, and how the latter is to be whitened.
+/// Mean and covariance of one space, and how the latter is whitened.
 struct Statistics {
   Moments moments;
-  WhiteningOptions whitening;
+  WhiteningOptions options;
+  std::optional<Whitening> coordinates;  ///< where they are known already; see coordinates_of()
 };
 
 /// Chooses the space's shrinkage by the bundle's rule.
@@ -25,11 +26,19 @@ struct Statistics {
 /// Keeps these targets Z, support x anchors, and their signed mixture Z^T / K.
 void set_targets(Bundle& bundle, Matrix targets);
 
-/// The map of a space, without a decoder. `support` are its support rows, in support order.
-[[nodiscard]] Attachment attach_rows(const Bundle& bundle, const Space& space, const Matrix64& support,
-                                     const Statistics& statistics, AttachBy by, std::optional<double> ridge);
+/// Attaches spaces to a bundle whose mixture and targets stay as they are. Safe to use from several threads.
+class Attacher {
+ public:
+  /// The bundle must outlive it.
+  explicit Attacher(const Bundle& bundle);
 
-/// The way back: ridge from the bundle's targets to the space's support rows.
-[[nodiscard]] Decoder decoder_of(const Bundle& bundle, const Space& space, const Matrix64& support);
+  /// `support` are the space's support rows, in support order. Where the bundle has targets, there is also a decoder.
+  [[nodiscard]] Attachment attach(const Space& space, Matrix64 support, const Statistics& statistics, AttachBy by,
+                                  std::optional<double> ridge) const;
+
+ private:
+  const Bundle& bundle_;
+  std::optional<RidgeTargets> targets_;
+};
 
 }  // namespace kedge

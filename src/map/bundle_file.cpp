@@ -33,7 +33,9 @@ io::TensorBytes tensor(std::string name, const std::vector<float>& values) {
 
 Json describe(const Attachment& space) {
   Json json = {{"by", to_string(space.by)}, {"shrinkage", space.shrinkage}};
-  const auto describe_fit = [](const RidgeFit& fit) { return Json{{"strength", fit.strength}, {"r2", fit.mean_r2}}; };
+  const auto describe_fit = [](const RidgeFit& fit) {
+    return Json{{"strength", fit.strength}, {"whitening", fit.whitening}, {"r2", fit.mean_r2}};
+  };
   if (space.ridge) json["ridge"] = describe_fit(*space.ridge);
   if (space.decoder) json["decoder"] = describe_fit(space.decoder->fit);
   return json;
@@ -134,7 +136,8 @@ class BundleReader {
   }
 
   RidgeFit read_fit(const Json& how, const std::string& r2) const {
-    return {how.at("strength").get<double>(), vector(r2), how.at("r2").get<double>()};
+    return {how.at("strength").get<double>(), how.at("whitening").get<double>(), vector(r2),
+            how.at("r2").get<double>()};
   }
 
   Attachment read_space(const Bundle& bundle, const std::string& name, const Json& how) const {

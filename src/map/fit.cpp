@@ -83,7 +83,7 @@ Matrix side_by_side(const Bundle& bundle, std::span<const Space> spaces, std::sp
 
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   std::vector<Whitening> result;
-  for (const Statistics& own : statistics) result.push_back(make_whitening(own.moments, own.whitening));
+  for (const Statistics& own : statistics) result.push_back(make_whitening(own.moments, own.options));
   return result;
 }
 
@@ -121,24 +121,20 @@ Matrix mean_rr(const Bundle& bundle, std::span<const Space> spaces) {
   return targets;
 }
 
-/// Maps of all sources, then, where ridge is possible, the targets and what rests on them.
-void attach_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+void attach_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics, AttachBy by,
                     const FitOptions& options) {
-  const auto attach_all = [&](AttachBy by) {
-    for (std::size_t i = 0; i < spaces.size(); ++i) {
-      if (bundle.has(spaces[i].name()) && bundle.space(spaces[i].name()).by == by) continue;
-      bundle.add(
-          attach_rows(bundle, spaces[i], spaces[i].gather(bundle.support_ids), statistics[i], by, options.ridge));
-    }
-  };
-  if (bundle.targets.rows() == 0) {
-    attach_all(AttachBy::mixture);
-    if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
-  }
-  if (!is_adapter(bundle.method)) attach_all(bundle.attach_by);
-  if (bundle.targets.rows() == 0) return;
+  const Attacher attacher(bundle);
   for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.spaces[i].decoder = decoder_of(bundle, spaces[i], spaces[i].gather(bundle.support_ids));
+    bundle.add(attacher.attach(spaces[i], spaces[i].gather(bundle.support_ids), statistics[i], by, options.ridge));
+  }
+}
+
+/// For spaces that were attached before the targets were known.
+void add_decoders(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
+  const RidgeTargets targets(bundle.targets);
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    const RidgeSupport rows(targets, spaces[i].gather(bundle.support_ids), statistics[i].moments.mean);
+    bundle.spaces[i].decoder = rows.decoder(spaces[i].name());
   }
 }
 
@@ -169,6 +165,29 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   return bundle;
 }
 
+Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOptions& options,
+                     const Progress& progress) {
+  Moments joint = compute_joint_moments(spaces, progress);
+  std::vector<Statistics> statistics;
+  std::size_t column = 0;
+  for (const Space& space : spaces) {
+    statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
+    column += space.dim();
+  }
+  std::vector<Whitening> whitenings = whitenings_of(statistics);
+  if (progress) progress({"finding the consensus", 0, 1, ""});
+  const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
+  set_targets(bundle, find_consensus(task, std::move(joint), options.consensus).targets);
+  if (bundle.similarity == Similarity::wip) {
+    for (std::size_t i = 0; i < spaces.size(); ++i) statistics[i].coordinates = std::move(whitenings[i]);
+  } else {
+    bundle.targets = {};  // they would be those of another similarity
+  }
+  attach_sources(bundle, spaces, statistics, bundle.attach_by, options);
+  if (progress) progress({"finding the consensus", 1, 1, ""});
+  return bundle;
+}
+
 }  // namespace
 
 AttachBy default_attach_by(Method method, Similarity similarity) {
@@ -178,31 +197,29 @@ AttachBy default_attach_by(Method method, Similarity similarity) {
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
   Bundle bundle = prepare(spaces, options);
+  if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, options, progress);
+
   std::vector<Statistics> statistics;
-  if (options.method == Method::consensus) {
-    Moments joint = compute_joint_moments(spaces, progress);
-    std::size_t column = 0;
-    for (const Space& space : spaces) {
-      statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
-      column += space.dim();
-    }
-    const std::vector<Whitening> whitenings = whitenings_of(statistics);
-    const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
-    set_targets(bundle, find_consensus(task, std::move(joint), options.consensus).targets);
-    if (bundle.similarity != Similarity::wip) bundle.targets = {};
-  } else {
-    for (const Space& space : spaces) {
-      statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
-    }
-    if (is_adapter(options.method)) {
-      fit_adapter(bundle, spaces, statistics, options);
-    } else if (options.method == Method::param) {
-      learn_param(bundle, spaces, statistics, options, progress);
-    } else {
-      choose_mixture(bundle, spaces, statistics, options, progress);
-    }
+  for (const Space& space : spaces) {
+    statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
   }
-  attach_sources(bundle, spaces, statistics, options);
+  if (is_adapter(options.method)) {
+    fit_adapter(bundle, spaces, statistics, options);
+    add_decoders(bundle, spaces, statistics);
+    return bundle;
+  }
+  if (options.method == Method::param) {
+    learn_param(bundle, spaces, statistics, options, progress);
+  } else {
+    choose_mixture(bundle, spaces, statistics, options, progress);
+  }
+  attach_sources(bundle, spaces, statistics, AttachBy::mixture, options);
+  if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
+  if (bundle.attach_by == AttachBy::ridge) {
+    attach_sources(bundle, spaces, statistics, AttachBy::ridge, options);
+  } else if (bundle.targets.rows() != 0) {
+    add_decoders(bundle, spaces, statistics);
+  }
   return bundle;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/eigh.h"
 #include "base/eigen.h"
+#include "base/parallel.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/whitening.h>
 
@@ -34,6 +36,21 @@ void require_variation(const Space& space, const Moments& moments, std::size_t f
               fmt::format("space '{}': rows {}:{} of {} are all the same, so they cannot be told apart; "
                           "is it the right file?",
                           space.name(), space.range().begin, space.range().end, space.source().label()));
+}
+
+/// On all threads, because the product that follows waits for it.
+void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
+  const std::size_t share = (to.rows + threads() - 1) / threads();
+  parallel_blocks(to.rows, share, threads(), [&] {
+    return [&](std::size_t row, std::size_t rows) {
+      std::size_t column = 0;
+      for (const Space& space : spaces) {
+        space.read(first + row, to.middle_rows(row, rows).middle_cols(column, space.dim()));
+        column += space.dim();
+      }
+    };
+  });
+  for (const Space& space : spaces) space.source().release(space.range().begin + first, to.rows);
 }
 
 }  // namespace
@@ -91,12 +108,7 @@ Moments compute_joint_moments(std::span<const Space> spaces, const Progress& pro
   Matrix64 buffer(block_rows, dim);
   for (std::size_t first = 0; first < total; first += block_rows) {
     const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
-    std::size_t column = 0;
-    for (const Space& space : spaces) {
-      space.read(first, block.middle_cols(column, space.dim()));
-      space.source().release(space.range().begin + first, block.rows);
-      column += space.dim();
-    }
+    read_side_by_side(spaces, first, block);
     sums.add(block);
     if (progress) progress({names, first + block.rows, total, ""});
   }
@@ -127,13 +139,13 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
                 fmt::format("epsilon is {}, expected 0 or a small positive number", options.epsilon));
   }
   const auto dim = static_cast<double>(moments.mean.size());
-  Whitening result{moments.mean, moments.covariance, Matrix64(moments.mean.size(), moments.mean.size())};
+  Whitening result{moments.mean, moments.covariance, Matrix64(moments.mean.size(), moments.mean.size()), {}, {}};
   auto covariance = as_eigen(result.covariance.view());
   const double spread = covariance.trace() / dim;
   covariance *= 1 - options.shrinkage;
   covariance.diagonal().array() += options.shrinkage * spread + options.epsilon;
 
-  const Eigenpairs pairs = eigh(result.covariance);
+  Eigenpairs pairs = eigh(result.covariance);
   const double smallest = pairs.values.front();
   const double noise = pairs.values.back() * dim * std::numeric_limits<double>::epsilon();
   if (!(smallest > noise)) {
@@ -147,6 +159,8 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
     scaled.row(static_cast<Eigen::Index>(i)) /= std::pow(pairs.values[i], 0.25);
   }
   as_eigen(result.whitener.view()).noalias() = scaled.transpose() * scaled;
+  result.values = std::move(pairs.values);
+  result.vectors = std::move(pairs.vectors);
   return result;
 }
 

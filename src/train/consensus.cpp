@@ -20,6 +20,11 @@ struct Columns {
   Eigen::Index first, dim;
 };
 
+/// What whitens each eigenvector of a space's covariance.
+Eigen::VectorXd scale_of(const Whitening& whitening) {
+  return as_eigen(std::span(whitening.values)).array().rsqrt().transpose();
+}
+
 std::vector<Columns> columns_of(std::span<const Space> spaces) {
   std::vector<Columns> all;
   Eigen::Index first = 0;
@@ -30,16 +35,24 @@ std::vector<Columns> columns_of(std::span<const Space> spaces) {
   return all;
 }
 
-/// The covariance of the whitened spaces side by side, L_i Sigma_ij L_j in every block, in place.
+/// The covariance of the whitened spaces side by side, in the eigenbasis of each space: the upper triangle, in place.
+/// There whitening is a scale, and a space's own block stays diagonal.
 void whiten_blocks(Matrix64& covariance, std::span<const Columns> columns, std::span<const Whitening> whitenings) {
   auto all = as_eigen(covariance.view());
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto left = as_eigen(whitenings[i].whitener.view());
+    const auto left = as_eigen(whitenings[i].vectors.view());
+    const auto own_scale = scale_of(whitenings[i]);
     for (std::size_t j = i; j < columns.size(); ++j) {
       auto block = all.block(columns[i].first, columns[j].first, columns[i].dim, columns[j].dim);
       const EigenRows<double> half = left * block;
-      block.noalias() = half * as_eigen(whitenings[j].whitener.view());
-      all.block(columns[j].first, columns[i].first, columns[j].dim, columns[i].dim) = block.transpose();
+      if (i == j) {
+        const Eigen::VectorXd variances = half.cwiseProduct(left).rowwise().sum();
+        block = variances.asDiagonal();
+      } else {
+        block.noalias() = half * as_eigen(whitenings[j].vectors.view()).transpose();
+      }
+      block.array().colwise() *= own_scale.array();
+      block.array().rowwise() *= scale_of(whitenings[j]).transpose().array();
     }
   }
 }
@@ -62,6 +75,46 @@ std::size_t directions(std::span<const double> ascending, std::size_t rows, std:
   return std::min(varying, std::max<std::size_t>(rows - 1, 1));
 }
 
+/// The directions the spaces agree on, one by row, weighted and scaled to unit variance.
+EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::size_t agreed, std::size_t spaces, double power) {
+  EigenRows<double> directions(static_cast<Eigen::Index>(agreed), static_cast<Eigen::Index>(pairs.vectors.cols()));
+  for (std::size_t a = 0; a < agreed; ++a) {
+    const std::size_t from = pairs.values.size() - 1 - a;
+    const double scale = std::pow(agreement(pairs.values[from], spaces), power) / std::sqrt(pairs.values[from]);
+    directions.row(static_cast<Eigen::Index>(a)) = scale * as_eigen(pairs.vectors.row(from));
+  }
+  return directions;
+}
+
+/// The scores of the support rows, summed over the spaces.
+EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> columns,
+                            const EigenRows<double>& directions) {
+  EigenRows<double> scores =
+      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.support_ids.size()), directions.rows());
+  for (std::size_t i = 0; i < task.spaces.size(); ++i) {
+    Matrix64 support = task.spaces[i].gather(task.support_ids);
+    auto centred = as_eigen(support.view());
+    centred.rowwise() -= as_eigen(std::span(task.whitenings[i].mean));
+    EigenRows<double> own = directions.middleCols(columns[i].first, columns[i].dim);
+    own.array().rowwise() *= scale_of(task.whitenings[i]).transpose().array();
+    const EigenRows<double> folded = own * as_eigen(task.whitenings[i].vectors.view());
+    scores.noalias() += centred * folded.transpose();
+  }
+  return scores;
+}
+
+/// LAPACK's choice of signs may differ between machines: the largest score of each direction is made positive.
+void fix_signs(EigenRows<double>& scores) {
+  Eigen::ArrayXXd least = scores.row(0);
+  Eigen::ArrayXXd most = scores.row(0);
+  for (Eigen::Index r = 1; r < scores.rows(); ++r) {
+    least = least.min(scores.row(r).array());
+    most = most.max(scores.row(r).array());
+  }
+  const Eigen::ArrayXXd signs = (-least > most).select(-Eigen::ArrayXXd::Ones(1, scores.cols()), 1.0);
+  for (Eigen::Index r = 0; r < scores.rows(); ++r) scores.row(r).array() *= signs;
+}
+
 }  // namespace
 
 Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options) {
@@ -70,42 +123,23 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   }
   const std::vector<Columns> columns = columns_of(task.spaces);
   const std::size_t dim = joint.mean.size();
+  const std::size_t spaces = task.spaces.size();
   whiten_blocks(joint.covariance, columns, task.whitenings);
   const Eigenpairs pairs = eigh_largest(std::move(joint.covariance), task.anchors);
   const std::size_t anchors = directions(pairs.values, joint.rows, dim);
-  if (agreement(pairs.values.back(), task.spaces.size()) == 0) {
+  Consensus result{Matrix(task.support_ids.size(), anchors), {}, 0};
+  for (std::size_t a = 0; a < anchors; ++a) {
+    result.eigenvalues.push_back(pairs.values[pairs.values.size() - 1 - a]);
+    if (agreement(result.eigenvalues.back(), spaces) > 0) ++result.agreed;
+  }
+  if (result.agreed == 0) {
     throw Error(Code::bad_argument,
                 "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, "
                 "lower the shrinkage");
   }
-
-  Consensus result{Matrix(task.support_ids.size(), anchors), {}, 0};
-  EigenRows<double> scores(static_cast<Eigen::Index>(anchors), static_cast<Eigen::Index>(dim));
-  for (std::size_t a = 0; a < anchors; ++a) {
-    const std::size_t from = pairs.values.size() - 1 - a;
-    const double value = pairs.values[from];
-    const auto direction = as_eigen(pairs.vectors.row(from));
-    Eigen::Index largest = 0;
-    direction.cwiseAbs().maxCoeff(&largest);
-    const double sign = direction[largest] < 0 ? -1 : 1;  // LAPACK's choice may differ between machines
-    const double agreed = agreement(value, task.spaces.size());
-    const double weight = agreed > 0 ? std::pow(agreed, options.power) : 0;
-    const double scale = sign * weight / std::sqrt(value);
-    scores.row(static_cast<Eigen::Index>(a)) = scale * direction;
-    result.eigenvalues.push_back(value);
-    if (weight > 0) ++result.agreed;
-  }
-  EigenRows<double> targets =
-      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.support_ids.size()), static_cast<Eigen::Index>(anchors));
-  for (std::size_t i = 0; i < task.spaces.size(); ++i) {
-    Matrix64 support = task.spaces[i].gather(task.support_ids);
-    auto centred = as_eigen(support.view());
-    centred.rowwise() -= as_eigen(std::span(task.whitenings[i].mean));
-    const auto own = scores.middleCols(columns[i].first, columns[i].dim);
-    const EigenRows<double> whitened = own * as_eigen(task.whitenings[i].whitener.view());
-    targets.noalias() += centred * whitened.transpose();
-  }
-  as_eigen(result.targets.view()) = targets.cast<float>();
+  EigenRows<double> scores = scores_of(task, columns, weighted_directions(pairs, result.agreed, spaces, options.power));
+  fix_signs(scores);
+  as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
   return result;
 }
 

@@ -1,58 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/ridge.h"
 
-#include "backend/eigh.h"
 #include "base/eigen.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace kedge {
 
-Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets)
-    : rows_(features.rows), projected_(features.cols, targets.cols) {
-  const auto x = as_eigen(features);
-  const auto y = as_eigen(targets);
-  const double share = 1 / static_cast<double>(rows_);
-  Matrix64 gram(features.cols, features.cols);
-  as_eigen(gram.view()).selfadjointView<Eigen::Lower>().rankUpdate(x.transpose(), share);
-  as_eigen(gram.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(gram.view()).transpose();
-  Eigenpairs pairs = eigh(std::move(gram));
-  for (double& value : pairs.values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
-  values_ = std::move(pairs.values);
-  vectors_ = std::move(pairs.vectors);
-  mean_value_ = std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
+namespace {
 
-  const EigenRows<double> products = share * (x.transpose() * y);
-  as_eigen(projected_.view()).noalias() = as_eigen(vectors_.view()) * products;
+Matrix64 gram_of(MatrixView<const double> features) {
+  Matrix64 gram(features.cols, features.cols);
+  as_eigen(gram.view())
+      .selfadjointView<Eigen::Upper>()
+      .rankUpdate(as_eigen(features).transpose(), 1 / static_cast<double>(features.rows));
+  return gram;
+}
+
+Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> targets) {
+  Matrix64 cross(features.cols, targets.cols);
+  as_eigen(cross.view()).noalias() = as_eigen(features).transpose() * as_eigen(targets);
+  as_eigen(cross.view()) /= static_cast<double>(features.rows);
+  return cross;
+}
+
+}  // namespace
+
+std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows) {
+  Tridiagonal tridiagonal(std::move(gram));
+  std::vector<double> values = tridiagonal.eigenvalues();
+  for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return std::make_shared<RidgeBasis>(RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean});
+}
+
+Spread spread_of(MatrixView<const double> targets) {
+  const auto y = as_eigen(targets);
+  const double share = 1 / static_cast<double>(targets.rows);
   const Eigen::RowVectorXd means = column_means(y);
   Eigen::RowVectorXd squares = Eigen::RowVectorXd::Zero(y.cols());
   for (Eigen::Index r = 0; r < y.rows(); ++r) squares += share * y.row(r).cwiseAbs2();
+  Spread spread;
   for (Eigen::Index c = 0; c < y.cols(); ++c) {
-    squares_.push_back(squares[c]);
-    variances_.push_back(std::max(0.0, squares[c] - means[c] * means[c]));
+    spread.squares.push_back(squares[c]);
+    spread.variances.push_back(std::max(0.0, squares[c] - means[c] * means[c]));
   }
+  return spread;
 }
 
-/// Of each output: the mean squared residual over (1 - degrees of freedom / rows)^2. In the eigenbasis the residual is
-/// a sum over eigenvalues, so no strength needs another product.
+Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets)
+    : basis_(std::move(basis)), projected_(cross), targets_(std::move(targets)) {
+  basis_->gram.to_inside(projected_.view());
+}
+
+Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets)
+    : Ridge(make_ridge_basis(gram_of(features), features.rows), cross_of(features, targets), spread_of(targets)) {}
+
+/// What is added to the eigenvalues; never so little that a direction without features comes to life.
+double Ridge::penalty(double rho) const {
+  const double rounding =
+      basis_->values.back() * static_cast<double>(basis_->values.size()) * std::numeric_limits<double>::epsilon();
+  return std::max({rho * basis_->mean_value, rounding, std::numeric_limits<double>::min()});
+}
+
+/// Of each output: the mean squared residual over (1 - degrees of freedom / rows)^2. With y = (T + k I)^-1 c, what the
+/// fit explains of c's output is c.y + k y.y.
 std::vector<double> Ridge::errors(double rho) const {
-  const double penalty = rho * mean_value_;
+  const double k = penalty(rho);
+  Matrix64 solved(projected_.rows(), projected_.cols());
+  basis_->gram.solve(k, projected_.view(), solved.view());
+  const auto c = as_eigen(projected_.view()).array();
+  const auto y = as_eigen(solved.view()).array();
+  Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(c.cols());
+  for (Eigen::Index r = 0; r < c.rows(); ++r) explained.array() += y.row(r) * (c.row(r) + k * y.row(r));
+
   double freedom = 0;
-  Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(static_cast<Eigen::Index>(squares_.size()));
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    const double sum = values_[i] + penalty;
-    if (!(sum > 0)) continue;
-    freedom += values_[i] / sum;
-    const double gain = 2 / sum - values_[i] / (sum * sum);
-    explained += gain * as_eigen(std::span(projected_.row(i))).array().square().matrix();
-  }
-  const double left = 1 - freedom / static_cast<double>(rows_);
-  std::vector<double> result(squares_.size(), std::numeric_limits<double>::infinity());
+  for (const double value : basis_->values) freedom += value / (value + k);
+  const double left = 1 - freedom / static_cast<double>(basis_->rows);
+  std::vector<double> result(targets_.squares.size(), std::numeric_limits<double>::infinity());
   if (!(left > 1e-9)) return result;  // nothing is left to judge by
-  for (std::size_t c = 0; c < result.size(); ++c) {
-    result[c] = std::max(0.0, squares_[c] - explained[static_cast<Eigen::Index>(c)]) / (left * left);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = std::max(0.0, targets_.squares[i] - explained[static_cast<Eigen::Index>(i)]) / (left * left);
   }
   return result;
 }
@@ -67,13 +98,9 @@ double Ridge::best() const {
 }
 
 Matrix64 Ridge::solve(double rho) const {
-  EigenRows<double> scaled = as_eigen(projected_.view());
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    const double sum = values_[i] + rho * mean_value_;
-    scaled.row(static_cast<Eigen::Index>(i)) *= sum > 0 ? 1 / sum : 0;
-  }
-  Matrix64 solution(vectors_.cols(), projected_.cols());
-  as_eigen(solution.view()).noalias() = as_eigen(vectors_.view()).transpose() * scaled;
+  Matrix64 solution = projected_;
+  basis_->gram.solve(penalty(rho), projected_.view(), solution.view());
+  basis_->gram.to_outside(solution.view());
   return solution;
 }
 
@@ -81,7 +108,7 @@ std::vector<float> Ridge::r2(double rho) const {
   const std::vector<double> all = errors(rho);
   std::vector<float> result(all.size());
   for (std::size_t c = 0; c < all.size(); ++c) {
-    const double share = variances_[c] > 0 ? 1 - all[c] / variances_[c] : 0;
+    const double share = targets_.variances[c] > 0 ? 1 - all[c] / targets_.variances[c] : 0;
     result[c] = static_cast<float>(std::max(share, -1.0));
   }
   return result;
@@ -92,7 +119,7 @@ double Ridge::mean_r2(double rho) const {
   double sum = 0;
   std::size_t varying = 0;
   for (std::size_t c = 0; c < all.size(); ++c) {
-    if (variances_[c] == 0) continue;
+    if (targets_.variances[c] == 0) continue;
     sum += all[c];
     ++varying;
   }

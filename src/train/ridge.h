@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/tridiagonal.h"
+
 #include <kedge/matrix.h>
 
 #include <array>
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace kedge {
 
-/// Least squares with a penalty, targets ~ features M, for every strength from one eigendecomposition. The strength is
-/// relative: rho stands for rho times the mean eigenvalue of features^T features / rows.
+/// The features of a ridge, decomposed once for all strengths and targets.
+struct RidgeBasis {
+  std::size_t rows;
+  Tridiagonal gram;            ///< features^T features / rows
+  std::vector<double> values;  ///< its eigenvalues
+  double mean_value = 0;
+};
+
+/// `gram` is features^T features / rows; only its upper triangle is read.
+[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows);
+
+/// How far each target varies.
+struct Spread {
+  std::vector<double> squares, variances;  ///< the mean square, and that around the mean
+};
+[[nodiscard]] Spread spread_of(MatrixView<const double> targets);
+
+/// Least squares with a penalty, targets ~ features M, for every strength from one decomposition: where the features'
+/// products are tridiagonal, a strength costs no more than reading the targets' products. The strength is relative: rho
+/// stands for rho times the mean eigenvalue of features^T features / rows. No intercept: centre both, or mean it.
 class Ridge {
  public:
-  /// features: rows x dim, targets: rows x outputs. No intercept: centre them, or mean it.
+  /// `cross` is features^T targets / rows, dim x outputs.
+  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets);
+  /// features: rows x dim, targets: rows x outputs.
   Ridge(MatrixView<const double> features, MatrixView<const double> targets);
 
   /// Generalised cross-validation: the mean squared error that leaving rows out would show.
@@ -31,14 +53,12 @@ class Ridge {
   static constexpr std::array kStrengths{0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0};
 
  private:
+  [[nodiscard]] double penalty(double rho) const;
   [[nodiscard]] std::vector<double> errors(double rho) const;
 
-  std::size_t rows_;
-  std::vector<double> values_;  ///< eigenvalues of features^T features / rows
-  Matrix64 vectors_;            ///< row i belongs to values_[i]
-  Matrix64 projected_;          ///< vectors features^T targets / rows
-  double mean_value_ = 0;
-  std::vector<double> squares_, variances_;  ///< of each output: mean square, and around its mean
+  std::shared_ptr<const RidgeBasis> basis_;
+  Matrix64 projected_;  ///< cross in the basis
+  Spread targets_;
 };
 
 }  // namespace kedge

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consensus and ridge attach in plain PyTorch, as one writes them down from the equations: what kedge is timed against.
+
+    build/torch-venv/bin/python bench/consensus_peer.py a.npy b.npy new.npy --rows 6500 --support 3000
+The last file is attached, the others are the sources. Prints JSON: the seconds of fit + attach, without reading and
+whitening, which kedge's own time has to include.
+"""
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+
+SHRINKAGE, EPSILON, POWER = 0.15, 5e-8, 0.5
+STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+def whiten(rows):
+    rows = rows.double()
+    centred = rows - rows.mean(0)
+    covariance = centred.T @ centred / len(rows)
+    identity = torch.eye(rows.shape[1], dtype=torch.double)
+    covariance = (1 - SHRINKAGE) * covariance + (SHRINKAGE * covariance.trace() / rows.shape[1] + EPSILON) * identity
+    values, vectors = torch.linalg.eigh(covariance)
+    return (centred @ (vectors * values.rsqrt()) @ vectors.T).float()
+
+
+def consensus(spaces, support, anchors):
+    stacked = torch.cat([space.double() - space.double().mean(0) for space in spaces], 1)
+    values, vectors = torch.linalg.eigh(stacked.T @ stacked / len(stacked))
+    values, vectors = values.flip(0)[:anchors], vectors.flip(1)[:, :anchors]
+    scores = stacked @ vectors
+    agreement = ((values - 1) / (len(spaces) - 1)).clamp(min=0) ** POWER
+    return (scores / scores.std(0, correction=0) * agreement)[support]
+
+
+def attach(support, targets):
+    support, count = support.double(), len(support)
+    values, vectors = torch.linalg.eigh(support.T @ support / count)
+    projected, rotated, best = vectors.T @ (support.T @ targets / count), support @ vectors, None
+    for strength in STRENGTHS:
+        penalty = strength * values.mean()
+        solution = projected / (values + penalty)[:, None]
+        residual = ((targets - rotated @ solution) ** 2).mean()
+        error = (residual / (1 - (values / (values + penalty)).sum() / count) ** 2).item()
+        if best is None or error < best[0]:
+            best = error, vectors @ solution
+    return best[1]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("files", nargs="+")
+    options.add_argument("--rows", type=int, required=True)
+    options.add_argument("--support", type=int, required=True)
+    options.add_argument("--anchors", type=int, default=300)
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    asked = options.parse_args()
+    torch.set_num_threads(asked.threads)
+    spaces = [whiten(torch.from_numpy(np.load(file)[: asked.rows].astype(np.float32))) for file in asked.files]
+    support = torch.randperm(asked.rows, generator=torch.Generator().manual_seed(0))[: asked.support]
+    start = time.perf_counter()
+    targets = consensus(spaces[:-1], support, asked.anchors)
+    for space in spaces:
+        attach(space[support], targets)
+    print(json.dumps({"seconds": time.perf_counter() - start}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/ridge_attach.h"
+
+#include "map/fold.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// How far the coordinates that the penalty is measured in are whitened. Half-whitened, a direction of little variance
+/// is held back more, which is worth much where support rows are few.
+constexpr std::array kWhitenings{1.0, 0.5};
+// The estimate is noisy itself: less than this, and the whitened coordinates of the similarity stay.
+constexpr double kClearlyBetter = 0.99;
+// With so many support rows per value of an embedding, the choice makes no difference worth its time.
+constexpr std::size_t kFewRows = 4;
+
+/// Without the columns of zeros at the end.
+Matrix64 used_targets(const Matrix& targets) {
+  const auto all = as_eigen(targets.view());
+  Eigen::Index used = all.cols();
+  while (used > 1 && all.col(used - 1).isZero(0)) --used;
+  Matrix64 result(targets.rows(), static_cast<std::size_t>(used));
+  as_eigen(result.view()) = all.leftCols(used).cast<double>();
+  return result;
+}
+
+double require_strength(double strength) {
+  if (strength >= 0 && std::isfinite(strength)) return strength;
+  throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number of 0 or more", strength));
+}
+
+/// The features of one ridge: a scale for each eigenvector of the space's covariance.
+struct Candidate {
+  double whitening;
+  Eigen::VectorXd scale;
+  Ridge ridge;
+  double strength;
+};
+
+Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<const double> variances,
+                         double whitening, const RidgeTargets& targets, std::optional<double> strength) {
+  const auto values = as_eigen(variances);
+  const Eigen::VectorXd scale = (values.array() / values.mean()).pow(-whitening / 2).transpose();
+  Matrix64 scaled_gram = gram;
+  Matrix64 scaled_cross = cross;
+  auto g = as_eigen(scaled_gram.view());
+  g.array().colwise() *= scale.array();
+  g.array().rowwise() *= scale.transpose().array();
+  as_eigen(scaled_cross.view()).array().colwise() *= scale.array();
+  Ridge ridge(make_ridge_basis(std::move(scaled_gram), targets.values().rows()), scaled_cross, targets.spread());
+  const double chosen = strength ? require_strength(*strength) : ridge.best();
+  return {whitening, scale, std::move(ridge), chosen};
+}
+
+}  // namespace
+
+RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), values_(used_targets(targets)) {
+  const auto z = as_eigen(values_.view());
+  means_ = column_means(z);
+  spread_ = spread_of(std::as_const(values_).view());
+  Matrix64 gram(values_.cols(), values_.cols());
+  auto g = as_eigen(gram.view());
+  g.selfadjointView<Eigen::Upper>().rankUpdate(z.transpose(), 1 / static_cast<double>(targets.rows()));
+  g.selfadjointView<Eigen::Upper>().rankUpdate(means_.transpose(), -1);
+  basis_ = make_ridge_basis(std::move(gram), targets.rows());
+}
+
+RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean)
+    : targets_(targets),
+      rows_(std::move(support)),
+      mean_(as_eigen(mean)),
+      cross_(rows_.cols(), targets.values().cols()) {
+  auto rows = as_eigen(rows_.view());
+  rows.rowwise() -= mean_;
+  as_eigen(cross_.view()).noalias() = rows.transpose() * as_eigen(targets.values().view());
+  as_eigen(cross_.view()) /= static_cast<double>(rows_.rows());
+}
+
+Attachment RidgeSupport::map(const std::string& space, Similarity similarity, const Whitening& coordinates,
+                             std::optional<double> strength) const {
+  const auto rows = as_eigen(rows_.view());
+  const auto vectors = as_eigen(coordinates.vectors.view());
+  // All candidates live in the eigenbasis of the covariance, where whitening is a scale: the rows are needed once.
+  EigenRows<double> raw = EigenRows<double>::Zero(rows.cols(), rows.cols());
+  raw.selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose(), 1 / static_cast<double>(rows.rows()));
+  raw.triangularView<Eigen::StrictlyUpper>() = raw.transpose();
+  Matrix64 gram(rows_.cols(), rows_.cols());
+  const EigenRows<double> half = vectors * raw;
+  as_eigen(gram.view()).noalias() = half * vectors.transpose();
+  Matrix64 cross(cross_.rows(), cross_.cols());
+  as_eigen(cross.view()).noalias() = vectors * as_eigen(cross_.view());
+
+  Candidate best = make_candidate(gram, cross, coordinates.values, kWhitenings.front(), targets_, strength);
+  if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {
+    Candidate other = make_candidate(gram, cross, coordinates.values, kWhitenings.back(), targets_, strength);
+    if (other.ridge.gcv(other.strength) < kClearlyBetter * best.ridge.gcv(best.strength)) best = std::move(other);
+  }
+  const Matrix64 solution = best.ridge.solve(best.strength);
+  EigenRows<double> scaled = as_eigen(solution.view());
+  scaled.array().colwise() *= best.scale.array();
+  EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()), rows.cols());
+  weight.topRows(scaled.cols()).noalias() = scaled.transpose() * vectors;
+  RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
+  fit.r2.resize(targets_.anchors());
+  return {fold(space, similarity, weight, -mean_ * weight.transpose(), mean_), AttachBy::ridge, 0, std::move(fit), {}};
+}
+
+Decoder RidgeSupport::decoder(const std::string& space) const {
+  const Eigen::RowVectorXd mean_x = column_means(as_eigen(rows_.view()));
+  Matrix64 cross(cross_.cols(), cross_.rows());
+  as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - targets_.means().transpose() * mean_x;
+  Spread spread = spread_of(rows_.view());
+  spread.squares = spread.variances;  // centred on the support
+  const Ridge ridge(targets_.basis(), cross, std::move(spread));
+  const double strength = ridge.best();
+  const Matrix64 solution = ridge.solve(strength);
+  Decoder decoder{Matrix(rows_.cols(), targets_.anchors()),
+                  std::vector<float>(rows_.cols()),
+                  {strength, 0, ridge.r2(strength), ridge.mean_r2(strength)}};
+  const auto used = static_cast<Eigen::Index>(solution.rows());
+  as_eigen(decoder.weight.view()).leftCols(used) = as_eigen(solution.view()).transpose().cast<float>();
+  as_eigen(std::span(decoder.bias)) = (mean_ + mean_x - targets_.means() * as_eigen(solution.view())).cast<float>();
+  require_finite(space, decoder.weight, decoder.bias);
+  return decoder;
+}
+
+}  // namespace kedge
