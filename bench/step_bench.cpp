@@ -81,6 +81,9 @@ class TimedBackend final : public kedge::Backend {
                    Panel p) override {
     timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, temperature, adam, q, m, v, p); });
   }
+  void step_values(ConstPanel dx, const kedge::AdamStep& adam, Panel x, Panel m, Panel v) override {
+    timed(others_ms["step_values"], [&] { inner_->step_values(dx, adam, x, m, v); });
+  }
 
  private:
   template <class Work>

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace kedge::cli {
@@ -22,6 +23,7 @@ struct Options {
   std::string method{to_string(fit.method)};
   std::string similarity{to_string(fit.similarity)};
   std::string coverage_rows{to_string(fit.param.coverage_rows)};
+  bool validate = false;
   CommonOptions common;
 };
 
@@ -83,6 +85,37 @@ void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptio
   }
 }
 
+/// The number a user really wants: what an encoder gets that is not here yet.
+Json validate_and_show(std::span<const Space> spaces, const Options& o, const FitOptions& options) {
+  const CompareOptions what;
+  Json json = Json::array();
+  std::vector<double> sums(2 + what.recall_at.size());
+  std::string table = fmt::format("{:<20} {:>8}", "held out", "MRR");
+  for (const std::size_t k : what.recall_at) table += fmt::format(" {:>8}", fmt::format("R@{}", k));
+  table += fmt::format(" {:>8}", "nMSE");
+  const std::vector<HeldOutScore> scores = validate(spaces, options, what, make_progress(o.common));
+  const auto add_line = [&](const std::string& name, std::span<const double> values) {
+    table += fmt::format("\n{:<20}", name);
+    for (const double value : values) table += fmt::format(" {:>8.4f}", value);
+  };
+  for (const HeldOutScore& score : scores) {
+    std::vector<double> values{score.mrr};
+    values.insert(values.end(), score.recall.begin(), score.recall.end());
+    values.push_back(score.nmse);
+    for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i] / static_cast<double>(scores.size());
+    add_line(score.space, values);
+    Json one = {{"held_out", score.space}, {"rows", score.rows}, {"mrr", score.mrr}, {"nmse", score.nmse}};
+    for (std::size_t i = 0; i < what.recall_at.size(); ++i) {
+      one[fmt::format("recall@{}", what.recall_at[i])] = score.recall[i];
+    }
+    json.push_back(std::move(one));
+  }
+  add_line("mean", sums);
+  say(o.common, fmt::format("what an encoder gets that took no part in the fit, on {} rows that took none either:\n{}",
+                            scores.front().rows, table));
+  return json;
+}
+
 void run(Options& o) {
   o.common.apply();
   const Stopwatch watch;
@@ -92,6 +125,11 @@ void run(Options& o) {
   require_writable(o.output);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
+  if (o.validate && spaces.size() < 3) {
+    throw Error(Code::bad_argument, fmt::format("--validate holds each space out in turn and needs three or more, but "
+                                                "{} were given",
+                                                spaces.size()));
+  }
 
   Bundle bundle;
   try {
@@ -126,6 +164,7 @@ void run(Options& o) {
     summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}});
     if (attached.ridge) summary["spaces"].back().update(ridge_to_json(*attached.ridge));
   }
+  if (o.validate) summary["validation"] = validate_and_show(spaces, o, options);
   print_json(o.common, summary);
   warn_of_idle_anchors(bundle, o, options);
   for (const Attachment& space : bundle.spaces) {
@@ -134,6 +173,30 @@ void run(Options& o) {
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(),
                             spaces.size(), watch.seconds()));
+}
+
+void add_consensus_options(CLI::App& c, Options& o) {
+  ConsensusOptions& k = o.fit.consensus;
+  const char* const group = "Consensus (--method consensus)";
+  c.add_option("--power", k.power, "How much more anchors count that the spaces agree on (also for cca)")
+      ->capture_default_str()
+      ->type_name("X")
+      ->group(group);
+  c.add_option("--refine-epochs", k.refine_epochs,
+               "Improve the closed form by gradient, for at most so many passes over the rows; stops when rows held "
+               "out no longer gain")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  c.add_option("--refine-rate", k.refine_rate, "Its learning rate, relative to the size of the targets")
+      ->capture_default_str()
+      ->type_name("X")
+      ->group(group);
+  c.add_option("--refine-tau", k.refine_tau, "Temperature of its contrastive loss")
+      ->capture_default_str()
+      ->type_name("X")
+      ->group(group);
 }
 
 /// The hyperparameters of PARAM, by the names the paper's table suggests.
@@ -228,15 +291,15 @@ void add_fit(CLI::App& app) {
   c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation for each space")
       ->capture_default_str()
       ->type_name("auto|X");
-  c->add_option("--power", o->fit.consensus.power,
-                "How much more anchors count that the spaces agree on (--method consensus, cca)")
-      ->capture_default_str()
-      ->type_name("X");
+  c->add_flag("--validate", o->validate,
+              "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
+              "expect. Needs three spaces or more");
   c->add_option("--device", o->device, "Where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str()
       ->type_name("NAME");
   add_param_options(*c, *o);
+  add_consensus_options(*c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

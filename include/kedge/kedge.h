@@ -17,5 +17,6 @@
 #include <kedge/similarity.h>
 #include <kedge/space.h>
 #include <kedge/translate.h>
+#include <kedge/validate.h>
 #include <kedge/version.h>
 #include <kedge/whitening.h>

@@ -92,6 +92,9 @@ class Backend {
   /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture.
   virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
                            Panel first_moment, Panel second_moment, Panel mixture) = 0;
+  /// Adam's step on values that are parameters themselves.
+  virtual void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
+                           Panel second_moment) = 0;
 
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
 };

@@ -5,6 +5,7 @@
 #include "map/attach.h"
 #include "train/consensus.h"
 #include "train/param.h"
+#include "train/refine.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -177,7 +178,12 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOpti
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
-  set_targets(bundle, find_consensus(task, std::move(joint), options.consensus).targets);
+  Matrix targets = find_consensus(task, std::move(joint), options.consensus).targets;
+  if (options.consensus.refine_epochs > 0) {
+    const auto backend = make_backend(options.device);
+    targets = refine_targets(*backend, task, targets, options.consensus, options.seed, progress).targets;
+  }
+  set_targets(bundle, std::move(targets));
   if (bundle.similarity == Similarity::wip) {
     for (std::size_t i = 0; i < spaces.size(); ++i) statistics[i].coordinates = std::move(whitenings[i]);
   } else {

@@ -47,18 +47,13 @@ Objective::Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<c
   losses_ = backend.make(1, count);
   std::size_t first = 0;
   for (const std::size_t dim : spaces.dims) {
-    Part part{first, dim, backend.make(anchors, 1), backend.make(anchors, 1), backend.make(batch, anchors), {}, {}, {}};
+    Part part{first, dim, backend.make(anchors, 1), backend.make(anchors, 1), backend.make(batch, anchors)};
     backend.row_lengths(rows_.columns(first, dim), row_lengths_->panel().columns(parts_.size(), 1));
     parts_.push_back(std::move(part));
     first += dim;
   }
-  if (several()) {
-    cosines_ = backend.make(batch, batch);
-    for (Part& part : parts_) {
-      part.rr = backend.make(batch, anchors);
-      part.drr = backend.make(batch, anchors);
-      part.rr_lengths = backend.make(batch, 1);
-    }
+  if (parts_.size() > 1 && options.weight_symnce != 0) {
+    alignment_.emplace(backend, parts_.size(), batch, anchors, options.tau_symnce);
   }
   if (options.coverage_rows == CoverageRows::all) {
     chunk_ = backend.make(std::min(options.coverage_chunk, rows_.rows), anchors);
@@ -80,9 +75,8 @@ Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> ba
     const Panel products = part.products->panel().top_rows(n);
     backend_.fill(part.pull->panel(), 0);
     backend_.normalize_rows(anchors, unit_->panel().columns(part.first, part.dim), part.anchor_lengths->panel());
-    if (several() || !chunk_) backend_.gemm_nt(1, x.columns(part.first, part.dim), anchors, 0, products);
-    if (several())
-      backend_.normalize_rows(products, part.rr->panel().top_rows(n), part.rr_lengths->panel().top_rows(n));
+    if (alignment_ || !chunk_) backend_.gemm_nt(1, x.columns(part.first, part.dim), anchors, 0, products);
+    if (alignment_) alignment_->take(i, products);
     if (chunk_) {
       cover_all_rows(part);
       backend_.fill(products, 0);
@@ -90,12 +84,14 @@ Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> ba
       cover(part, lengths_->panel().top_rows(n).columns(i, 1), n, products);
     }
   }
-  if (several()) align(n);
-  for (Part& part : parts_) {
+  if (alignment_) alignment_->align(n, options_.weight_symnce, loss(symnce));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
+    const Panel products = part.products->panel().top_rows(n);
     shape_anchors(part);
-    if (chunk_ && !several()) continue;
-    backend_.gemm_tn(1, part.products->panel().top_rows(n), x.columns(part.first, part.dim), 1,
-                     danchors_->panel().columns(part.first, part.dim));
+    if (alignment_) alignment_->give(i, products);
+    if (chunk_ && !alignment_) continue;
+    backend_.gemm_tn(1, products, x.columns(part.first, part.dim), 1, danchors_->panel().columns(part.first, part.dim));
   }
   backend_.gemm_nt(1, danchors_->panel(), support_, 0, dmixture);
   return read_losses();
@@ -119,28 +115,6 @@ void Objective::cover_all_rows(Part& part) {
     backend_.gemm_nt(1, x, anchors, 0, products);
     cover(part, rows_of(row_lengths_->panel(), first, rows).columns(which, 1), rows_.rows, products);
     backend_.gemm_tn(1, products, x, 1, danchors_->panel().columns(part.first, part.dim));
-  }
-}
-
-/// Symmetric InfoNCE over all pairs of spaces; adds to the gradient of the products.
-void Objective::align(std::size_t n) {
-  const Panel cosines{cosines_->panel().data, n, n, cosines_->panel().stride};
-  const float share = 2 * inverse(parts_.size()) * inverse(parts_.size() - 1);
-  const Weighted weighted{share, static_cast<float>(options_.weight_symnce)};
-  for (Part& part : parts_) backend_.fill(part.drr->panel(), 0);
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    for (std::size_t j = i + 1; j < parts_.size(); ++j) {
-      const Panel a = parts_[i].rr->panel().top_rows(n);
-      const Panel b = parts_[j].rr->panel().top_rows(n);
-      backend_.gemm_nt(1, a, b, 0, cosines);
-      backend_.symmetric_nce(cosines, static_cast<float>(options_.tau_symnce), weighted, loss(symnce));
-      backend_.gemm_nn(1, cosines, b, 1, parts_[i].drr->panel().top_rows(n));
-      backend_.gemm_tn(1, cosines, a, 1, parts_[j].drr->panel().top_rows(n));
-    }
-  }
-  for (Part& part : parts_) {
-    backend_.normalize_rows_backward(part.rr->panel().top_rows(n), part.rr_lengths->panel().top_rows(n),
-                                     part.drr->panel().top_rows(n), 1, part.products->panel().top_rows(n));
   }
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "train/alignment.h"
 
 #include <kedge/param.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,24 +36,22 @@ class Objective {
   /// What one space needs for itself.
   struct Part {
     std::size_t first = 0, dim = 0;  ///< its columns
-    std::unique_ptr<Tensor> anchor_lengths, pull, products, rr, drr, rr_lengths;
+    std::unique_ptr<Tensor> anchor_lengths, pull, products;
   };
 
   void cover(Part& part, ConstPanel lengths, std::size_t total_rows, Panel products);
   void cover_all_rows(Part& part);
-  void align(std::size_t rows);
   void shape_anchors(Part& part);
   [[nodiscard]] Losses read_losses();
   [[nodiscard]] Panel loss(std::size_t which) { return losses_->panel().columns(which, 1); }
-  [[nodiscard]] bool several() const { return parts_.size() > 1 && options_.weight_symnce != 0; }
 
   Backend& backend_;
   ParamOptions options_;
   Panel rows_, support_;
   std::unique_ptr<Tensor> own_support_;  ///< empty where the support is all rows
   std::vector<Part> parts_;
-  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, dunit_, gram_, cosines_, chunk_,
-      losses_;
+  std::optional<Alignment> alignment_;  ///< where there are several spaces and their agreement counts
+  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, dunit_, gram_, chunk_, losses_;
 };
 
 }  // namespace kedge

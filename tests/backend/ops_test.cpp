@@ -117,6 +117,11 @@ const std::vector<Case>& cases() {
          on.step_logits(b("dp", s.m, s.k), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, 3}, b("q", s.m, s.k),
                         b("moment", s.m, s.k), b("v", s.m, s.k), b("p", s.m, s.k));
        }},
+      {"step_values",
+       [](Backend& on, Buffers& b, const Sizes& s) {
+         on.step_values(b("dp", s.m, s.k), {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, 3}, b("q", s.m, s.k),
+                        b("moment", s.m, s.k), b("v", s.m, s.k));
+       }},
   };
   return all;
 }

@@ -162,28 +162,38 @@ class ReferenceBackend final : public Backend {
   }
   void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
                    Panel second_moment, Panel mixture) override {
-    const auto step = static_cast<double>(adam.step);
     for (std::size_t r = 0; r < logits.rows; ++r) {
       double inner = 0;
       for (std::size_t c = 0; c < logits.cols; ++c)
         inner += static_cast<double>(at(mixture, r, c)) * at(dmixture, r, c);
       for (std::size_t c = 0; c < logits.cols; ++c) {
         const double gradient = at(mixture, r, c) * (at(dmixture, r, c) - inner) / temperature;
-        const double m = adam.beta1 * static_cast<double>(at(first_moment, r, c)) + (1.0 - adam.beta1) * gradient;
-        const double v =
-            adam.beta2 * static_cast<double>(at(second_moment, r, c)) + (1.0 - adam.beta2) * gradient * gradient;
-        at(first_moment, r, c) = static_cast<float>(m);
-        at(second_moment, r, c) = static_cast<float>(v);
-        const double m_hat = m / (1 - std::pow(static_cast<double>(adam.beta1), step));
-        const double v_hat = v / (1 - std::pow(static_cast<double>(adam.beta2), step));
-        const double kept = at(logits, r, c) * (1 - static_cast<double>(adam.learning_rate) * adam.weight_decay);
-        at(logits, r, c) = static_cast<float>(kept - adam.learning_rate * m_hat / (std::sqrt(v_hat) + adam.epsilon));
+        move(adam, gradient, at(logits, r, c), at(first_moment, r, c), at(second_moment, r, c));
       }
     }
     softmax_rows(logits, temperature, mixture);
   }
+  void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
+                   Panel second_moment) override {
+    for (std::size_t r = 0; r < values.rows; ++r) {
+      for (std::size_t c = 0; c < values.cols; ++c) {
+        move(adam, at(dvalues, r, c), at(values, r, c), at(first_moment, r, c), at(second_moment, r, c));
+      }
+    }
+  }
 
  private:
+  static void move(const AdamStep& adam, double gradient, float& value, float& first, float& second) {
+    const auto step = static_cast<double>(adam.step);
+    const double m = adam.beta1 * static_cast<double>(first) + (1.0 - adam.beta1) * gradient;
+    const double v = adam.beta2 * static_cast<double>(second) + (1.0 - adam.beta2) * gradient * gradient;
+    first = static_cast<float>(m);
+    second = static_cast<float>(v);
+    const double m_hat = m / (1 - std::pow(static_cast<double>(adam.beta1), step));
+    const double v_hat = v / (1 - std::pow(static_cast<double>(adam.beta2), step));
+    const double kept = value * (1 - static_cast<double>(adam.learning_rate) * adam.weight_decay);
+    value = static_cast<float>(kept - adam.learning_rate * m_hat / (std::sqrt(v_hat) + adam.epsilon));
+  }
   template <class Value>
   static void each(Panel p, const Value& value) {
     for (std::size_t r = 0; r < p.rows; ++r) {

@@ -151,6 +151,13 @@ class CpuBackend final : public Backend {
                        view(second_moment).row(i), view(mixture).row(i));
     });
   }
+  void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
+                   Panel second_moment) override {
+    cpu::for_rows(values.rows, values.cols, [&](std::size_t i) {
+      cpu::step_values(view(dvalues).row(i), adam, view(values).row(i), view(first_moment).row(i),
+                       view(second_moment).row(i));
+    });
+  }
 
  private:
   static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,

@@ -112,6 +112,27 @@ KEDGE_EVERY_PROCESSOR void adam(const float* __restrict p, const float* __restri
   }
 }
 
+KEDGE_EVERY_PROCESSOR void plain_adam(const float* __restrict gradient, AdamFactors f, float* __restrict x,
+                                      float* __restrict m, float* __restrict v, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    m[i] = f.beta1 * m[i] + (1 - f.beta1) * gradient[i];
+    v[i] = f.beta2 * v[i] + (1 - f.beta2) * gradient[i] * gradient[i];
+    x[i] = f.keep * x[i] - f.rate * m[i] / (std::sqrt(v[i]) * f.root + f.epsilon);
+  }
+}
+
+AdamFactors factors_of(const AdamStep& step) {
+  const auto count = static_cast<double>(step.step);
+  const double unbias1 = 1 - std::pow(static_cast<double>(step.beta1), count);
+  const double unbias2 = 1 - std::pow(static_cast<double>(step.beta2), count);
+  return {step.beta1,
+          step.beta2,
+          static_cast<float>(step.learning_rate / unbias1),
+          static_cast<float>(1 / std::sqrt(unbias2)),
+          step.epsilon,
+          1 - step.learning_rate * step.weight_decay};
+}
+
 }  // namespace
 
 float length(std::span<const float> x) {
@@ -157,19 +178,15 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
 
 void step_logits(std::span<const float> dmixture, float temperature, const AdamStep& step, std::span<float> logits,
                  std::span<float> first, std::span<float> second, std::span<float> mixture) {
-  const auto count = static_cast<double>(step.step);
-  const double unbias1 = 1 - std::pow(static_cast<double>(step.beta1), count);
-  const double unbias2 = 1 - std::pow(static_cast<double>(step.beta2), count);
-  const AdamFactors factors{step.beta1,
-                            step.beta2,
-                            static_cast<float>(step.learning_rate / unbias1),
-                            static_cast<float>(1 / std::sqrt(unbias2)),
-                            step.epsilon,
-                            1 - step.learning_rate * step.weight_decay};
   const float inner = dot(mixture.data(), dmixture.data(), mixture.size());
-  adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors, logits.data(), first.data(), second.data(),
-       logits.size());
+  adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(),
+       second.data(), logits.size());
   softmax(logits, temperature, mixture);
+}
+
+void step_values(std::span<const float> dvalues, const AdamStep& step, std::span<float> values, std::span<float> first,
+                 std::span<float> second) {
+  plain_adam(dvalues.data(), factors_of(step), values.data(), first.data(), second.data(), values.size());
 }
 
 }  // namespace kedge::cpu

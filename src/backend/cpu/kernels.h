@@ -31,5 +31,8 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
 /// One row of Backend::step_logits.
 void step_logits(std::span<const float> dmixture, float temperature, const AdamStep& adam, std::span<float> logits,
                  std::span<float> first, std::span<float> second, std::span<float> mixture);
+/// One row of Backend::step_values.
+void step_values(std::span<const float> dvalues, const AdamStep& adam, std::span<float> values, std::span<float> first,
+                 std::span<float> second);
 
 }  // namespace kedge::cpu

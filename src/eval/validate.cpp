@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/validate.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// Some rows of a space, as a source of their own.
+class PickedRows final : public RowSource {
+ public:
+  PickedRows(Space space, std::vector<std::size_t> rows) : space_(std::move(space)), rows_(std::move(rows)) {}
+  std::size_t rows() const override { return rows_.size(); }
+  std::size_t cols() const override { return space_.dim(); }
+  const std::string& label() const override { return space_.source().label(); }
+  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+  void release(std::size_t, std::size_t) const override {}
+
+ private:
+  template <class T>
+  void read_as(std::size_t first, MatrixView<T> out) const {
+    for (std::size_t r = 0; r < out.rows; ++r) space_.read(rows_[first + r], out.middle_rows(r, 1));
+  }
+
+  Space space_;
+  std::vector<std::size_t> rows_;
+};
+
+struct Parts {
+  std::vector<Space> learned, scored;  ///< of each space, rows to fit on and rows to score
+};
+
+Parts split(std::span<const Space> spaces) {
+  const std::size_t total = spaces.front().rows();
+  const std::size_t stride =
+      std::max(HeldOutRows::kStride, (total + HeldOutRows::kMostRows - 1) / HeldOutRows::kMostRows);
+  std::vector<std::size_t> learned;
+  std::vector<std::size_t> scored;
+  for (std::size_t row = 0; row < total; ++row) (row % stride == stride - 1 ? scored : learned).push_back(row);
+  if (scored.size() < 2) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} rows are too few to hold some of them out; validation needs {} or more", total,
+                            2 * HeldOutRows::kStride));
+  }
+  Parts parts;
+  for (const Space& space : spaces) {
+    parts.learned.emplace_back(space.name(), std::make_shared<PickedRows>(space, learned));
+    parts.scored.emplace_back(space.name(), std::make_shared<PickedRows>(space, scored));
+  }
+  return parts;
+}
+
+HeldOutScore score(const Bundle& bundle, const Attachment& attached, const Parts& parts, std::size_t held_out,
+                   const CompareOptions& options) {
+  HeldOutScore mean{attached.space(), parts.scored[held_out].rows(), 0, std::vector<double>(options.recall_at.size()),
+                    0};
+  const Matrix rr = attached.map.apply(parts.scored[held_out].read_all().view());
+  const auto share = 1 / static_cast<double>(parts.scored.size() - 1);
+  for (std::size_t i = 0; i < parts.scored.size(); ++i) {
+    if (i == held_out) continue;
+    const Matrix other = bundle.map(parts.scored[i].name()).apply(parts.scored[i].read_all().view());
+    const Comparison found = compare(other.view(), rr.view(), options);
+    mean.mrr += share * found.mrr;
+    mean.nmse += share * found.nmse;
+    for (std::size_t k = 0; k < found.recall.size(); ++k) mean.recall[k] += share * found.recall[k];
+  }
+  return mean;
+}
+
+}  // namespace
+
+std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptions& options,
+                                   const CompareOptions& compare_options, const Progress& progress) {
+  require_parallel(spaces);
+  if (spaces.size() < 3) {
+    throw Error(Code::bad_argument, fmt::format("validation holds each space out in turn and needs three or more, but "
+                                                "{} were given",
+                                                spaces.size()));
+  }
+  const Parts parts = split(spaces);
+  FitOptions own = options;
+  own.checkpoint = {};
+  if (own.support == 0) own.support = own.support_ids.size();
+  own.support_ids.clear();
+  own.support = std::min(own.support, parts.learned.front().rows());
+  AttachOptions attach_options;
+  attach_options.ridge = options.ridge;
+  std::vector<HeldOutScore> scores;
+  for (std::size_t held_out = 0; held_out < spaces.size(); ++held_out) {
+    std::vector<Space> sources;
+    for (std::size_t i = 0; i < spaces.size(); ++i) {
+      if (i != held_out) sources.push_back(parts.learned[i]);
+    }
+    const Bundle bundle = fit(sources, own, progress);
+    const Attachment attached = attach(bundle, parts.learned[held_out], attach_options, progress);
+    scores.push_back(score(bundle, attached, parts, held_out, compare_options));
+  }
+  return scores;
+}
+
+}  // namespace kedge

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/backend.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace kedge {
+
+/// Symmetric InfoNCE between the relative representations of several spaces, averaged over their pairs, and its
+/// gradient. Owns the buffers for batches of up to `batch` rows.
+class Alignment {
+ public:
+  Alignment(Backend& backend, std::size_t spaces, std::size_t batch, std::size_t anchors, double tau);
+
+  /// Keeps the rows' directions of one space; the products may be overwritten after that.
+  void take(std::size_t space, ConstPanel products);
+  /// Adds the loss of the rows last taken to `loss`, and keeps `weight` times its gradient for give().
+  void align(std::size_t rows, double weight, Panel loss);
+  /// Adds the gradient of one space's products to them.
+  void give(std::size_t space, Panel dproducts);
+
+ private:
+  struct Side {
+    std::unique_ptr<Tensor> rr, drr, lengths;
+  };
+
+  Backend& backend_;
+  float tau_;
+  std::vector<Side> sides_;
+  std::unique_ptr<Tensor> cosines_;
+};
+
+}  // namespace kedge

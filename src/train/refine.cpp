@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/refine.h"
+
+#include "base/eigen.h"
+#include "base/random.h"
+#include "train/refine_objective.h"
+#include "train/ridge.h"
+#include "train/whitened.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+void require_valid(const ConsensusTask& task, const ConsensusOptions& options) {
+  if (task.spaces.size() < 2) {
+    throw Error(Code::bad_argument,
+                "refinement compares spaces with each other, but there is only one; leave refine-epochs at 0");
+  }
+  if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
+    throw Error(Code::bad_argument, fmt::format("refine-rate is {}, expected a positive number", options.refine_rate));
+  }
+  if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
+    throw Error(Code::bad_argument, fmt::format("refine-tau is {}, expected a number of {} or more", options.refine_tau,
+                                                Backend::kLeastTau));
+  }
+  if (options.refine_batch < 2) throw Error(Code::bad_argument, "refine-batch is too small, expected 2 or more");
+}
+
+/// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
+Matrix regressor_of(const Space& space, const Whitening& whitening, std::span<const std::int64_t> support_ids,
+                    const Matrix64& targets) {
+  Matrix64 support = space.gather(support_ids);
+  whiten(whitening, support.view());
+  const double strength = Ridge(std::as_const(support).view(), targets.view()).best();
+  const auto rows = as_eigen(support.view());
+  Matrix64 gram(support.cols(), support.cols());
+  const double share = 1 / static_cast<double>(support.rows());
+  as_eigen(gram.view()).selfadjointView<Eigen::Upper>().rankUpdate(rows.transpose(), share);
+  Matrix64 turned(support.cols(), support.rows());
+  as_eigen(turned.view()) = share * rows.transpose();
+  const Matrix64 solved = Ridge(make_ridge_basis(std::move(gram), support.rows()), turned, {}).solve(strength);
+  Matrix regressor(support.rows(), support.cols());
+  as_eigen(regressor.view()) = as_eigen(solved.view()).transpose().cast<float>();
+  return regressor;
+}
+
+/// Which rows are learned from, and which only watched: rows that ridge has not seen, where there are enough of them.
+struct Split {
+  std::vector<std::uint32_t> learned, watched;
+};
+
+Split split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
+  std::vector<bool> in_support(space.rows());
+  for (const std::int64_t id : support_ids) in_support[static_cast<std::size_t>(id) - space.range().begin] = true;
+  const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);
+  const bool enough = space.rows() - support_ids.size() >= count;
+  std::vector<bool> watched(space.rows());
+  Split split;
+  for (const std::size_t row : random.sample(space.rows(), space.rows())) {
+    if (split.watched.size() == count || (enough && in_support[row])) continue;
+    split.watched.push_back(static_cast<std::uint32_t>(row));
+    watched[row] = true;
+  }
+  for (std::size_t row = 0; row < space.rows(); ++row) {
+    if (!watched[row]) split.learned.push_back(static_cast<std::uint32_t>(row));
+  }
+  return split;
+}
+
+/// Anchors that are always 0 have no direction to move in, so they stay out.
+std::size_t moving_anchors(const Matrix& targets) {
+  std::size_t used = targets.cols();
+  while (used > 1 && as_eigen(targets.view()).col(static_cast<Eigen::Index>(used) - 1).isZero(0)) --used;
+  return used;
+}
+
+/// The regressors of all spaces side by side, support x (sum of dims).
+std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask& task, const Matrix64& targets,
+                                          std::size_t width) {
+  auto all = backend.make(targets.rows(), width);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < task.spaces.size(); ++i) {
+    const Matrix own = regressor_of(task.spaces[i], task.whitenings[i], task.support_ids, targets);
+    backend.upload(own.view(), all->panel().columns(column, own.cols()));
+    column += own.cols();
+  }
+  return all;
+}
+
+/// The targets on their way, turned: anchors x support.
+class Refiner {
+ public:
+  Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
+      : backend_(backend), objective_(objective), adam_{static_cast<float>(rate), 0.9F, 0.999F, 1e-8F, 0, 0} {
+    for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
+      *tensor = backend.make(start.rows(), start.cols());
+    }
+    backend.upload(start.view(), values_->panel());
+  }
+
+  void pass(std::span<const std::uint32_t> rows, std::size_t batch, Random& random) {
+    const std::vector<std::size_t> order = random.sample(rows.size(), rows.size());
+    for (std::size_t first = 0; first + batch <= order.size(); first += batch) {
+      std::vector<std::uint32_t> chosen;
+      for (std::size_t i = first; i < first + batch; ++i) chosen.push_back(rows[order[i]]);
+      (void)objective_.evaluate(values_->panel(), chosen, gradient_->panel());
+      ++adam_.step;
+      backend_.step_values(gradient_->panel(), adam_, values_->panel(), first_moment_->panel(),
+                           second_moment_->panel());
+    }
+  }
+  double loss(std::span<const std::uint32_t> rows) { return objective_.evaluate(values_->panel(), rows, {}); }
+  void read(Matrix& values) { backend_.download(values_->panel(), values.view()); }
+
+ private:
+  Backend& backend_;
+  RefineObjective& objective_;
+  AdamStep adam_;
+  std::unique_ptr<Tensor> values_, gradient_, first_moment_, second_moment_;
+};
+
+}  // namespace
+
+Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix& targets,
+                       const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
+  require_valid(task, options);
+  const auto used = static_cast<Eigen::Index>(moving_anchors(targets));
+  const EigenRows<double> moving = as_eigen(targets.view()).leftCols(used).cast<double>();
+  Matrix64 exact(targets.rows(), static_cast<std::size_t>(used));
+  as_eigen(exact.view()) = moving;
+  Matrix turned(exact.cols(), exact.rows());
+  as_eigen(turned.view()) = moving.transpose().cast<float>();
+
+  Random random(seed);
+  const Split split = split_rows(task.spaces.front(), task.support_ids, options.refine_batch, random);
+  const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
+  WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, task.whitenings, progress);
+  const auto regressors = upload_regressors(backend, task, exact, spaces.rows->panel().cols);
+  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(),
+                            std::max(batch, split.watched.size()), options.refine_tau);
+  const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));
+  Refiner refiner(backend, objective, turned, options.refine_rate * size);
+
+  Refined result{targets, {refiner.loss(split.watched)}};
+  double least = result.losses.front();
+  std::size_t best = 0;
+  for (std::size_t epoch = 1; epoch <= options.refine_epochs && epoch <= best + options.refine_patience; ++epoch) {
+    refiner.pass(split.learned, batch, random);
+    result.losses.push_back(refiner.loss(split.watched));
+    if (!std::isfinite(result.losses.back())) {
+      throw Error(Code::failed, fmt::format("refinement lost its way in epoch {}; lower refine-rate", epoch));
+    }
+    if (result.losses.back() < least) {
+      least = result.losses.back();
+      best = epoch;
+      refiner.read(turned);
+    }
+    const std::string detail = fmt::format("loss on rows held out {:.4f}, best {:.4f}", result.losses.back(), least);
+    if (progress) progress({"refining", epoch, options.refine_epochs, detail});
+  }
+  as_eigen(result.targets.view()).leftCols(used) = as_eigen(turned.view()).transpose();
+  return result;
+}
+
+}  // namespace kedge

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/refine.h"
+
+#include "support.h"
+#include "train/refine_objective.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::random_matrix;
+using test::space_of;
+
+TEST(RefineObjective, GradientIsThatOfFiniteDifferences) {
+  for (const std::size_t anchors : {1U, 4U, 9U}) {
+    const auto backend = make_cpu_backend();
+    const Matrix rows = random_matrix(12, 11, 1);
+    const Matrix regressors = random_matrix(7, 11, 2);
+    WhitenedSpaces spaces{backend->make(12, 11), {3, 6, 2}};
+    backend->upload(rows.view(), spaces.rows->panel());
+    const auto uploaded = backend->make(7, 11);
+    backend->upload(regressors.view(), uploaded->panel());
+    RefineObjective objective(*backend, std::move(spaces), uploaded->panel(), anchors, 12, 0.5);
+    Matrix targets = random_matrix(anchors, 7, 3);
+    const auto values = backend->make(anchors, 7);
+    const auto gradient = backend->make(anchors, 7);
+    std::vector<std::uint32_t> batch(9);
+    std::iota(batch.begin(), batch.end(), 2U);
+    backend->upload(targets.view(), values->panel());
+    (void)objective.evaluate(values->panel(), batch, gradient->panel());
+    Matrix found(anchors, 7);
+    backend->download(gradient->panel(), found.view());
+    const auto loss_with = [&](std::size_t cell, float change) {
+      Matrix moved = targets;
+      moved.cells()[cell] += change;
+      backend->upload(moved.view(), values->panel());
+      return objective.evaluate(values->panel(), batch, {});
+    };
+    for (std::size_t cell = 0; cell < targets.cells().size(); cell += 3) {
+      const double slope = (loss_with(cell, 5e-3F) - loss_with(cell, -5e-3F)) / 1e-2;
+      EXPECT_NEAR(found.cells()[cell], slope, 2e-3 + 0.02 * std::abs(slope)) << anchors << " anchors, cell " << cell;
+    }
+  }
+}
+
+/// Three noisy views of the same causes.
+struct Views {
+  Views() {
+    const Matrix hidden = random_matrix(800, 5, 1);
+    for (unsigned i = 0; i < 3; ++i) {
+      const std::size_t dim = 10 + i;
+      const Matrix mix = random_matrix(5, dim, 10 + i);
+      Matrix x = random_matrix(800, dim, 20 + i);
+      for (std::size_t r = 0; r < 800; ++r) {
+        for (std::size_t c = 0; c < dim; ++c) {
+          for (std::size_t k = 0; k < 5; ++k) x.row(r)[c] += hidden.row(r)[k] * mix.row(k)[c];
+        }
+      }
+      rows.push_back(std::move(x));
+    }
+  }
+  [[nodiscard]] std::vector<Space> spaces() const {
+    return {space_of("a", rows[0]), space_of("b", rows[1]), space_of("c", rows[2])};
+  }
+  std::vector<Matrix> rows;
+};
+
+FitOptions refined_options(std::size_t epochs) {
+  FitOptions options;
+  options.method = Method::consensus;
+  options.anchors = 12;
+  options.support = 300;
+  options.consensus.refine_epochs = epochs;
+  options.consensus.refine_batch = 128;
+  return options;
+}
+
+TEST(Refine, LowersTheLossOnRowsHeldOut) {
+  const Views views;
+  const std::vector<Space> spaces = views.spaces();
+  Moments joint = compute_joint_moments(spaces);
+  std::vector<Whitening> whitenings;
+  std::size_t column = 0;
+  for (const Space& space : spaces) {
+    whitenings.push_back(make_whitening(moments_of(joint, column, space.dim()), {}));
+    column += space.dim();
+  }
+  std::vector<std::int64_t> support(300);
+  std::iota(support.begin(), support.end(), 100);
+  const ConsensusTask task{spaces, whitenings, support, 12};
+  const Matrix targets = find_consensus(task, std::move(joint), {}).targets;
+  const auto backend = make_cpu_backend();
+  const ConsensusOptions options = refined_options(20).consensus;
+  const Refined refined = refine_targets(*backend, task, targets, options, 0, {});
+  EXPECT_LT(*std::ranges::min_element(refined.losses), refined.losses.front());
+  EXPECT_EQ(refined.targets.rows(), targets.rows());
+}
+
+TEST(Refine, SameSeedGivesTheSameBitsAndNoEpochsTheClosedForm) {
+  const Views views;
+  const Bundle first = fit(views.spaces(), refined_options(3));
+  const Bundle second = fit(views.spaces(), refined_options(3));
+  const Bundle closed = fit(views.spaces(), refined_options(0));
+  EXPECT_TRUE(std::ranges::equal(first.targets.cells(), second.targets.cells()));
+  EXPECT_FALSE(std::ranges::equal(first.targets.cells(), closed.targets.cells()));
+}
+
+TEST(Refine, RefusesWhatCannotWork) {
+  const Views views;
+  FitOptions options = refined_options(2);
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(std::vector{space_of("a", views.rows[0])}, options); }, "only one");
+  options.consensus.refine_rate = 0;
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine-rate is 0");
+  options = refined_options(2);
+  options.consensus.refine_tau = 0.001;
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine-tau is 0.001");
+}
+
+}  // namespace
+}  // namespace kedge
