@@ -109,6 +109,7 @@ void run(Options& o) {
                   {"similarity", o.similarity},
                   {"anchors", bundle.mixture.rows()},
                   {"support", bundle.support_ids.size()},
+                  {"keep", bundle.keep},
                   {"rows", spaces.front().rows()},
                   {"seed", bundle.seed},
                   {"spaces", Json::array()},
@@ -131,8 +132,9 @@ void run(Options& o) {
   for (const Attachment& space : bundle.spaces) {
     if (space.ridge) say(o.common, describe_ridge(space));
   }
-  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s",
-                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(),
+  const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
+  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
+                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(), left,
                             spaces.size(), watch.seconds()));
 }
 
@@ -211,6 +213,12 @@ void add_fit(CLI::App& app) {
   c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
       ->excludes(support)
       ->type_name("FILE");
+  c->add_option("--keep", o->fit.keep,
+                "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
+                "needs fewer; 0 keeps all (not for consensus and adapters)")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
   c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--shrinkage", o->shrinkage,
                 "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "

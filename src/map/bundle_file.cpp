@@ -48,9 +48,13 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
     names.push_back(space.space());
     attached[space.space()] = describe(space);
   }
-  const Json options = {{"shrinkage", bundle.whitening.shrinkage}, {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
-                        {"epsilon", bundle.whitening.epsilon},     {"attach", to_string(bundle.attach_by)},
-                        {"power", bundle.consensus.power},         {"rows", {bundle.rows.begin, bundle.rows.end}}};
+  const Json options = {{"shrinkage", bundle.whitening.shrinkage},
+                        {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
+                        {"epsilon", bundle.whitening.epsilon},
+                        {"attach", to_string(bundle.attach_by)},
+                        {"power", bundle.consensus.power},
+                        {"keep", bundle.keep},
+                        {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
                                               {"format_version", std::to_string(kFormatVersion)},
                                               {"kedge_version", bundle.kedge_version},
@@ -112,6 +116,7 @@ class BundleReader {
     bundle.shrinkage_rule = parse_shrinkage_rule(options.at("shrinkage_rule").get<std::string>());
     bundle.attach_by = parse_attach_by(options.at("attach").get<std::string>());
     bundle.consensus.power = options.at("power").get<double>();
+    if (options.contains("keep")) bundle.keep = whole_number(options["keep"]);  // older bundles kept all
     bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
     if (bundle.method == Method::param) {
       bundle.param = param_options_from_json(text("param"));

@@ -107,6 +107,16 @@ void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<con
   if (progress) progress({"choosing anchors", 1, 1, ""});
 }
 
+/// The support shrinks with the mixture, so that an encoder to be attached has fewer rows to embed.
+void keep_largest_weights(Bundle& bundle) {
+  if (bundle.keep == 0) return;
+  SparseMixture sparse = keep_largest(std::move(bundle.mixture), bundle.keep);
+  std::vector<std::int64_t> ids;
+  for (const std::size_t column : sparse.columns) ids.push_back(bundle.support_ids[column]);
+  bundle.mixture = std::move(sparse.mixture);
+  bundle.support_ids = std::move(ids);
+}
+
 /// What ridge regresses for a mixture that was found without targets: the mean of the sources' RR at the support.
 Matrix mean_rr(const Bundle& bundle, std::span<const Space> spaces) {
   Matrix targets(bundle.support_ids.size(), bundle.mixture.rows());
@@ -145,6 +155,12 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
     throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but {} support ids were given",
                                                 options.support, options.support_ids.size()));
   }
+  if (options.keep != 0 && !is_convex(options.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("the {} largest weights of each anchor were to be kept, but {} makes signed weights that "
+                            "cannot be left out one by one; keep all, or use param, kmeans, fps or random",
+                            options.keep, to_string(options.method)));
+  }
   Bundle bundle;
   bundle.method = options.method;
   bundle.similarity = options.similarity;
@@ -153,6 +169,7 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   bundle.consensus = options.consensus;
   bundle.attach_by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
   bundle.seed = options.seed;
+  bundle.keep = options.keep;
   bundle.rows = spaces.front().range();
   bundle.kedge_version = version();
   bundle.support_ids =
@@ -213,6 +230,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   } else {
     choose_mixture(bundle, spaces, statistics, options, progress);
   }
+  keep_largest_weights(bundle);
   attach_sources(bundle, spaces, statistics, AttachBy::mixture, options);
   if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
   if (bundle.attach_by == AttachBy::ridge) {
