@@ -21,6 +21,7 @@ struct Options {
   std::string shrinkage{fmt::format("{}", fit.whitening.shrinkage)};
   std::string method{to_string(fit.method)};
   std::string similarity{to_string(fit.similarity)};
+  std::string support_select{to_string(fit.support_select)};
   std::string coverage_rows{to_string(fit.param.coverage_rows)};
   CommonOptions common;
 };
@@ -40,6 +41,7 @@ FitOptions options_of(const Options& o) {
   FitOptions options = o.fit;
   options.method = parse_method(o.method);
   options.similarity = parse_similarity(o.similarity);
+  options.support_select = parse_support_select(o.support_select);
   options.device = parse_device(o.device);
   options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
   parse_shrinkage(o.shrinkage, options);
@@ -109,6 +111,7 @@ void run(Options& o) {
                   {"similarity", o.similarity},
                   {"anchors", bundle.mixture.rows()},
                   {"support", bundle.support_ids.size()},
+                  {"support_select", to_string(bundle.support_select)},
                   {"keep", bundle.keep},
                   {"rows", spaces.front().rows()},
                   {"seed", bundle.seed},
@@ -213,6 +216,11 @@ void add_fit(CLI::App& app) {
   c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
       ->excludes(support)
       ->type_name("FILE");
+  c->add_option("--support-select", o->support_select,
+                "How those rows are selected; fps, kmeans and leverage compare all rows, which they hold in memory")
+      ->check(CLI::IsMember(support_select_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
   c->add_option("--keep", o->fit.keep,
                 "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
                 "needs fewer; 0 keeps all (not for consensus and adapters)")

@@ -53,6 +53,7 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"epsilon", bundle.whitening.epsilon},
                         {"attach", to_string(bundle.attach_by)},
                         {"power", bundle.consensus.power},
+                        {"support_select", to_string(bundle.support_select)},
                         {"keep", bundle.keep},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
@@ -116,7 +117,11 @@ class BundleReader {
     bundle.shrinkage_rule = parse_shrinkage_rule(options.at("shrinkage_rule").get<std::string>());
     bundle.attach_by = parse_attach_by(options.at("attach").get<std::string>());
     bundle.consensus.power = options.at("power").get<double>();
-    if (options.contains("keep")) bundle.keep = whole_number(options["keep"]);  // older bundles kept all
+    // Bundles made before there was a choice kept all, of random rows.
+    if (options.contains("keep")) bundle.keep = whole_number(options["keep"]);
+    if (options.contains("support_select")) {
+      bundle.support_select = parse_support_select(options["support_select"].get<std::string>());
+    }
     bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
     if (bundle.method == Method::param) {
       bundle.param = param_options_from_json(text("param"));

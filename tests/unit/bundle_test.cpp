@@ -128,6 +128,12 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   };
   expect_refused([&](Tensors&, Metadata& m) { with_keep(m, "-1"); }, "where a whole number belongs");
   expect_refused([&](Tensors&, Metadata& m) { with_keep(m, R"("few")"); }, "where a whole number belongs");
+  expect_refused(
+      [](Tensors&, Metadata& m) {
+        const std::string written = R"("support_select":"random")";
+        m["options"].replace(m["options"].find(written), written.size(), R"("support_select":"magic")");
+      },
+      "'magic'");
   expect_refused([](Tensors&, Metadata& m) { m["method"] = "magic"; }, "unknown method 'magic'");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["b","b"])"; }, "twice");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "metadata is damaged");
