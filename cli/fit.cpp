@@ -22,6 +22,7 @@ struct Options {
   std::string shrinkage{fmt::format("{}", fit.whitening.shrinkage)};
   std::string method{to_string(fit.method)};
   std::string similarity{to_string(fit.similarity)};
+  std::string support_select{to_string(fit.support_select)};
   std::string coverage_rows{to_string(fit.param.coverage_rows)};
   bool validate = false;
   CommonOptions common;
@@ -42,6 +43,7 @@ FitOptions options_of(const Options& o) {
   FitOptions options = o.fit;
   options.method = parse_method(o.method);
   options.similarity = parse_similarity(o.similarity);
+  options.support_select = parse_support_select(o.support_select);
   options.device = parse_device(o.device);
   options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
   parse_shrinkage(o.shrinkage, options);
@@ -147,6 +149,8 @@ void run(Options& o) {
                   {"similarity", o.similarity},
                   {"anchors", bundle.mixture.rows()},
                   {"support", bundle.support_ids.size()},
+                  {"support_select", to_string(bundle.support_select)},
+                  {"keep", bundle.keep},
                   {"rows", spaces.front().rows()},
                   {"seed", bundle.seed},
                   {"spaces", Json::array()},
@@ -170,8 +174,9 @@ void run(Options& o) {
   for (const Attachment& space : bundle.spaces) {
     if (space.ridge) say(o.common, describe_ridge(space));
   }
-  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows, maps for {} space(s), {:.2f} s",
-                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(),
+  const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
+  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
+                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(), left,
                             spaces.size(), watch.seconds()));
 }
 
@@ -274,6 +279,17 @@ void add_fit(CLI::App& app) {
   c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
       ->excludes(support)
       ->type_name("FILE");
+  c->add_option("--support-select", o->support_select,
+                "How those rows are selected; fps, kmeans and leverage compare all rows, which they hold in memory")
+      ->check(CLI::IsMember(support_select_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
+  c->add_option("--keep", o->fit.keep,
+                "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
+                "needs fewer; 0 keeps all (not for consensus and adapters)")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
   c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--shrinkage", o->shrinkage,
                 "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "

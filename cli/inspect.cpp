@@ -27,6 +27,7 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"similarity", to_string(bundle.similarity)},
                {"anchors", bundle.mixture.rows()},
                {"support", bundle.support_ids.size()},
+               {"support_select", to_string(bundle.support_select)},
                {"rows", {bundle.rows.begin, bundle.rows.end}},
                {"seed", bundle.seed},
                {"shrinkage", bundle.whitening.shrinkage},
@@ -35,6 +36,7 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"attach", to_string(bundle.attach_by)},
                {"spaces", Json::array()},
                {"support_ids", bundle.support_ids}};
+  if (bundle.keep != 0) json["keep"] = bundle.keep;
   if (bundle.method == Method::param) {
     const ParamOptions& p = bundle.param;
     json["param"] = {{"epochs", p.epochs},
@@ -81,7 +83,10 @@ void run(const Options& o) {
   fmt::print("{}: made by kedge {}\n", o.bundle, bundle.kedge_version);
   fmt::print("  anchors     {} ({})\n", bundle.mixture.rows(), to_string(bundle.method));
   fmt::print("  similarity  {}\n", to_string(bundle.similarity));
-  fmt::print("  support     {} of rows {}:{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end);
+  const bool selected = bundle.support_select != SupportSelect::random;
+  fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
+             selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
+  if (bundle.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", bundle.keep);
   fmt::print("  seed        {}\n", bundle.seed);
   if (bundle.shrinkage_rule == ShrinkageRule::fixed) {
     fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);

@@ -42,4 +42,15 @@ void require_anchors(std::size_t anchors, std::size_t support);
 [[nodiscard]] Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors,
                                     std::uint64_t seed);
 
+/// A mixture of few support rows per anchor, and the columns of the whole mixture that it still has, ascending.
+struct SparseMixture {
+  Matrix mixture;
+  std::vector<std::size_t> columns;
+};
+
+/// The `keep` largest weights of every row of a convex mixture, scaled to sum to 1; of equals the first. Columns that
+/// are left without a weight go. A `keep` of 0, or of all columns, changes nothing.
+/// Throws Error(Code::bad_argument) for a mixture that is not convex.
+[[nodiscard]] SparseMixture keep_largest(Matrix mixture, std::size_t keep);
+
 }  // namespace kedge

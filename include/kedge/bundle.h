@@ -9,6 +9,7 @@
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
+#include <kedge/support.h>
 #include <kedge/whitening.h>
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct Bundle {
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
   AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
+  SupportSelect support_select = SupportSelect::random;
+  std::size_t keep = 0;         ///< weights kept of each anchor; 0: all
   RowRange rows;                ///< of the spaces that took part in the fit
   std::string kedge_version;    ///< that made it
   ParamOptions param;           ///< how PARAM learned, where that was the method

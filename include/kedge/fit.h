@@ -20,6 +20,8 @@ struct FitOptions {
   std::size_t anchors = 300;
   std::size_t support = 0;                ///< 0: kDefaultSupport rows, or all rows if there are fewer
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
+  SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
+  std::size_t keep = 0;  ///< largest weights kept of each anchor (convex mixtures); 0: all of them
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;  ///< otherwise it replaces the shrinkage above, space by space
@@ -34,8 +36,9 @@ struct FitOptions {
 };
 
 /// Learns anchors on parallel rows and makes the relative map of every space.
-/// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated, too many anchors;
-/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+/// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
+/// selection, too many anchors, keep with a mixture that is not convex; Error(Code::bad_file) for spaces whose rows
+/// differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
 
 /// How fit and attach make maps unless told otherwise: ridge for consensus and adapters, mixture for all others.

@@ -16,6 +16,7 @@
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>
+#include <kedge/support.h>
 #include <kedge/translate.h>
 #include <kedge/validate.h>
 #include <kedge/version.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/farthest.h"
 #include "backend/neighbors.h"
-#include "base/eigen.h"
 #include "base/names.h"
 #include "base/random.h"
 
 #include <kedge/anchors.h>
 
-#include <limits>
 #include <vector>
 
 namespace kedge {
@@ -39,23 +38,6 @@ Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::
     if (sizes[r] == 0) mixture.row(r)[random.below(support.rows)] = 1;
   }
   return mixture;
-}
-
-Matrix farthest_points(MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
-  const auto rows = as_eigen(support);
-  const Eigen::VectorXf lengths = rows.rowwise().squaredNorm();
-  Eigen::VectorXf nearest = Eigen::VectorXf::Constant(rows.rows(), std::numeric_limits<float>::infinity());
-  std::vector<std::size_t> chosen{Random(seed).below(support.rows)};
-  while (chosen.size() < anchors) {
-    const auto last = static_cast<Eigen::Index>(chosen.back());
-    const Eigen::VectorXf products = rows * rows.row(last).transpose();
-    nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
-    nearest[last] = -std::numeric_limits<float>::infinity();  // never twice, also among duplicates
-    Eigen::Index farthest = 0;
-    nearest.maxCoeff(&farthest);
-    chosen.push_back(static_cast<std::size_t>(farthest));
-  }
-  return one_hot(chosen, support.rows);
 }
 
 }  // namespace
@@ -92,7 +74,7 @@ Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_
   switch (method) {
     case Method::random: return random_rows(support.rows, anchors, seed);
     case Method::kmeans: return cluster_means(support, anchors, seed);
-    case Method::fps: return farthest_points(support, anchors, seed);
+    case Method::fps: return one_hot(farthest_rows(support, anchors, seed), support.rows);
     default: break;
   }
   throw Error(Code::bad_argument,

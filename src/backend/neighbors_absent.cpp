@@ -20,7 +20,7 @@ bool have_faiss() {
 }
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float>, std::size_t, std::uint64_t) {
-  refuse("method 'kmeans' (try --method fps or random)");
+  refuse("k-means (try fps or random)");
 }
 
 std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float>, MatrixView<const float>, std::size_t) {

@@ -17,9 +17,12 @@ std::uint64_t Random::below(std::uint64_t bound) {
   return draw % bound;
 }
 
+double Random::uniform() {
+  return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53;
+}
+
 double Random::normal() {
   // Box and Muller; one of the pair is enough.
-  const auto uniform = [&] { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53; };
   const double radius = std::sqrt(-2 * std::log(uniform()));
   return radius * std::cos(2 * std::numbers::pi * uniform());
 }

@@ -15,6 +15,8 @@ class Random {
 
   /// Uniform in [0, bound); bound > 0.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound);
+  /// Uniform in (0, 1].
+  [[nodiscard]] double uniform();
   /// Normal with mean 0 and variance 1.
   [[nodiscard]] double normal();
   /// `count` different numbers of [0, total), in random order; count <= total.

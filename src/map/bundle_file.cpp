@@ -56,6 +56,8 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"refine_epochs", bundle.consensus.refine_epochs},
                         {"refine_rate", bundle.consensus.refine_rate},
                         {"refine_tau", bundle.consensus.refine_tau},
+                        {"support_select", to_string(bundle.support_select)},
+                        {"keep", bundle.keep},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
                                               {"format_version", std::to_string(kFormatVersion)},
@@ -121,6 +123,8 @@ class BundleReader {
     bundle.consensus.refine_epochs = whole_number(options.at("refine_epochs"));
     bundle.consensus.refine_rate = options.at("refine_rate").get<double>();
     bundle.consensus.refine_tau = options.at("refine_tau").get<double>();
+    bundle.keep = whole_number(options.at("keep"));
+    bundle.support_select = parse_support_select(options.at("support_select").get<std::string>());
     bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
     if (bundle.method == Method::param) {
       bundle.param = param_options_from_json(text("param"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
-#include "base/random.h"
 #include "map/adapter.h"
 #include "map/attach.h"
+#include "map/support.h"
 #include "train/consensus.h"
 #include "train/param.h"
 #include "train/refine.h"
@@ -12,75 +12,10 @@
 #include <kedge/fit.h>
 #include <kedge/version.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 namespace kedge {
 namespace {
-
-/// Sorted, so that files are read forwards and a user can slice the same rows out of any array.
-std::vector<std::int64_t> draw_support(const Space& space, std::size_t asked, std::uint64_t seed) {
-  const std::size_t count = asked == 0 ? std::min(FitOptions::kDefaultSupport, space.rows()) : asked;
-  if (count > space.rows()) {
-    throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but the spaces have only {} rows; "
-                                                "lower the support",
-                                                count, space.rows()));
-  }
-  std::vector<std::int64_t> ids;
-  for (const std::size_t row : Random(seed).sample(space.rows(), count)) {
-    ids.push_back(static_cast<std::int64_t>(space.range().begin + row));
-  }
-  std::ranges::sort(ids);
-  return ids;
-}
-
-void require_ids(std::span<const std::int64_t> ids, const Space& space) {
-  const RowRange range = space.range();
-  for (const std::int64_t id : ids) {
-    if (id < 0 || static_cast<std::size_t>(id) < range.begin || static_cast<std::size_t>(id) >= range.end) {
-      throw Error(Code::bad_argument,
-                  fmt::format("support id {} is outside the rows {}:{}; ids are row numbers of the file", id,
-                              range.begin, range.end));
-    }
-  }
-  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
-  std::ranges::sort(sorted);
-  const auto repeated = std::ranges::adjacent_find(sorted);
-  if (repeated != sorted.end()) {
-    throw Error(Code::bad_argument,
-                fmt::format("support id {} is given more than once; each row may be used once", *repeated));
-  }
-}
-
-/// The support rows of a space in coordinates where plain distance agrees with the similarity, and every space weighs
-/// the same.
-Matrix64 support_coordinates(const Space& space, std::span<const std::int64_t> ids, Similarity similarity,
-                             const Statistics& statistics) {
-  Matrix64 support = space.gather(ids);
-  if (similarity == Similarity::cosine) {
-    auto rows = as_eigen(support.view());
-    for (Eigen::Index r = 0; r < rows.rows(); ++r) rows.row(r).normalize();
-  } else {
-    whiten(coordinates_of(similarity, statistics), support.view());
-  }
-  return support;
-}
-
-/// The supports of all spaces side by side: support x (sum of dims).
-Matrix side_by_side(const Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
-  std::size_t total = 0;
-  for (const Space& space : spaces) total += space.dim();
-  Matrix joined(bundle.support_ids.size(), total);
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    const Matrix64 own = support_coordinates(spaces[i], bundle.support_ids, bundle.similarity, statistics[i]);
-    as_eigen(joined.view().middle_cols(column, own.cols())) = as_eigen(own.view()).cast<float>();
-    column += own.cols();
-  }
-  return joined;
-}
 
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   std::vector<Whitening> result;
@@ -103,9 +38,19 @@ void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const 
 void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                     const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
-  const Matrix coordinates = side_by_side(bundle, spaces, statistics);
+  const Matrix coordinates = support_coordinates(bundle, spaces, statistics);
   bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
   if (progress) progress({"choosing anchors", 1, 1, ""});
+}
+
+/// The support shrinks with the mixture, so that an encoder to be attached has fewer rows to embed.
+void keep_largest_weights(Bundle& bundle) {
+  if (bundle.keep == 0) return;
+  SparseMixture sparse = keep_largest(std::move(bundle.mixture), bundle.keep);
+  std::vector<std::int64_t> ids;
+  for (const std::size_t column : sparse.columns) ids.push_back(bundle.support_ids[column]);
+  bundle.mixture = std::move(sparse.mixture);
+  bundle.support_ids = std::move(ids);
 }
 
 /// What ridge regresses for a mixture that was found without targets: the mean of the sources' RR at the support.
@@ -142,9 +87,11 @@ void add_decoders(Bundle& bundle, std::span<const Space> spaces, std::span<const
 /// Everything that can be said before any row is read.
 Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   require_parallel(spaces);
-  if (options.support != 0 && !options.support_ids.empty() && options.support != options.support_ids.size()) {
-    throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but {} support ids were given",
-                                                options.support, options.support_ids.size()));
+  if (options.keep != 0 && !is_convex(options.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("the {} largest weights of each anchor were to be kept, but {} makes signed weights that "
+                            "cannot be left out one by one; keep all, or use param, kmeans, fps or random",
+                            options.keep, to_string(options.method)));
   }
   Bundle bundle;
   bundle.method = options.method;
@@ -154,15 +101,11 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   bundle.consensus = options.consensus;
   bundle.attach_by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
   bundle.seed = options.seed;
+  bundle.keep = options.keep;
   bundle.rows = spaces.front().range();
   bundle.kedge_version = version();
-  bundle.support_ids =
-      options.support_ids.empty() ? draw_support(spaces.front(), options.support, options.seed) : options.support_ids;
-  for (const Space& space : spaces) {
-    require_ids(bundle.support_ids, space);
-    bundle.sources.push_back(space.name());
-  }
-  if (!is_adapter(options.method)) require_anchors(options.anchors, bundle.support_ids.size());
+  for (const Space& space : spaces) bundle.sources.push_back(space.name());
+  prepare_support(bundle, spaces, options);
   return bundle;
 }
 
@@ -175,6 +118,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOpti
     statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
     column += space.dim();
   }
+  select_support(bundle, spaces, statistics, options, progress);
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
@@ -209,6 +153,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   for (const Space& space : spaces) {
     statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
   }
+  select_support(bundle, spaces, statistics, options, progress);
   if (is_adapter(options.method)) {
     fit_adapter(bundle, spaces, statistics, options);
     add_decoders(bundle, spaces, statistics);
@@ -219,6 +164,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   } else {
     choose_mixture(bundle, spaces, statistics, options, progress);
   }
+  keep_largest_weights(bundle);
   attach_sources(bundle, spaces, statistics, AttachBy::mixture, options);
   if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
   if (bundle.attach_by == AttachBy::ridge) {

@@ -122,6 +122,18 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   expect_refused([](Tensors&, Metadata& m) { m.erase("format"); }, "not a bundle");
   expect_refused([](Tensors&, Metadata& m) { m.erase("seed"); }, "lacks 'seed'");
   expect_refused([](Tensors&, Metadata& m) { m["options"] = "{"; }, "metadata is damaged");
+  const auto with_keep = [](Metadata& m, const std::string& value) {
+    const std::string written = R"("keep":0)";
+    m["options"].replace(m["options"].find(written), written.size(), R"("keep":)" + value);
+  };
+  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, "-1"); }, "where a whole number belongs");
+  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, R"("few")"); }, "where a whole number belongs");
+  expect_refused(
+      [](Tensors&, Metadata& m) {
+        const std::string written = R"("support_select":"random")";
+        m["options"].replace(m["options"].find(written), written.size(), R"("support_select":"magic")");
+      },
+      "'magic'");
   expect_refused([](Tensors&, Metadata& m) { m["method"] = "magic"; }, "unknown method 'magic'");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["b","b"])"; }, "twice");
   expect_refused([](Tensors&, Metadata& m) { m["spaces"] = R"(["c"])"; }, "metadata is damaged");

@@ -30,6 +30,18 @@ TEST(Random, SamplesDifferentNumbersEvenly) {
   for (const int count : counts) EXPECT_NEAR(count, 1500, 150);
 }
 
+TEST(Random, UniformIsAboveZeroAndEven) {
+  Random random(3);
+  double sum = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const double draw = random.uniform();
+    EXPECT_GT(draw, 0);
+    EXPECT_LE(draw, 1);
+    sum += draw;
+  }
+  EXPECT_NEAR(sum / 10000, 0.5, 0.01);
+}
+
 TEST(Random, SampleOfAllIsAPermutation) {
   std::vector<std::size_t> sample = Random(2).sample(20, 20);
   EXPECT_FALSE(std::ranges::is_sorted(sample));

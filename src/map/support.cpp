@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/support.h"
+
+#include "base/eigen.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace kedge {
+namespace {
+
+constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
+
+std::size_t support_size(const Space& space, const FitOptions& options) {
+  if (!options.support_ids.empty()) return options.support_ids.size();
+  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, space.rows()) : options.support;
+}
+
+void require_compatible(const FitOptions& options) {
+  if (options.support_ids.empty()) return;
+  if (options.support != 0 && options.support != options.support_ids.size()) {
+    throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but {} support ids were given",
+                                                options.support, options.support_ids.size()));
+  }
+  if (options.support_select != SupportSelect::random) {
+    throw Error(Code::bad_argument,
+                fmt::format("the support was to be selected by {}, but {} support ids were given; give one or the "
+                            "other",
+                            to_string(options.support_select), options.support_ids.size()));
+  }
+}
+
+void require_ids(std::span<const std::int64_t> ids, const Space& space) {
+  const RowRange range = space.range();
+  for (const std::int64_t id : ids) {
+    if (id < 0 || static_cast<std::size_t>(id) < range.begin || static_cast<std::size_t>(id) >= range.end) {
+      throw Error(Code::bad_argument,
+                  fmt::format("support id {} is outside the rows {}:{}; ids are row numbers of the file", id,
+                              range.begin, range.end));
+    }
+  }
+  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
+  std::ranges::sort(sorted);
+  const auto repeated = std::ranges::adjacent_find(sorted);
+  if (repeated != sorted.end()) {
+    throw Error(Code::bad_argument,
+                fmt::format("support id {} is given more than once; each row may be used once", *repeated));
+  }
+}
+
+/// Of sorted rows, so that files are read forwards and a user can slice the same rows out of any array.
+std::vector<std::int64_t> ids_of(const std::vector<std::size_t>& rows, const Space& space) {
+  std::vector<std::int64_t> ids;
+  for (const std::size_t row : rows) ids.push_back(static_cast<std::int64_t>(space.range().begin + row));
+  return ids;
+}
+
+/// Where plain distance agrees with the similarity.
+class Coordinates {
+ public:
+  Coordinates(Similarity similarity, const Statistics& statistics) {
+    if (similarity != Similarity::cosine) whitening_ = coordinates_of(similarity, statistics);
+  }
+
+  /// In place.
+  void apply(MatrixView<double> rows) const {
+    if (whitening_) return whiten(*whitening_, rows);
+    auto cells = as_eigen(rows);
+    for (Eigen::Index r = 0; r < cells.rows(); ++r) cells.row(r).normalize();
+  }
+
+ private:
+  std::optional<Whitening> whitening_;  ///< none for cosine, where rows get unit length
+};
+
+/// All rows of a space, scaled to a mean squared length of 1.
+void read_coordinates(const Space& space, const Coordinates& coordinates, MatrixView<float> to,
+                      const Progress& progress) {
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / space.dim(), 1, space.rows());
+  Matrix64 buffer(block_rows, space.dim());
+  double squares = 0;
+  for (std::size_t first = 0; first < space.rows(); first += block_rows) {
+    const auto block = buffer.view().middle_rows(0, std::min(block_rows, space.rows() - first));
+    space.read(first, block);
+    space.source().release(space.range().begin + first, block.rows);
+    coordinates.apply(block);
+    squares += as_eigen(block).squaredNorm();
+    as_eigen(to.middle_rows(first, block.rows)) = as_eigen(block).cast<float>();
+    if (progress) progress({"comparing rows of " + space.name(), first + block.rows, space.rows(), ""});
+  }
+  as_eigen(to) *= static_cast<float>(std::sqrt(static_cast<double>(space.rows()) / squares));
+}
+
+/// Calls fill(i, columns) with the columns of each space in a matrix of `rows` rows of all spaces.
+template <class Fill>
+Matrix side_by_side(std::span<const Space> spaces, std::size_t rows, const Fill& fill) {
+  std::size_t total = 0;
+  for (const Space& space : spaces) total += space.dim();
+  Matrix joined(rows, total);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    fill(i, joined.view().middle_cols(column, spaces[i].dim()));
+    column += spaces[i].dim();
+  }
+  return joined;
+}
+
+}  // namespace
+
+void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options) {
+  require_compatible(options);
+  const Space& first = spaces.front();
+  const std::size_t count = support_size(first, options);
+  bundle.support_select = options.support_select;
+  bundle.support_ids = options.support_ids;
+  if (bundle.support_ids.empty()) require_support(count, first.rows());
+  if (bundle.support_ids.empty() && options.support_select == SupportSelect::random) {
+    const MatrixView<const float> unread{nullptr, first.rows(), 0, 0};
+    bundle.support_ids = ids_of(select_rows(SupportSelect::random, unread, count, options.seed), first);
+  }
+  for (const Space& space : spaces) require_ids(bundle.support_ids, space);
+  if (!is_adapter(options.method)) require_anchors(options.anchors, count);
+}
+
+void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                    const FitOptions& options, const Progress& progress) {
+  if (!bundle.support_ids.empty()) return;
+  const Space& first = spaces.front();
+  const Matrix rows = side_by_side(spaces, first.rows(), [&](std::size_t i, MatrixView<float> columns) {
+    read_coordinates(spaces[i], Coordinates(bundle.similarity, statistics[i]), columns, progress);
+  });
+  if (progress) progress({"selecting the support", 0, 1, ""});
+  const std::size_t count = support_size(first, options);
+  bundle.support_ids = ids_of(select_rows(options.support_select, rows.view(), count, options.seed), first);
+  for (const Space& space : spaces) require_ids(bundle.support_ids, space);
+  if (progress) progress({"selecting the support", 1, 1, ""});
+}
+
+Matrix support_coordinates(const Bundle& bundle, std::span<const Space> spaces,
+                           std::span<const Statistics> statistics) {
+  return side_by_side(spaces, bundle.support_ids.size(), [&](std::size_t i, MatrixView<float> columns) {
+    Matrix64 support = spaces[i].gather(bundle.support_ids);
+    Coordinates(bundle.similarity, statistics[i]).apply(support.view());
+    as_eigen(columns) = as_eigen(support.view()).cast<float>();
+  });
+}
+
+}  // namespace kedge
