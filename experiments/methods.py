@@ -128,16 +128,15 @@ class Lab:
         for file, head in heads.values():
             found, _ = self.run("compare", file, held_out_file, "--rows", self.asked.test)
             scores.append((found["mrr"], found["recall@1"], self.f1(head, held_out)))
-        return np.mean(scores, axis=0)
+        return np.mean(scores, axis=0).tolist()
 
     def score_pairs(self, setup, held_out, sources, seed):
-        scores, seconds = [], 0
+        scores = []
         for source in sources:
-            bundle, fit_s, _ = self.fit([held_out, source], setup.fit, seed)
+            bundle, *_ = self.fit([held_out, source], setup.fit, seed)
             heads = self.source_heads(self.last_fit[0], bundle, [source])
             scores.append(self.pair_scores(heads, self.transform(bundle, held_out)))
-            seconds += fit_s
-        return Score(*np.mean(scores, axis=0), seconds, 0, None)
+        return Score(*np.mean(scores, axis=0).tolist(), None, None, None)
 
     def score(self, setup, held_out, seed):
         sources = [name for name in self.encoders if name != held_out]
@@ -181,14 +180,14 @@ def held_out_table(lab, table, held_outs, more=()):
                 score = lab.score(setup, held_out, seed)
                 scores[setup.label, held_out].append(score)
                 lab.record(table=table, label=setup.label, held_out=held_out, seed=seed,
-                           **{key: float(value) for key, value in score._asdict().items() if key != "fitted"})
-    print_head("", *(f"MRR, {name}" for name in held_outs), "mean MRR", "R@1", "F1", "fit, s", "attach, s",
-               *(name for name, _ in more))
+                           **{key: value for key, value in score._asdict().items() if key != "fitted"})
+    timed = {} if any(setup.pairs for setup in setups) else {"fit, s": "fit_s", "attach, s": "attach_s"}
+    print_head("", *(f"MRR, {name}" for name in held_outs), "mean MRR", "R@1", "F1", *timed, *dict(more))
     for setup in setups:
         own = [scores[setup.label, held_out] for held_out in held_outs]
         flat = [score for some in own for score in some]
         mean = {key: np.mean([getattr(score, key) for score in flat]) for key in ("mrr", "r1", "f1")}
-        seconds = [f"{statistics.median(getattr(score, key) for score in flat):.2f}" for key in ("fit_s", "attach_s")]
+        seconds = [f"{statistics.median(getattr(score, key) for score in flat):.2f}" for key in timed.values()]
         print_line(setup.label, *(short(np.mean([score.mrr for score in some])) for some in own), short(mean["mrr"]),
                    short(mean["r1"]), f"{100 * mean['f1']:.1f}", *seconds, *(value(flat[0]) for _, value in more))
 
@@ -219,7 +218,7 @@ HELD_OUT_TABLES = {
                                     ("consensus, K 500", (*CONSENSUS, *with_support(500))),
                                     ("random rows, WIP", RANDOM))
                   for rule in ("0.05", "0.15", "0.30", "ledoit-wolf", "oas")],
-    "adapters": [  # seconds of fit are of all pairs
+    "adapters": [
         Setup("procrustes, whitened", ("--method", "procrustes"), pairs=True),
         Setup("ridge, whitened", RIDGE, pairs=True),
         Setup("cca, whitened", ("--method", "cca"), pairs=True),
