@@ -35,7 +35,7 @@ template <class Rows>
 [[nodiscard]] auto column_means(const Rows& rows) {
   using Value = typename Rows::Scalar;
   using Row = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
-  return Row(Row::Constant(rows.rows(), 1 / static_cast<Value>(rows.rows())) * rows);
+  return Row(Row(Row::Ones(rows.rows()) * rows) / static_cast<Value>(rows.rows()));
 }
 
 }  // namespace kedge

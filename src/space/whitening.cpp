@@ -30,7 +30,8 @@ void require_variation(const Space& space, const Moments& moments, std::size_t f
                             space.name(), space.source().label()));
   }
   const double length = as_eigen(std::span(moments.mean)).segment(at, dim).norm();
-  const double rounding = std::numeric_limits<double>::epsilon() * length;
+  constexpr double kRounding = 1e-13;  // of sums over many equal rows
+  const double rounding = kRounding * length;
   if (spread > rounding * rounding) return;
   throw Error(Code::bad_file,
               fmt::format("space '{}': rows {}:{} of {} are all the same, so they cannot be told apart; "

@@ -82,7 +82,7 @@ def test_rows_are_half_open(kedge, bundle, rows, count):
 
 
 @pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
-@pytest.mark.parametrize("method", ["param", "random", "kmeans", "fps"])
+@pytest.mark.parametrize("method", ["param", "consensus", "random", "kmeans", "fps"])
 def test_every_method_with_every_similarity(kedge, spaces, method, similarity):
     fit(kedge, spaces, "--method", method, "--similarity", similarity)
     kedge.ok("transform", "y.kedge", "--space", "b", "-i", "b.npy", "-o", "rr.npy")

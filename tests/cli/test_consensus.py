@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consensus, ridge attach, translation and adapters from the shell, on the demo data and on small spaces."""
+import numpy as np
+import pytest
+from conftest import SLM
+from safetensors.numpy import load_file
+
+ENCODERS = ["smollm2-135m", "gemma3-270m", "minilm-l6", "use-multilingual"]
+
+
+def fit(kedge, encoders, *options):
+    named = (word for e in encoders for word in ("--space", f"{e}={SLM}/{e}.npy"))
+    return kedge.json("fit", *named, "--rows", "0:3000", "-o", "shared.kedge", *options)
+
+
+def attach(kedge, encoder, *options):
+    return kedge.json("attach", "shared.kedge", "--space", f"{encoder}={SLM}/{encoder}.npy", "--rows", "0:3000",
+                      "-o", "shared.kedge", *options)
+
+
+@pytest.mark.parametrize("held_out", ENCODERS)
+def test_a_held_out_encoder_is_understood(kedge, held_out):
+    sources = [e for e in ENCODERS if e != held_out]
+    fit(kedge, sources, "--method", "consensus")
+    said = attach(kedge, held_out)
+    assert said["attach"] == "ridge" and 0.1 < said["r2"] < 1 and len(said["r2_per_output"]) == 300
+    for e in ENCODERS:
+        kedge.ok("transform", "shared.kedge", "--space", e, "-i", f"{SLM}/{e}.npy", "-o", f"{e}.npy", "--rows", "3000:3300")
+    found = [kedge.json("compare", f"{e}.npy", f"{held_out}.npy")["recall@1"] for e in sources]
+    print(f"{held_out}: R@1 {found}")
+    assert np.mean(found) >= 0.93
+
+
+def test_translation_is_nearly_as_good_as_a_direct_adapter(kedge):
+    fit(kedge, ENCODERS, "--method", "consensus", "--support", "2000")
+    a, b = "minilm-l6", "use-multilingual"
+    truth = np.load(SLM / f"{b}.npy").astype(np.float32)
+    centred = truth[3000:] - truth[:3000].mean(0)
+
+    def cosine(bundle, out):
+        kedge.ok("translate", bundle, "--from", a, "--to", b, "-i", SLM / f"{a}.npy", "--rows", "3000:3300", "-o", out)
+        found = np.load(kedge.folder / out) - truth[:3000].mean(0)
+        return np.mean((found * centred).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(centred, axis=1))
+
+    shared = cosine("shared.kedge", "shared.npy")
+    kedge.ok("fit", "--space", f"{a}={SLM}/{a}.npy", "--space", f"{b}={SLM}/{b}.npy", "--rows", "0:3000", "--support",
+             "2000", "--method", "ridge", "-o", "pair.kedge")
+    direct = cosine("pair.kedge", "pair.npy")
+    print(f"cosine to the true rows: {shared:.3f} through the shared space, {direct:.3f} direct")
+    assert shared > 0.6 and shared > direct - 0.03
+
+
+def test_the_translation_is_map_and_decoder_of_the_bundle(kedge, spaces):
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", "4", "-o", "x.kedge")
+    kedge.ok("translate", "x.kedge", "--from", "a", "--to", "b", "-i", "a.npy", "-o", "y.npy")
+    t, x = load_file(kedge.folder / "x.kedge"), np.load(kedge.folder / "a.npy")
+    rr = x @ t["a.weight"].T + t["a.bias"]
+    np.testing.assert_allclose(np.load(kedge.folder / "y.npy"), rr @ t["b.decode_weight"].T + t["b.decode_bias"], atol=1e-3)
+
+
+def test_a_word_about_anchors_nobody_agrees_on(kedge, spaces):
+    done = kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "-o", "x.kedge", "--anchors", "100")
+    assert "100 anchors were asked for, but the spaces have only 13 directions" in done.stderr
+    assert "anchors are always 0" in done.stderr
+
+
+def test_validation_says_what_an_unseen_encoder_gets(kedge, spaces):
+    rng = np.random.default_rng(5)
+    np.save(kedge.folder / "c.npy", np.load(kedge.folder / "a.npy") @ rng.normal(size=(8, 6)).astype(np.float32))
+    three = [word for name in "abc" for word in ("--space", f"{name}={name}.npy")]
+    said = kedge.json("fit", *three, "--method", "consensus", "--anchors", "4", "--validate", "-o", "x.kedge")["validation"]
+    assert [one["held_out"] for one in said] == ["a", "b", "c"]
+    assert all(one["rows"] == 20 and one["mrr"] > 0.5 for one in said)
+    kedge.refused(2, "fit", *three[:4], "--method", "consensus", "--validate", "-o", "y.kedge", says="three or more")
+
+
+def test_ridge_attach_serves_param(kedge, spaces):
+    kedge.ok("fit", "--space", "a=a.npy", "--anchors", "10", "--epochs", "2", "-o", "x.kedge")
+    said = kedge.json("attach", "x.kedge", "--space", "b=b.npy", "--attach", "ridge", "--ridge", "0.5", "-o", "x.kedge")
+    assert said["attach"] == "ridge" and said["ridge"] == 0.5
+    inspected = kedge.json("inspect", "x.kedge")
+    assert [space["attach"] for space in inspected["spaces"]] == ["mixture", "ridge"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--method", "consensus", "--power", "-1"), "power is -1"),
+        (("--method", "consensus", "--ridge", "much"), "expected auto or a number"),
+        (("--method", "consensus", "--ridge", "-1"), "ridge is -1"),
+        (("--method", "consensus", "--shrinkage", "some"), "ledoit-wolf"),
+        (("--method", "consensus", "--keep", "3"), "keep"),
+        (("--method", "consensus", "--refine-epochs", "2", "--refine-tau", "0"), "refine-tau is 0"),
+        (("--method", "cca", "--similarity", "inner"), "not with inner"),
+        (("--method", "random", "--similarity", "cosine", "--attach", "ridge"), "no targets"),
+        (("--method", "random", "--support-select", "best"), "best"),
+    ],
+)
+def test_options_that_cannot_work(kedge, spaces, arguments, words):
+    kedge.refused(2, "fit", "--space", "a=a.npy", "--space", "b=b.npy", "--anchors", "4", "-o", "x.kedge", *arguments, says=words)
+
+
+def test_an_adapter_joins_one_pair(kedge, spaces):
+    kedge.refused(2, "fit", "--space", "a=a.npy", "--method", "procrustes", "-o", "x.kedge", says="one pair")
+    for method in ("procrustes", "ridge", "cca"):
+        kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", method, "-o", "x.kedge")
+        for name in "ab":
+            kedge.ok("transform", "x.kedge", "--space", name, "-i", f"{name}.npy", "-o", f"rr-{name}.npy")
+        assert kedge.json("compare", "rr-a.npy", "rr-b.npy")["mrr"] > 0.5
+
+
+def test_translation_needs_a_way_back(kedge, spaces):
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "random", "--similarity", "cosine", "--anchors", "5", "-o", "x.kedge")
+    kedge.refused(2, "translate", "x.kedge", "--from", "a", "--to", "b", "-i", "a.npy", "-o", "y.npy", says="similarity cosine")
+    kedge.refused(2, "translate", "x.kedge", "--from", "a", "--to", "z", "-i", "a.npy", "-o", "y.npy", says="no space 'z'")
