@@ -23,6 +23,7 @@ bench:
 	@scripts/build bench
 	bench/run
 	bench/vs_pytorch.py
+	bench/consensus.py
 
 lint:
 	@scripts/setup lint

@@ -80,7 +80,8 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   std::vector<Contender> contenders = {{"random + cosine", Method::random, Similarity::cosine, {}},
-                                       {"k-means + WIP", Method::kmeans, Similarity::wip, {}}};
+                                       {"k-means + WIP", Method::kmeans, Similarity::wip, {}},
+                                       {"consensus", Method::consensus, Similarity::wip, {}}};
   if (!std::filesystem::is_directory(o.data)) {
     throw Error(
         Code::bad_file,

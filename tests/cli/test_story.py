@@ -103,8 +103,8 @@ def test_transform_keeps_memory_flat(kedge, bundle):
 
 def test_the_demo_tells_its_story(kedge):
     text = kedge.ok("demo", "--data", SLM).stdout
-    assert "random + cosine" in text and "k-means + WIP" in text
+    assert "random + cosine" in text and "k-means + WIP" in text and "consensus" in text
     records = kedge.json("demo", "--data", SLM)
-    assert len(records) == 4 * 3 * 2
-    mean = {m: np.mean([r["mrr"] for r in records if r["method"] == m]) for m in ("random + cosine", "k-means + WIP")}
-    assert mean["k-means + WIP"] > 0.8 > 0.4 > mean["random + cosine"]
+    assert len(records) == 4 * 3 * 3
+    mean = {m: np.mean([r["mrr"] for r in records if r["method"] == m]) for m in ("random + cosine", "k-means + WIP", "consensus")}
+    assert mean["consensus"] > 0.95 > mean["k-means + WIP"] > 0.8 > 0.4 > mean["random + cosine"]
