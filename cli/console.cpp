@@ -201,8 +201,13 @@ Json ridge_to_json(const RidgeFit& fit) {
 }
 
 std::string describe_ridge(const Attachment& space) {
-  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})", space.space(),
-                     space.ridge->mean_r2, space.ridge->strength, space.ridge->whitening == 1 ? "" : ", half-whitened");
+  constexpr double kNextToNothing = 0.02;
+  const RidgeFit& fit = *space.ridge;
+  const std::string text =
+      fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})", space.space(),
+                  fit.mean_r2, fit.strength, fit.whitening == 1 ? "" : ", half-whitened");
+  if (fit.mean_r2 > kNextToNothing) return text;
+  return text + "; that is next to nothing: are its rows the same inputs in the same order?";
 }
 
 }  // namespace kedge::cli

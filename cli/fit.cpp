@@ -72,11 +72,12 @@ void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
 
 /// Fewer directions than anchors is no mistake, but worth a word.
 void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
-  if (options.method != Method::consensus) return;
-  if (bundle.mixture.rows() < options.anchors) {
+  const bool may_clip = options.method == Method::consensus || options.method == Method::cca;
+  if (may_clip && bundle.mixture.rows() < options.anchors) {
     say(o.common, fmt::format("{} anchors were asked for, but the spaces have only {} directions: so many were made",
                               options.anchors, bundle.mixture.rows()));
   }
+  if (options.method != Method::consensus) return;
   std::size_t used = 0;
   for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
     if (std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) ++used;
@@ -133,6 +134,7 @@ void run(Options& o) {
                                                 spaces.size()));
   }
 
+  const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
   Bundle bundle;
   try {
     bundle = fit(spaces, options, make_progress(o.common));
@@ -168,9 +170,15 @@ void run(Options& o) {
     summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}});
     if (attached.ridge) summary["spaces"].back().update(ridge_to_json(*attached.ridge));
   }
-  if (o.validate) summary["validation"] = validate_and_show(spaces, o, options);
+  if (!validation.is_null()) summary["validation"] = validation;
+  if (!bundle.refine_losses.empty()) summary["refine_losses"] = bundle.refine_losses;
   print_json(o.common, summary);
   warn_of_idle_anchors(bundle, o, options);
+  if (!bundle.refine_losses.empty()) {
+    const auto best = std::ranges::min_element(bundle.refine_losses);
+    say(o.common, fmt::format("refinement took the loss on rows held out from {:.4f} to {:.4f} in {} epochs",
+                              bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
+  }
   for (const Attachment& space : bundle.spaces) {
     if (space.ridge) say(o.common, describe_ridge(space));
   }
@@ -267,7 +275,10 @@ void add_fit(CLI::App& app) {
       ->check(CLI::IsMember(similarity_names()))
       ->capture_default_str()
       ->type_name("NAME");
-  c->add_option("--anchors", o->fit.anchors, "Number of anchors, which is the dimension of the shared space")
+  c->add_option(
+       "--anchors", o->fit.anchors,
+       "Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, whose shared "
+       "space is the second encoder's own)")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N");

@@ -29,12 +29,13 @@ struct Bundle {
   AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
   SupportSelect support_select = SupportSelect::random;
-  std::size_t keep = 0;         ///< weights kept of each anchor; 0: all
-  RowRange rows;                ///< of the spaces that took part in the fit
-  std::string kedge_version;    ///< that made it
-  ParamOptions param;           ///< how PARAM learned, where that was the method
-  std::vector<Losses> history;  ///< its losses by epoch
-  ConsensusOptions consensus;   ///< how the consensus was taken, where that was the method
+  std::size_t keep = 0;               ///< weights kept of each anchor; 0: all
+  RowRange rows;                      ///< of the spaces that took part in the fit
+  std::string kedge_version;          ///< that made it
+  ParamOptions param;                 ///< how PARAM learned, where that was the method
+  std::vector<Losses> history;        ///< its losses by epoch
+  ConsensusOptions consensus;         ///< how the consensus was taken, where that was the method
+  std::vector<double> refine_losses;  ///< on rows held out: before refinement, then after each of its epochs
 
   Matrix mixture;                         ///< anchors x support
   Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible

@@ -30,7 +30,7 @@ struct FitOptions {
   ParamOptions param;                                   ///< for the method param
   CheckpointOptions checkpoint;                         ///< for the method param
   ConsensusOptions consensus;                           ///< for the method consensus
-  Device device = Device::cpu;                          ///< where param learns
+  Device device = Device::cpu;                          ///< where param learns and consensus is refined
 
   static constexpr std::size_t kDefaultSupport = 5000;
 };
@@ -41,7 +41,7 @@ struct FitOptions {
 /// differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
 
-/// How fit and attach make maps unless told otherwise: ridge for consensus and adapters, mixture for all others.
+/// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, else mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
 
 enum class AttachFrom {

@@ -89,21 +89,23 @@ void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const F
 
 }  // namespace
 
-void fit_adapter(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
-                 const FitOptions& options) {
+void require_adapter(std::span<const Space> spaces, const FitOptions& options) {
   if (spaces.size() != 2) {
     throw Error(Code::bad_argument,
                 fmt::format("{} joins one pair of spaces, but {} were given; give two, or use consensus or param for "
                             "more",
-                            to_string(bundle.method), spaces.size()));
+                            to_string(options.method), spaces.size()));
   }
-  const bool raw = bundle.similarity == Similarity::inner && bundle.method != Method::cca;
-  if (bundle.similarity != Similarity::wip && !raw) {
-    throw Error(
-        Code::bad_argument,
-        fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(bundle.method),
-                    bundle.method == Method::cca ? "" : " or inner (rows as they are)", to_string(bundle.similarity)));
-  }
+  const bool canonical = options.method == Method::cca;
+  if (canonical && options.anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
+  if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
+  throw Error(Code::bad_argument,
+              fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),
+                          canonical ? "" : " or inner (rows as they are)", to_string(options.similarity)));
+}
+
+void fit_adapter(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                 const FitOptions& options) {
   const Side a = side_of(bundle, spaces[0], statistics[0]);
   const Side b = side_of(bundle, spaces[1], statistics[1]);
   if (bundle.method == Method::ridge) return regress(bundle, a, b, statistics[0], options);

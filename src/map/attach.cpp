@@ -89,6 +89,11 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
   if (by == AttachBy::direct) {
     throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
   }
+  if (by == AttachBy::mixture && is_adapter(bundle_.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
+                            to_string(bundle_.method), space.name()));
+  }
   if (by == AttachBy::ridge && !targets_) {
     throw Error(Code::bad_argument,
                 fmt::format("space '{}' cannot be attached by ridge: a bundle with the similarity {} has no targets to "

@@ -69,6 +69,7 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                                               {"sources", Json(bundle.sources).dump()},
                                               {"spaces", names.dump()},
                                               {"attached", attached.dump()}};
+  if (!bundle.refine_losses.empty()) metadata["refine_losses"] = Json(bundle.refine_losses).dump();
   if (bundle.method == Method::param) {
     metadata["param"] = to_json(bundle.param);
     metadata["history"] = history_to_json(bundle.history);
@@ -94,8 +95,8 @@ class BundleReader {
   Bundle read() const {
     try {
       return read_parts();
-    } catch (const Json::exception&) {
-      refuse("its metadata is damaged");
+    } catch (const Json::exception& problem) {
+      refuse(fmt::format("its metadata is damaged: {}", problem.what()));
     } catch (const Error& problem) {
       // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
       if (std::string_view(problem.what()).starts_with(path_)) throw;
@@ -117,14 +118,7 @@ class BundleReader {
     const Json options = Json::parse(text("options"));
     bundle.whitening.shrinkage = options.at("shrinkage").get<double>();
     bundle.whitening.epsilon = options.at("epsilon").get<double>();
-    bundle.shrinkage_rule = parse_shrinkage_rule(options.at("shrinkage_rule").get<std::string>());
-    bundle.attach_by = parse_attach_by(options.at("attach").get<std::string>());
-    bundle.consensus.power = options.at("power").get<double>();
-    bundle.consensus.refine_epochs = whole_number(options.at("refine_epochs"));
-    bundle.consensus.refine_rate = options.at("refine_rate").get<double>();
-    bundle.consensus.refine_tau = options.at("refine_tau").get<double>();
-    bundle.keep = whole_number(options.at("keep"));
-    bundle.support_select = parse_support_select(options.at("support_select").get<std::string>());
+    read_later_options(bundle, options);
     bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
     if (bundle.method == Method::param) {
       bundle.param = param_options_from_json(text("param"));
@@ -136,16 +130,38 @@ class BundleReader {
     if (has("targets")) bundle.targets = matrix("targets");
     require_consistent(bundle);
     std::set<std::string> seen;
-    const Json attached = Json::parse(text("attached"));
+    const Json attached = info_.metadata.contains("attached") ? Json::parse(text("attached")) : Json::object();
+    const Json by_mixture = {{"by", "mixture"}, {"shrinkage", bundle.whitening.shrinkage}};
     for (const auto& name : Json::parse(text("spaces")).get<std::vector<std::string>>()) {
       require_space_name(name);
       if (!seen.insert(name).second) refuse(fmt::format("it names the space '{}' twice", name));
-      bundle.spaces.push_back(read_space(bundle, name, attached.at(name)));
+      bundle.spaces.push_back(read_space(bundle, name, attached.empty() ? by_mixture : attached.at(name)));
     }
     for (const std::string& source : bundle.sources) {
       if (!seen.contains(source)) refuse(fmt::format("it was learned from '{}', but has no map of it", source));
     }
     return bundle;
+  }
+
+  /// What the first bundles did not say is as it was then, which is the default.
+  void read_later_options(Bundle& bundle, const Json& options) const {
+    const auto name = [&](const char* key, std::string_view otherwise) {
+      return options.value(key, std::string(otherwise));
+    };
+    const auto count = [&](const char* key) { return options.contains(key) ? whole_number(options[key]) : 0; };
+    ConsensusOptions& consensus = bundle.consensus;
+    bundle.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(bundle.shrinkage_rule)));
+    bundle.attach_by = parse_attach_by(name("attach", to_string(bundle.attach_by)));
+    bundle.support_select = parse_support_select(name("support_select", to_string(bundle.support_select)));
+    bundle.keep = count("keep");
+    consensus.power = options.value("power", consensus.power);
+    consensus.refine_epochs = count("refine_epochs");
+    consensus.refine_rate = options.value("refine_rate", consensus.refine_rate);
+    consensus.refine_tau = options.value("refine_tau", consensus.refine_tau);
+    if (!(consensus.power >= 0)) refuse("its power is out of range");
+    if (info_.metadata.contains("refine_losses")) {
+      bundle.refine_losses = Json::parse(text("refine_losses")).get<std::vector<double>>();
+    }
   }
 
   RidgeFit read_fit(const Json& how, const std::string& r2) const {
@@ -192,6 +208,8 @@ class BundleReader {
       if (id < 0 || !ids.insert(id).second) refuse(fmt::format("its support id {} is negative or repeated", id));
     }
     const Matrix& targets = bundle.targets;
+    const bool regresses = bundle.similarity == Similarity::wip || is_adapter(bundle.method);
+    if (has("targets") && !regresses) refuse("it has targets, which its similarity cannot have");
     if (has("targets") && (targets.rows() != bundle.mixture.cols() || targets.cols() != bundle.mixture.rows())) {
       refuse(fmt::format("its targets are {} x {}, but it has {} support rows and {} anchors", targets.rows(),
                          targets.cols(), bundle.mixture.cols(), bundle.mixture.rows()));

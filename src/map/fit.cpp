@@ -2,6 +2,7 @@
 #include "base/eigen.h"
 #include "map/adapter.h"
 #include "map/attach.h"
+#include "map/fit_options.h"
 #include "map/support.h"
 #include "train/consensus.h"
 #include "train/param.h"
@@ -87,6 +88,7 @@ void add_decoders(Bundle& bundle, std::span<const Space> spaces, std::span<const
 /// Everything that can be said before any row is read.
 Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   require_parallel(spaces);
+  require_valid(spaces, options);
   if (options.keep != 0 && !is_convex(options.method)) {
     throw Error(Code::bad_argument,
                 fmt::format("the {} largest weights of each anchor were to be kept, but {} makes signed weights that "
@@ -125,7 +127,9 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOpti
   Matrix targets = find_consensus(task, std::move(joint), options.consensus).targets;
   if (options.consensus.refine_epochs > 0) {
     const auto backend = make_backend(options.device);
-    targets = refine_targets(*backend, task, targets, options.consensus, options.seed, progress).targets;
+    Refined refined = refine_targets(*backend, task, targets, options.consensus, options.seed, progress);
+    targets = std::move(refined.targets);
+    bundle.refine_losses = std::move(refined.losses);
   }
   set_targets(bundle, std::move(targets));
   if (bundle.similarity == Similarity::wip) {

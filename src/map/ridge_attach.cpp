@@ -2,6 +2,7 @@
 #include "map/ridge_attach.h"
 
 #include "map/fold.h"
+#include "train/consensus.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -21,19 +22,15 @@ constexpr double kClearlyBetter = 0.99;
 // With so many support rows per value of an embedding, the choice makes no difference worth its time.
 constexpr std::size_t kFewRows = 4;
 
-/// Without the columns of zeros at the end.
 Matrix64 used_targets(const Matrix& targets) {
-  const auto all = as_eigen(targets.view());
-  Eigen::Index used = all.cols();
-  while (used > 1 && all.col(used - 1).isZero(0)) --used;
-  Matrix64 result(targets.rows(), static_cast<std::size_t>(used));
-  as_eigen(result.view()) = all.leftCols(used).cast<double>();
+  Matrix64 result(targets.rows(), agreed_anchors(targets));
+  as_eigen(result.view()) = as_eigen(targets.view()).leftCols(static_cast<Eigen::Index>(result.cols())).cast<double>();
   return result;
 }
 
 double require_strength(double strength) {
-  if (strength >= 0 && std::isfinite(strength)) return strength;
-  throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number of 0 or more", strength));
+  if (strength >= 0 && strength <= kMostRidge) return strength;
+  throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number from 0 to {}", strength, kMostRidge));
 }
 
 /// The features of one ridge: a scale for each eigenvector of the space's covariance.

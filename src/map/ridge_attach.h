@@ -12,6 +12,8 @@
 
 namespace kedge {
 
+constexpr double kMostRidge = 1e12;  ///< a map far smaller than float32 holds anyway
+
 /// The targets of a bundle in float64, with what every ridge to and from them shares.
 class RidgeTargets {
  public:

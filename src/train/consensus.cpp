@@ -140,7 +140,18 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   EigenRows<double> scores = scores_of(task, columns, weighted_directions(pairs, result.agreed, spaces, options.power));
   fix_signs(scores);
   as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
+  if (!as_eigen(result.targets.view()).allFinite()) {
+    throw Error(Code::bad_argument, fmt::format("power is {}, which takes the targets out of the range of float32; "
+                                                "lower it",
+                                                options.power));
+  }
   return result;
+}
+
+std::size_t agreed_anchors(const Matrix& targets) {
+  std::size_t used = targets.cols();
+  while (used > 1 && as_eigen(targets.view()).col(static_cast<Eigen::Index>(used) - 1).isZero(0)) --used;
+  return used;
 }
 
 }  // namespace kedge

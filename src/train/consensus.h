@@ -32,4 +32,7 @@ struct Consensus {
 /// >= 0.
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options);
 
+/// How many anchors targets have before those at the end that are always 0.
+[[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);
+
 }  // namespace kedge

@@ -19,40 +19,28 @@
 namespace kedge {
 namespace {
 
-void require_valid(const ConsensusTask& task, const ConsensusOptions& options) {
-  if (task.spaces.size() < 2) {
-    throw Error(Code::bad_argument,
-                "refinement compares spaces with each other, but there is only one; leave refine-epochs at 0");
-  }
-  if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
-    throw Error(Code::bad_argument, fmt::format("refine-rate is {}, expected a positive number", options.refine_rate));
-  }
-  if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
-    throw Error(Code::bad_argument, fmt::format("refine-tau is {}, expected a number of {} or more", options.refine_tau,
-                                                Backend::kLeastTau));
-  }
-  if (options.refine_batch < 2) throw Error(Code::bad_argument, "refine-batch is too small, expected 2 or more");
-}
-
 /// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
 Matrix regressor_of(const Space& space, const Whitening& whitening, std::span<const std::int64_t> support_ids,
                     const Matrix64& targets) {
   Matrix64 support = space.gather(support_ids);
   whiten(whitening, support.view());
-  const double strength = Ridge(std::as_const(support).view(), targets.view()).best();
   const auto rows = as_eigen(support.view());
-  Matrix64 gram(support.cols(), support.cols());
   const double share = 1 / static_cast<double>(support.rows());
+  Matrix64 gram(support.cols(), support.cols());
   as_eigen(gram.view()).selfadjointView<Eigen::Upper>().rankUpdate(rows.transpose(), share);
+  const auto basis = make_ridge_basis(std::move(gram), support.rows());
+  Matrix64 cross(support.cols(), targets.cols());
+  as_eigen(cross.view()).noalias() = share * (rows.transpose() * as_eigen(targets.view()));
+  const double strength = Ridge(basis, cross, spread_of(targets.view())).best();
   Matrix64 turned(support.cols(), support.rows());
   as_eigen(turned.view()) = share * rows.transpose();
-  const Matrix64 solved = Ridge(make_ridge_basis(std::move(gram), support.rows()), turned, {}).solve(strength);
+  const Matrix64 solved = Ridge(basis, turned, {}).solve(strength);
   Matrix regressor(support.rows(), support.cols());
   as_eigen(regressor.view()) = as_eigen(solved.view()).transpose().cast<float>();
   return regressor;
 }
 
-/// Which rows are learned from, and which only watched: rows that ridge has not seen, where there are enough of them.
+/// Which rows are learned from, and which only watched: rows that ridge has not seen, where the support leaves enough.
 struct Split {
   std::vector<std::uint32_t> learned, watched;
 };
@@ -73,13 +61,6 @@ Split split_rows(const Space& space, std::span<const std::int64_t> support_ids, 
     if (!watched[row]) split.learned.push_back(static_cast<std::uint32_t>(row));
   }
   return split;
-}
-
-/// Anchors that are always 0 have no direction to move in, so they stay out.
-std::size_t moving_anchors(const Matrix& targets) {
-  std::size_t used = targets.cols();
-  while (used > 1 && as_eigen(targets.view()).col(static_cast<Eigen::Index>(used) - 1).isZero(0)) --used;
-  return used;
 }
 
 /// The regressors of all spaces side by side, support x (sum of dims).
@@ -129,10 +110,25 @@ class Refiner {
 
 }  // namespace
 
+void require_refinement(std::span<const Space> spaces, const ConsensusOptions& options) {
+  if (spaces.size() < 2) {
+    throw Error(Code::bad_argument,
+                "refinement compares spaces with each other, but there is only one; leave refine-epochs at 0");
+  }
+  if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
+    throw Error(Code::bad_argument, fmt::format("refine-rate is {}, expected a positive number", options.refine_rate));
+  }
+  if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
+    throw Error(Code::bad_argument, fmt::format("refine-tau is {}, expected a number of {} or more", options.refine_tau,
+                                                Backend::kLeastTau));
+  }
+  if (options.refine_batch < 2) throw Error(Code::bad_argument, "refine-batch is too small, expected 2 or more");
+}
+
 Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
-  require_valid(task, options);
-  const auto used = static_cast<Eigen::Index>(moving_anchors(targets));
+  require_refinement(task.spaces, options);
+  const auto used = static_cast<Eigen::Index>(agreed_anchors(targets));
   const EigenRows<double> moving = as_eigen(targets.view()).leftCols(used).cast<double>();
   Matrix64 exact(targets.rows(), static_cast<std::size_t>(used));
   as_eigen(exact.view()) = moving;

@@ -4,6 +4,7 @@
 #include "base/eigen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -83,7 +84,8 @@ std::vector<double> Ridge::errors(double rho) const {
   std::vector<double> result(targets_.squares.size(), std::numeric_limits<double>::infinity());
   if (!(left > 1e-9)) return result;  // nothing is left to judge by
   for (std::size_t i = 0; i < result.size(); ++i) {
-    result[i] = std::max(0.0, targets_.squares[i] - explained[static_cast<Eigen::Index>(i)]) / (left * left);
+    const double error = targets_.squares[i] - explained[static_cast<Eigen::Index>(i)];
+    if (!std::isnan(error)) result[i] = std::max(0.0, error) / (left * left);
   }
   return result;
 }

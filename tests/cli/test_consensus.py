@@ -74,6 +74,33 @@ def test_validation_says_what_an_unseen_encoder_gets(kedge, spaces):
     kedge.refused(2, "fit", *three[:4], "--method", "consensus", "--validate", "-o", "y.kedge", says="three or more")
 
 
+def test_rows_in_another_order_are_suspected(kedge, spaces):
+    kedge.ok("fit", "--space", "a=a.npy", "--method", "consensus", "--anchors", "4", "-o", "x.kedge")
+    np.save(kedge.folder / "mixed.npy", np.random.default_rng(1).permutation(np.load(kedge.folder / "b.npy")))
+    assert "same inputs in the same order" in kedge.ok("attach", "x.kedge", "--space", "b=mixed.npy", "-o", "y.kedge").stderr
+    assert "same inputs" not in kedge.ok("attach", "x.kedge", "--space", "b=b.npy", "-o", "y.kedge").stderr
+
+
+def test_bundles_of_the_first_format_are_read(kedge, spaces):
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    kedge.ok("fit", "--space", "a=a.npy", "--method", "random", "--anchors", "4", "-o", "x.kedge")
+    with safe_open(kedge.folder / "x.kedge", "numpy") as file:
+        metadata = file.metadata()
+        tensors = {k: file.get_tensor(k) for k in ("mixture", "support_ids", "a.weight", "a.bias", "a.mean")}
+    metadata.pop("attached")
+    metadata["options"] = '{"shrinkage":0.15,"epsilon":5e-08,"rows":[0,200]}'
+    save_file(tensors, kedge.folder / "old.kedge", metadata)
+    kedge.ok("attach", "old.kedge", "--space", "b=b.npy", "-o", "new.kedge")
+    assert [space["attach"] for space in kedge.json("inspect", "new.kedge")["spaces"]] == ["mixture", "mixture"]
+
+
+def test_refinement_says_what_it_did(kedge, spaces):
+    done = kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", "4", "--support", "100", "--refine-epochs", "3", "-o", "x.kedge")
+    assert "refinement took the loss on rows held out from" in done.stderr
+
+
 def test_ridge_attach_serves_param(kedge, spaces):
     kedge.ok("fit", "--space", "a=a.npy", "--anchors", "10", "--epochs", "2", "-o", "x.kedge")
     said = kedge.json("attach", "x.kedge", "--space", "b=b.npy", "--attach", "ridge", "--ridge", "0.5", "-o", "x.kedge")
@@ -92,8 +119,15 @@ def test_ridge_attach_serves_param(kedge, spaces):
         (("--method", "consensus", "--keep", "3"), "keep"),
         (("--method", "consensus", "--refine-epochs", "2", "--refine-tau", "0"), "refine-tau is 0"),
         (("--method", "cca", "--similarity", "inner"), "not with inner"),
-        (("--method", "random", "--similarity", "cosine", "--attach", "ridge"), "no targets"),
+        (("--method", "random", "--similarity", "cosine", "--attach", "ridge"), "it has no targets"),
         (("--method", "random", "--support-select", "best"), "best"),
+        (("--method", "random", "--power", "nan"), "power is nan"),
+        (("--method", "random", "--similarity", "cosine", "--shrinkage", "7"), "shrinkage is 7"),
+        (("--method", "random", "--ridge", "0.1"), "attached by mixture"),
+        (("--method", "consensus", "--ridge", "1e300"), "ridge is 1e+300"),
+        (("--method", "consensus", "--power", "1e6"), "power is 1000000"),
+        (("--method", "procrustes", "--attach", "mixture"), "no anchors to mix"),
+        (("--method", "cca", "--anchors", "0"), "anchors is 0"),
     ],
 )
 def test_options_that_cannot_work(kedge, spaces, arguments, words):

@@ -145,7 +145,6 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   expect_refused([&](Tensors& t, Metadata&) { std::ranges::reverse(find(t, "b.decode_weight")->shape); },
                  "decoder of 'b' does not fit");
   expect_refused([&](Tensors& t, Metadata&) { t.erase(find(t, "b.decode_bias")); }, "no tensor 'b.decode_bias'");
-  expect_refused([](Tensors&, Metadata& m) { m.erase("attached"); }, "lacks 'attached'");
   expect_refused([](Tensors&, Metadata& m) { m["attached"] = R"({"b":{"by":"glue"}})"; }, "damaged");
   expect_refused([&](Tensors& t, Metadata&) { find(t, "support_ids")->shape = {4, 5}; }, "should have 1 dimension");
 }

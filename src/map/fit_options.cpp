@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/fit_options.h"
+
+#include "map/adapter.h"
+#include "train/refine.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <cmath>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+void require_within(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return;
+  throw Error(Code::bad_argument,
+              most == std::numeric_limits<double>::max()
+                  ? fmt::format("{} is {}, expected a number of {} or more", name, value, least)
+                  : fmt::format("{} is {}, expected a number from {} to {}", name, value, least, most));
+}
+
+void require_numbers(const FitOptions& options) {
+  constexpr double kAny = std::numeric_limits<double>::max();
+  require_within("shrinkage", options.whitening.shrinkage, 0, 1);
+  require_within("epsilon", options.whitening.epsilon, 0, kAny);
+  require_within("power", options.consensus.power, 0, kAny);
+  require_within("refine-rate", options.consensus.refine_rate, 0, kAny);
+  require_within("refine-tau", options.consensus.refine_tau, 0, kAny);
+  if (options.ridge) require_within("ridge", *options.ridge, 0, kMostRidge);
+}
+
+void require_attach(const FitOptions& options) {
+  const AttachBy by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
+  if (by == AttachBy::mixture && is_adapter(options.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} has no anchors to mix, so spaces cannot be attached by mixture; leave attach at ridge",
+                            to_string(options.method)));
+  }
+  if (by == AttachBy::ridge && options.similarity != Similarity::wip && !is_adapter(options.method)) {
+    throw Error(Code::bad_argument, fmt::format("spaces cannot be attached by ridge with the similarity {}: it has no "
+                                                "targets to regress; use the similarity wip, or attach by mixture",
+                                                to_string(options.similarity)));
+  }
+  if (options.ridge && by != AttachBy::ridge) {
+    throw Error(Code::bad_argument, "a ridge was given, but spaces are attached by mixture; attach by ridge");
+  }
+}
+
+}  // namespace
+
+void require_valid(std::span<const Space> spaces, const FitOptions& options) {
+  require_numbers(options);
+  require_attach(options);
+  if (is_adapter(options.method)) require_adapter(spaces, options);
+  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
+    require_refinement(spaces, options.consensus);
+  }
+}
+
+}  // namespace kedge

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/fit.h>
+
+#include <span>
+
+namespace kedge {
+
+/// What fit() can refuse before any row is read: numbers out of range and options that cannot go together, whether or
+/// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
+void require_valid(std::span<const Space> spaces, const FitOptions& options);
+
+}  // namespace kedge
