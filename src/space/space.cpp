@@ -92,6 +92,8 @@ Matrix Space::read_all() const {
 }
 
 Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
+  // A row of a mapped file brings its neighbours along, so that thousands of rows could keep all of a large file.
+  constexpr std::size_t kRowsKept = 64;
   Matrix64 gathered(file_rows.size(), dim());
   for (std::size_t i = 0; i < file_rows.size(); ++i) {
     if (file_rows[i] < 0 || static_cast<std::size_t>(file_rows[i]) >= source_->rows()) {
@@ -103,6 +105,9 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
     const auto row = static_cast<std::size_t>(file_rows[i]);
     source_->read(row, gathered.view().middle_rows(i, 1));
     require_finite<double>(*this, row, gathered.view().middle_rows(i, 1));
+    if ((i + 1) % kRowsKept != 0 && i + 1 != file_rows.size()) continue;
+    const auto [first, last] = std::ranges::minmax(file_rows.subspan(i / kRowsKept * kRowsKept, i % kRowsKept + 1));
+    source_->release(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first) + 1);
   }
   return gathered;
 }
