@@ -11,6 +11,8 @@ void add_attach(CLI::App& app);
 void add_transform(CLI::App& app);
 void add_translate(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_stitch(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_export(CLI::App& app);
 void add_devices(CLI::App& app);

@@ -29,7 +29,7 @@ std::string time_left(double seconds) {
 /// Draws one step after another; a step is known by its name.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool terminal) : terminal_(terminal) {}
+  ProgressLine(bool terminal, double wait) : terminal_(terminal), wait_(terminal ? kFrame : wait) {}
   ~ProgressLine() { wipe(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -37,8 +37,7 @@ class ProgressLine {
   void show(const ProgressReport& report) {
     if (report.step != step_) begin(report.step);
     const double now = since_start_.seconds();
-    const double wait = terminal_ ? 0.1 : 5.0;
-    if (now - shown_ < wait) return;
+    if (now - shown_ < wait_) return;
     shown_ = now;
     const double share = static_cast<double>(report.done) / static_cast<double>(report.total);
     const std::string left = share > 0 && share < 1 ? time_left(now * (1 - share) / share) + " left" : "";
@@ -70,7 +69,10 @@ class ProgressLine {
     drawn_ = false;
   }
 
+  static constexpr double kFrame = 0.1;  ///< seconds between two drawings of a bar
+
   bool terminal_;
+  double wait_;
   bool drawn_ = false;
   std::string step_;
   Stopwatch since_start_;
@@ -119,9 +121,11 @@ void watch_for_interrupt() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error like a full disk
 }
 
-Progress make_progress(const CommonOptions& options) {
+Progress make_progress(const CommonOptions& options, double seconds_between_lines) {
   std::shared_ptr<ProgressLine> line;
-  if (!options.quiet) line = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1);
+  if (!options.quiet) {
+    line = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1, seconds_between_lines);
+  }
   return [line](const ProgressReport& report) {
     if (interrupted != 0) throw Interrupted();
     if (line) line->show(report);
@@ -129,7 +133,9 @@ Progress make_progress(const CommonOptions& options) {
 }
 
 void say(const CommonOptions& options, const std::string& message) {
-  if (!options.quiet) spdlog::info(message);
+  if (options.quiet) return;
+  if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1b[K");  // a bar may stand there
+  spdlog::info(message);
 }
 
 void print_json(const CommonOptions& options, const Json& summary) {

@@ -50,8 +50,9 @@ class Interrupted : public Error {
 /// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.
 void watch_for_interrupt();
 
-/// Draws long work on stderr: a bar with the time left on a terminal, a line now and then otherwise, nothing if quiet.
-[[nodiscard]] Progress make_progress(const CommonOptions& options);
+/// Draws long work on stderr: a bar with the time left on a terminal, a line every few seconds otherwise, nothing if
+/// quiet.
+[[nodiscard]] Progress make_progress(const CommonOptions& options, double seconds_between_lines = 5);
 /// A line on stderr that says what was done; nothing if quiet.
 void say(const CommonOptions& options, const std::string& message);
 /// A summary on stdout if --json was given.

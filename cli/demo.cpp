@@ -39,7 +39,7 @@ std::vector<Matrix> transform_test_rows(const Contender& contender, const Option
   const Bundle bundle = fit(train, options, make_progress(o.common));
   std::vector<Matrix> rr;
   for (const Space& space : train) {
-    const Space test(space.name(), open_rows(space.source().label()), kTest);
+    const Space test = space.with_rows(kTest);
     rr.push_back(bundle.map(space.name()).apply(test.read_all().view()));
   }
   return rr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 #include "console.h"
+#include "fit_flags.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -10,20 +11,17 @@
 #include <fstream>
 #include <memory>
 #include <span>
-#include <type_traits>
 
 namespace kedge::cli {
 namespace {
 
 struct Options {
-  FitOptions fit;
+  FitFlags flags;
   std::vector<std::string> spaces;
-  std::string output, rows, support_ids, history, device = "cpu", attach_by, ridge = "auto";
-  std::string shrinkage{fmt::format("{}", fit.whitening.shrinkage)};
-  std::string method{to_string(fit.method)};
-  std::string similarity{to_string(fit.similarity)};
-  std::string support_select{to_string(fit.support_select)};
-  std::string coverage_rows{to_string(fit.param.coverage_rows)};
+  std::string output, rows, history;
+  std::string shrinkage{fmt::format("{}", flags.fit.whitening.shrinkage)};
+  std::string method{to_string(flags.fit.method)};
+  std::string similarity{to_string(flags.fit.similarity)};
   bool validate = false;
   CommonOptions common;
 };
@@ -40,20 +38,10 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
 }
 
 FitOptions options_of(const Options& o) {
-  FitOptions options = o.fit;
+  FitOptions options = o.flags.parsed();
   options.method = parse_method(o.method);
   options.similarity = parse_similarity(o.similarity);
-  options.support_select = parse_support_select(o.support_select);
-  options.device = parse_device(o.device);
-  options.param.coverage_rows = parse_coverage_rows(o.coverage_rows);
   parse_shrinkage(o.shrinkage, options);
-  if (!o.attach_by.empty()) options.attach_by = parse_attach_by(o.attach_by);
-  options.ridge = parse_ridge(o.ridge);
-  if (!o.support_ids.empty()) {
-    options.support_ids = read_integers(o.support_ids);
-    if (options.support_ids.empty())
-      throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", o.support_ids));
-  }
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
     throw Error(Code::bad_argument,
@@ -122,7 +110,7 @@ Json validate_and_show(std::span<const Space> spaces, const Options& o, const Fi
 void run(Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.device));
+  require_device(parse_device(o.flags.device));
   const FitOptions options = options_of(o);
   for (const std::string& space : o.spaces) require_other_file(o.output, file_of(space));
   require_writable(o.output);
@@ -188,67 +176,23 @@ void run(Options& o) {
                             spaces.size(), watch.seconds()));
 }
 
-void add_consensus_options(CLI::App& c, Options& o) {
-  ConsensusOptions& k = o.fit.consensus;
-  const char* const group = "Consensus (--method consensus)";
-  c.add_option("--power", k.power, "How much more anchors count that the spaces agree on (also for cca)")
-      ->capture_default_str()
-      ->type_name("X")
-      ->group(group);
-  c.add_option("--refine-epochs", k.refine_epochs,
-               "Improve the closed form by gradient, for at most so many passes over the rows; stops when rows held "
-               "out no longer gain")
+void add_training_files(CLI::App& c, Options& o) {
+  CheckpointOptions& checkpoint = o.flags.fit.checkpoint;
+  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")
+      ->type_name("FILE")
+      ->group(FitFlags::kLearning);
+  c.add_option("--checkpoint", checkpoint.path,
+               "Where the state of training is kept [OUT.checkpoint]; removed when done")
+      ->type_name("FILE")
+      ->group(FitFlags::kLearning);
+  c.add_option("--checkpoint-every", checkpoint.every,
+               "Epochs between checkpoints; one is also written on Ctrl-C")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N")
-      ->group(group);
-  c.add_option("--refine-rate", k.refine_rate, "Its learning rate, relative to the size of the targets")
-      ->capture_default_str()
-      ->type_name("X")
-      ->group(group);
-  c.add_option("--refine-tau", k.refine_tau, "Temperature of its contrastive loss")
-      ->capture_default_str()
-      ->type_name("X")
-      ->group(group);
-}
-
-/// The hyperparameters of PARAM, by the names the paper's table suggests.
-void add_param_options(CLI::App& c, Options& o) {
-  ParamOptions& p = o.fit.param;
-  const char* const group = "Learning (--method param)";
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    CLI::Option* option = c.add_option(name, value, help)->capture_default_str()->group(group);
-    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      option->type_name("N")->check(kCount);
-    } else {
-      option->type_name("X");
-    }
-  };
-  add("--epochs", p.epochs, "Passes over the rows");
-  add("--batch", p.batch, "Parallel rows per step");
-  add("--lr", p.learning_rate, "Learning rate of Adam");
-  add("--weight-decay", p.weight_decay, "Decoupled weight decay, as in AdamW");
-  add("--temperature", p.temperature, "Of the softmax that makes the mixture");
-  add("--weight-symnce", p.weight_symnce, "Weight of the contrastive loss between spaces; 0 leaves it out");
-  add("--tau-symnce", p.tau_symnce, "Its temperature");
-  add("--weight-coverage", p.weight_coverage, "Weight of the coverage loss");
-  add("--tau-coverage", p.tau_coverage, "Its temperature");
-  add("--weight-orthogonality", p.weight_orthogonality, "Weight of the orthogonality loss");
-  add("--weight-length", p.weight_length, "Weight of the length loss");
-  c.add_option("--coverage-rows", o.coverage_rows, "Rows coverage is taken over in each step")
-      ->check(CLI::IsMember(coverage_rows_names()))
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->group(group);
-  add("--coverage-chunk", p.coverage_chunk, "Rows at a time for --coverage-rows all");
-  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")->type_name("FILE")->group(group);
-  c.add_option("--checkpoint", o.fit.checkpoint.path,
-               "Where the state of training is kept [OUT.checkpoint]; removed when done")
-      ->type_name("FILE")
-      ->group(group);
-  add("--checkpoint-every", o.fit.checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C");
-  c.add_flag("--resume", o.fit.checkpoint.resume, "Continue from the checkpoint, to the very same result")
-      ->group(group);
+      ->group(FitFlags::kLearning);
+  c.add_flag("--resume", checkpoint.resume, "Continue from the checkpoint, to the very same result")
+      ->group(FitFlags::kLearning);
 }
 
 }  // namespace
@@ -276,57 +220,35 @@ void add_fit(CLI::App& app) {
       ->capture_default_str()
       ->type_name("NAME");
   c->add_option(
-       "--anchors", o->fit.anchors,
+       "--anchors", o->flags.fit.anchors,
        "Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, whose shared "
        "space is the second encoder's own)")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N");
-  auto* support = c->add_option("--support", o->fit.support,
-                                fmt::format("Number of rows anchors are made of [{}, or all if fewer]",
-                                            FitOptions::kDefaultSupport))
-                      ->check(kPositiveCount)
-                      ->type_name("N");
-  c->add_option("--support-ids", o->support_ids, "Those rows themselves: an .npy of int64 row numbers of the files")
-      ->excludes(support)
-      ->type_name("FILE");
-  c->add_option("--support-select", o->support_select,
-                "How those rows are selected; fps, kmeans and leverage compare all rows, which they hold in memory")
-      ->check(CLI::IsMember(support_select_names()))
-      ->capture_default_str()
-      ->type_name("NAME");
-  c->add_option("--keep", o->fit.keep,
+  auto* support = c->add_option("--support", o->flags.fit.support, support_help())->check(kPositiveCount)->type_name("N");
+  c->add_option("--keep", o->flags.fit.keep,
                 "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
                 "needs fewer; 0 keeps all (not for consensus and adapters)")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N");
-  c->add_option("--seed", o->fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
+  c->add_option("--seed", o->flags.fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--shrinkage", o->shrinkage,
                 "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "
                 "each space")
       ->capture_default_str()
       ->type_name("X|NAME");
-  c->add_option("--epsilon", o->fit.whitening.epsilon, "Added to the covariance's diagonal (wip)")
-      ->capture_default_str()
-      ->type_name("X");
-  c->add_option("--attach", o->attach_by,
+  c->add_option("--attach", o->flags.attach_by,
                 "How maps are made, here and by 'kedge attach': mixture, or ridge (regression on the support, wip "
                 "only) [ridge for consensus, else mixture]")
       ->check(CLI::IsMember({"mixture", "ridge"}))
       ->type_name("NAME");
-  c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation for each space")
-      ->capture_default_str()
-      ->type_name("auto|X");
   c->add_flag("--validate", o->validate,
               "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
               "expect. Needs three spaces or more");
-  c->add_option("--device", o->device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str()
-      ->type_name("NAME");
-  add_param_options(*c, *o);
-  add_consensus_options(*c, *o);
+  o->flags.add_to(*c, support);
+  add_training_files(*c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

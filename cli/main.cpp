@@ -72,6 +72,8 @@ void add_commands(CLI::App& app) {
   kedge::cli::add_transform(app);
   kedge::cli::add_translate(app);
   kedge::cli::add_compare(app);
+  kedge::cli::add_stitch(app);
+  kedge::cli::add_sweep(app);
   kedge::cli::add_inspect(app);
   kedge::cli::add_export(app);
   kedge::cli::add_devices(app);

@@ -8,6 +8,7 @@
 #include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
+#include <kedge/head.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/param.h>
@@ -16,6 +17,7 @@
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>
+#include <kedge/stitch.h>
 #include <kedge/support.h>
 #include <kedge/translate.h>
 #include <kedge/validate.h>

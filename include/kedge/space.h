@@ -23,6 +23,9 @@ class Space {
   [[nodiscard]] std::size_t dim() const { return source_->cols(); }
   [[nodiscard]] RowRange range() const { return range_; }
 
+  /// Other rows of the same file, under the same name.
+  [[nodiscard]] Space with_rows(RowRange range) const { return {name_, source_, range}; }
+
   /// Rows [first, first + out.rows) of the range. Throws Error(Code::bad_file) that names the file's row if a value is
   /// NaN, infinite, or too large for the type.
   void read(std::size_t first, MatrixView<float> out) const;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace kedge {
 namespace {
@@ -21,6 +22,8 @@ struct State {
   unsigned threads = 0;  // 0: not set yet
   int single = 0;        // how many SingleThreadedBlas live
 };
+
+thread_local bool alone = false;  // this thread counts as the only one
 
 State& state() {
   static State instance;
@@ -45,6 +48,7 @@ void tell_libraries(State& s) {
 }  // namespace
 
 unsigned threads() {
+  if (alone) return 1;
   const std::scoped_lock lock(state().lock);
   return threads_locked(state());
 }
@@ -68,6 +72,11 @@ SingleThreadedBlas::~SingleThreadedBlas() {
   const std::scoped_lock lock(state().lock);
   --state().single;
   tell_libraries(state());
+}
+
+OneThread::OneThread() : before_(std::exchange(alone, true)) {}
+OneThread::~OneThread() {
+  alone = before_;
 }
 
 }  // namespace kedge

@@ -13,4 +13,18 @@ class SingleThreadedBlas {
   SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
 };
 
+/// While one of these lives, the calling thread counts as the only one kedge has: threads() is 1 there, and BLAS does
+/// not share products out. For threads that each do a whole piece of independent work.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  SingleThreadedBlas blas_;
+  bool before_;
+};
+
 }  // namespace kedge

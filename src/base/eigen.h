@@ -32,10 +32,14 @@ template <class T>
 
 /// As a product with ones, which BLAS does by row; Eigen's own would walk down every column.
 template <class Rows>
+[[nodiscard]] auto column_sums(const Rows& rows) {
+  using Row = Eigen::Matrix<typename Rows::Scalar, 1, Eigen::Dynamic>;
+  return Row(Row::Ones(rows.rows()) * rows);
+}
+template <class Rows>
 [[nodiscard]] auto column_means(const Rows& rows) {
-  using Value = typename Rows::Scalar;
-  using Row = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
-  return Row(Row(Row::Ones(rows.rows()) * rows) / static_cast<Value>(rows.rows()));
+  auto sums = column_sums(rows);
+  return decltype(sums)(sums / static_cast<typename Rows::Scalar>(rows.rows()));
 }
 
 }  // namespace kedge

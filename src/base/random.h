@@ -13,6 +13,8 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
+  /// 64 random bits.
+  [[nodiscard]] std::uint64_t bits() { return engine_(); }
   /// Uniform in [0, bound); bound > 0.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound);
   /// Uniform in (0, 1].

@@ -45,6 +45,11 @@ Matrix64 support_of(const Bundle& bundle, const Space& space, AttachFrom from) {
   return space.gather(in_order);
 }
 
+Statistics statistics_by(WhiteningOptions options, ShrinkageRule rule, const Space& space, Moments moments) {
+  if (rule != ShrinkageRule::fixed) options.shrinkage = choose_shrinkage(rule, space, moments);
+  return {std::move(moments), options, {}};
+}
+
 }  // namespace
 
 std::string_view to_string(AttachBy by) {
@@ -55,15 +60,20 @@ AttachBy parse_attach_by(std::string_view name) {
 }
 
 Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments) {
-  WhiteningOptions options = bundle.whitening;
-  if (bundle.shrinkage_rule != ShrinkageRule::fixed) {
-    options.shrinkage = choose_shrinkage(bundle.shrinkage_rule, space, moments);
-  }
-  return {std::move(moments), options, {}};
+  return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments));
+}
+
+Statistics whitened_statistics(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
+                               const Progress& progress) {
+  Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress));
+  statistics.whitening = make_whitening(statistics.moments, statistics.options);
+  return statistics;
 }
 
 Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
-  if (similarity == Similarity::wip) return make_whitening(statistics.moments, statistics.options);
+  if (similarity == Similarity::wip) {
+    return statistics.whitening ? *statistics.whitening : make_whitening(statistics.moments, statistics.options);
+  }
   const Moments& moments = statistics.moments;
   const std::size_t dim = moments.mean.size();
   const double spread = as_eigen(moments.covariance.view()).trace();
@@ -106,9 +116,7 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
   }
   if (targets_) {
     const RidgeSupport rows(*targets_, std::move(support), statistics.moments.mean);
-    if (!attached && statistics.coordinates) {
-      attached = rows.map(space.name(), bundle_.similarity, *statistics.coordinates, ridge);
-    } else if (!attached) {
+    if (!attached) {
       attached = rows.map(space.name(), bundle_.similarity, coordinates_of(bundle_.similarity, statistics), ridge);
     }
     attached->decoder = rows.decoder(space.name());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "map/fit.h"
+
 #include "base/eigen.h"
 #include "map/adapter.h"
-#include "map/attach.h"
 #include "map/fit_options.h"
 #include "map/support.h"
 #include "train/consensus.h"
@@ -20,7 +21,9 @@ namespace {
 
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   std::vector<Whitening> result;
-  for (const Statistics& own : statistics) result.push_back(make_whitening(own.moments, own.options));
+  for (const Statistics& own : statistics) {
+    result.push_back(own.whitening ? *own.whitening : make_whitening(own.moments, own.options));
+  }
   return result;
 }
 
@@ -111,15 +114,22 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   return bundle;
 }
 
-Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOptions& options,
-                     const Progress& progress) {
-  Moments joint = compute_joint_moments(spaces, progress);
+/// Statistics of each space out of those of all together.
+std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const Space> spaces, const Moments& joint) {
   std::vector<Statistics> statistics;
   std::size_t column = 0;
   for (const Space& space : spaces) {
     statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
     column += space.dim();
   }
+  return statistics;
+}
+
+/// `statistics` may be empty: they come with what the spaces have in common.
+Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
+                     const FitOptions& options, const Progress& progress) {
+  Moments joint = compute_joint_moments(spaces, progress);
+  if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint);
   select_support(bundle, spaces, statistics, options, progress);
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
@@ -133,7 +143,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOpti
   }
   set_targets(bundle, std::move(targets));
   if (bundle.similarity == Similarity::wip) {
-    for (std::size_t i = 0; i < spaces.size(); ++i) statistics[i].coordinates = std::move(whitenings[i]);
+    for (std::size_t i = 0; i < spaces.size(); ++i) statistics[i].whitening = std::move(whitenings[i]);
   } else {
     bundle.targets = {};  // they would be those of another similarity
   }
@@ -142,21 +152,8 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, const FitOpti
   return bundle;
 }
 
-}  // namespace
-
-AttachBy default_attach_by(Method method, Similarity similarity) {
-  if (is_adapter(method)) return AttachBy::ridge;
-  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
-}
-
-Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
-  Bundle bundle = prepare(spaces, options);
-  if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, options, progress);
-
-  std::vector<Statistics> statistics;
-  for (const Space& space : spaces) {
-    statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
-  }
+Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+                  const FitOptions& options, const Progress& progress) {
   select_support(bundle, spaces, statistics, options, progress);
   if (is_adapter(options.method)) {
     fit_adapter(bundle, spaces, statistics, options);
@@ -177,6 +174,32 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
     add_decoders(bundle, spaces, statistics);
   }
   return bundle;
+}
+
+}  // namespace
+
+AttachBy default_attach_by(Method method, Similarity similarity) {
+  if (is_adapter(method)) return AttachBy::ridge;
+  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
+}
+
+Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+  Bundle bundle = prepare(spaces, options);
+  if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, {}, options, progress);
+  std::vector<Statistics> statistics;
+  for (const Space& space : spaces) {
+    statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
+  }
+  return fit_others(std::move(bundle), spaces, statistics, options, progress);
+}
+
+Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
+           const Progress& progress) {
+  Bundle bundle = prepare(spaces, options);
+  if (options.method == Method::consensus) {
+    return fit_consensus(std::move(bundle), spaces, std::move(statistics), options, progress);
+  }
+  return fit_others(std::move(bundle), spaces, statistics, options, progress);
 }
 
 }  // namespace kedge

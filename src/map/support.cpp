@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
 
-std::size_t support_size(const Space& space, const FitOptions& options) {
-  if (!options.support_ids.empty()) return options.support_ids.size();
-  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, space.rows()) : options.support;
-}
-
 void require_compatible(const FitOptions& options) {
   if (options.support_ids.empty()) return;
   if (options.support != 0 && options.support != options.support_ids.size()) {
@@ -111,10 +106,15 @@ Matrix side_by_side(std::span<const Space> spaces, std::size_t rows, const Fill&
 
 }  // namespace
 
+std::size_t support_size(const FitOptions& options, std::size_t rows) {
+  if (!options.support_ids.empty()) return options.support_ids.size();
+  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : options.support;
+}
+
 void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options) {
   require_compatible(options);
   const Space& first = spaces.front();
-  const std::size_t count = support_size(first, options);
+  const std::size_t count = support_size(options, first.rows());
   bundle.support_select = options.support_select;
   bundle.support_ids = options.support_ids;
   if (bundle.support_ids.empty()) require_support(count, first.rows());
@@ -134,7 +134,7 @@ void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<con
     read_coordinates(spaces[i], Coordinates(bundle.similarity, statistics[i]), columns, progress);
   });
   if (progress) progress({"selecting the support", 0, 1, ""});
-  const std::size_t count = support_size(first, options);
+  const std::size_t count = support_size(options, first.rows());
   bundle.support_ids = ids_of(select_rows(options.support_select, rows.view(), count, options.seed), first);
   for (const Space& space : spaces) require_ids(bundle.support_ids, space);
   if (progress) progress({"selecting the support", 1, 1, ""});

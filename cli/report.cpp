@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace kedge::cli {
+namespace {
+
+constexpr const char* kProgram = "kedge-report";
+
+std::string find_program() {
+  if (const char* named = std::getenv("KEDGE_REPORT"); named != nullptr && *named != 0) return named;
+  std::error_code unknown;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / kProgram;
+  return std::filesystem::exists(beside, unknown) ? beside.string() : kProgram;
+}
+
+/// The exit status, or -1 where it could not be started.
+int run(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  if (::posix_spawnp(&child, arguments.front(), nullptr, nullptr, arguments.data(), environ) != 0) return -1;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+std::string make_report(const CommonOptions& options, const std::string& folder) {
+  const std::string program = find_program();
+  const std::string page = (std::filesystem::path(folder) / "report.html").string();
+  const int status = run({program, folder, "--quiet"});
+  if (status == 0) return page;
+  constexpr int kNotFound = 127;
+  const std::string why =
+      status == -1 || status == kNotFound
+          ? fmt::format("the program '{}' was not found; 'pip install' kedge's python folder, or name it in $KEDGE_REPORT",
+                        program)
+          : fmt::format("'{}' failed with status {}", program, status);
+  say(options, fmt::format("there is no report: {}. The results themselves are in {}", why, folder));
+  return "";
+}
+
+}  // namespace kedge::cli

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stitch.h"
+
+#include "commands.h"
+#include "fit_flags.h"
+#include "report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+namespace kedge::cli {
+namespace {
+
+struct Options {
+  bool sweep = false;
+  FitFlags flags;
+  HeadOptions head;
+  std::vector<std::string> spaces, methods, similarities, shrinkages, hold_out;
+  std::vector<std::size_t> anchors, supports;
+  std::string labels, targets, target_shape, train, test, output;
+  std::string head_name{to_string(head.kind)};
+  std::size_t seeds = 1;
+  std::uint64_t first_seed = 0;
+  std::size_t samples = StitchOptions().samples;
+  bool fresh = false, keep_bundles = false, no_report = false;
+  CommonOptions common;
+};
+
+std::vector<std::size_t> parse_shape(const std::string& text) {
+  std::vector<std::size_t> shape;
+  for (const std::string& part : CLI::detail::split(text, 'x')) {
+    if (!CLI::Validator(kPositiveCount)(part).empty()) {
+      throw Error(Code::bad_argument,
+                  fmt::format("--target-shape is '{}', expected sizes such as 28x28 or 32x32x3", text));
+    }
+    shape.push_back(std::stoul(part));
+  }
+  return shape;
+}
+
+StitchData data_of(const Options& o) {
+  StitchData data;
+  for (const std::string& text : o.spaces) data.spaces.push_back(open_space(text));
+  require_parallel(data.spaces);
+  const std::size_t rows = data.spaces.front().rows();
+  data.train = parse_rows(o.train);
+  data.test = parse_rows(o.test);
+  if (!o.labels.empty()) {
+    data.labels = read_integers(o.labels);
+    if (data.labels.size() != rows) {
+      throw Error(Code::bad_file, fmt::format("{}: it holds {} labels, but the spaces have {} rows; give one label for "
+                                              "each row of their files",
+                                              o.labels, data.labels.size(), rows));
+    }
+  }
+  if (!o.targets.empty()) data.targets = open_rows(o.targets);
+  if (!o.target_shape.empty()) data.target_shape = parse_shape(o.target_shape);
+  return data;
+}
+
+/// Methods named without a similarity stand for one method for each of those given.
+std::vector<StitchMethod> methods_of(const Options& o) {
+  std::vector<StitchMethod> methods;
+  const auto add = [&](const StitchMethod& method) {
+    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
+  };
+  for (const std::string& name : o.methods) {
+    if (o.similarities.empty()) add(parse_stitch_method(name));
+    for (const std::string& similarity : o.similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
+  }
+  return methods;
+}
+
+/// Every combination of what is swept over.
+std::vector<FitOptions> points_of(const Options& o) {
+  std::vector<FitOptions> points;
+  const FitOptions fit = o.flags.parsed();
+  const std::vector<std::size_t> anchors = o.anchors.empty() ? std::vector{fit.anchors} : o.anchors;
+  const std::vector<std::size_t> supports = o.supports.empty() ? std::vector{fit.support} : o.supports;
+  for (const std::size_t count : anchors) {
+    for (const std::size_t support : supports) {
+      for (const std::string& shrinkage : o.shrinkages) {
+        FitOptions point = fit;
+        point.anchors = count;
+        point.support = support;
+        parse_shrinkage(shrinkage, point);
+        points.push_back(std::move(point));
+      }
+    }
+  }
+  return points;
+}
+
+HeadOptions head_of(const Options& o) {
+  HeadOptions head = o.head;
+  const bool ridge = o.head_name == "ridge";
+  if (ridge && !o.labels.empty()) {
+    throw Error(Code::bad_argument, "--head ridge decodes --targets; labels need mlp or linear");
+  }
+  head.kind = ridge ? HeadKind::linear : parse_head_kind(o.head_name);
+  return head;
+}
+
+StitchOptions options_of(const Options& o) {
+  StitchOptions options;
+  options.methods = methods_of(o);
+  options.points = points_of(o);
+  options.seeds.clear();
+  for (std::size_t i = 0; i < o.seeds; ++i) options.seeds.push_back(o.first_seed + i);
+  options.hold_out = o.hold_out;
+  options.head = head_of(o);
+  options.samples = o.samples;
+  if (o.keep_bundles) options.bundle_folder = (std::filesystem::path(o.output) / "bundles").string();
+  return options;
+}
+
+void make_folder(const std::string& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem || !std::filesystem::is_directory(folder)) {
+    throw Error(Code::failed, fmt::format("cannot make the folder '{}'{}{}", folder, problem ? ": " : "",
+                                          problem ? problem.message() : ""));
+  }
+}
+
+void run(const Options& o) {
+  o.common.apply();
+  const Stopwatch watch;
+  require_device(parse_device(o.flags.device));
+  const StitchOptions options = options_of(o);
+  const StitchData data = data_of(o);
+  make_folder(o.output);
+  if (!options.bundle_folder.empty()) make_folder(options.bundle_folder);
+  const StitchResults results = stitch_into(o.output, data, options, o.fresh, o.common);
+  const std::string page = o.no_report ? "" : make_report(o.common, o.output);
+  say(o.common, "\n" + text_summary(results));
+  say(o.common, fmt::format("wrote {} records, tables and figures to {}{}, {:.1f} s", results.measurements.size(),
+                            o.output, page.empty() ? "" : "; open " + page, watch.seconds()));
+  print_json(o.common, {{"command", o.sweep ? "sweep" : "stitch"},
+                        {"folder", o.output},
+                        {"records", results.measurements.size()},
+                        {"means", means_to_json(results)},
+                        {"report", page.empty() ? Json() : Json(page)},
+                        {"seconds", watch.seconds()}});
+}
+
+template <class T>
+CLI::Option* add_list(CLI::App* c, const char* name, std::vector<T>& values, const std::string& help) {
+  return c->add_option(name, values, help)->delimiter(',')->take_all()->type_name("LIST");
+}
+
+void add_data_options(CLI::App* c, Options& o) {
+  c->add_option("--space", o.spaces,
+                "One encoder's embeddings; repeat for each encoder. Row n of every file must embed the same input n")
+      ->required()
+      ->type_name("NAME=FILE")
+      ->take_all()
+      ->allow_extra_args(false);
+  c->add_option("--train", o.train, "Rows that anchors, whitening and heads learn from, as FIRST:END")
+      ->required()
+      ->type_name("FIRST:END");
+  c->add_option("--test", o.test, "Rows that they are judged on; apart from the train rows")
+      ->required()
+      ->type_name("FIRST:END");
+  c->add_option("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
+      ->type_name("FILE");
+  c->add_option("--targets", o.targets, "What decoders give back for every row, any matrix, e.g. pixels")
+      ->type_name("FILE");
+  c->add_option("--target-shape", o.target_shape, "Shape of one row of the targets as a picture, for the report")
+      ->type_name("HxW");
+  c->add_option("-o,--out", o.output, "Folder for results, tables and the report; what is there already is not "
+                                      "computed again")
+      ->required()
+      ->type_name("FOLDER");
+}
+
+void add_run_options(CLI::App* c, Options& o) {
+  add_list(c, "--methods", o.methods,
+           "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
+           "unless said), e.g. random-cosine; -ridge at the end makes maps by ridge")
+      ->capture_default_str();
+  c->add_option("--seeds", o.seeds, "How many seeds to run everything with")
+      ->check(kPositiveCount)
+      ->capture_default_str()
+      ->type_name("N");
+  c->add_option("--seed", o.first_seed, "The first of them")->check(kCount)->capture_default_str()->type_name("N");
+  c->add_option("--hold-out", o.hold_out, "Hold out only this space; repeat for several [each in turn]")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  if (o.sweep) {
+    add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
+        ->check(CLI::IsMember(similarity_names()));
+    add_list(c, "--anchors", o.anchors, "Numbers of anchors")->check(kPositiveCount);
+    add_list(c, "--shrinkage", o.shrinkages, "Pulls of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
+        ->capture_default_str();
+  } else {
+    c->add_option("--anchors", o.flags.fit.anchors, "Number of anchors")
+        ->check(kPositiveCount)
+        ->capture_default_str()
+        ->type_name("N");
+    c->add_option("--shrinkage", o.shrinkages.front(),
+                  "Pull of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
+        ->capture_default_str()
+        ->type_name("X|NAME");
+  }
+  c->add_flag("--fresh", o.fresh, "Compute everything anew, even if the folder has results already");
+  c->add_flag("--keep-bundles", o.keep_bundles, "Also save every bundle, in FOLDER/bundles");
+  c->add_flag("--no-report", o.no_report, "Write results and tables only");
+}
+
+void add_head_options(CLI::App* c, Options& o) {
+  const char* const group = "Heads";
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    CLI::Option* option = c->add_option(name, value, help)->capture_default_str()->group(group);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+      option->type_name("N")->check(kCount);
+    } else {
+      option->type_name("X");
+    }
+  };
+  c->add_option("--head", o.head_name, "mlp, linear (logistic regression for labels, ridge for targets) or ridge")
+      ->check(CLI::IsMember({"mlp", "linear", "ridge"}))
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->group(group);
+  const std::string epochs = fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
+                                         HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs);
+  const std::string hidden = fmt::format(
+      "Hidden values of an mlp; 0 means as many as features for labels and {} for targets", HeadOptions::kDecoderHidden);
+  add("--head-epochs", o.head.epochs, epochs.c_str());
+  add("--head-hidden", o.head.hidden, hidden.c_str());
+  add("--head-batch", o.head.batch, "Rows per step of an mlp");
+  add("--head-lr", o.head.learning_rate, "Learning rate of an mlp");
+  add("--head-weight-decay", o.head.weight_decay, "Weight decay of an mlp");
+  add("--head-dropout", o.head.dropout, "Dropout of a classifier's mlp");
+  add("--head-l2", o.head.l2, "Penalty of logistic regression, 1/C of scikit-learn");
+  add("--samples", o.samples, "Test rows whose decoded targets the report shows");
+}
+
+void add_command(CLI::App& app, bool sweep, const char* name, const char* help) {
+  auto o = std::make_shared<Options>();
+  o->sweep = sweep;
+  o->shrinkages = {fmt::format("{}", o->flags.fit.whitening.shrinkage)};
+  o->methods = {"absolute", "random-cosine", "param-single", "param-multi", "consensus"};
+  if (sweep) o->methods = {"random-cosine", "random-wip", "param-cosine", "param-multi", "consensus"};
+  CLI::App* c = app.add_subcommand(name, help);
+  add_data_options(c, *o);
+  add_run_options(c, *o);
+  CLI::Option* support = sweep ? add_list(c, "--support", o->supports, "Numbers of rows anchors are made of")
+                               : c->add_option("--support", o->flags.fit.support, support_help())->type_name("N");
+  support->check(kPositiveCount);
+  add_head_options(c, *o);
+  o->flags.add_to(*c, support, "Learning (param)", "Consensus");
+  o->common.add_to(*c);
+  c->callback([o] { run(*o); });
+}
+
+}  // namespace
+
+void add_stitch(CLI::App& app) {
+  add_command(app, false, "stitch",
+              "Hold every encoder out in turn and see how heads trained on the others do on it; with tables and a report");
+}
+
+void add_sweep(CLI::App& app) {
+  add_command(app, true, "sweep", "The same over numbers of anchors, support rows, similarities or shrinkages");
+}
+
+}  // namespace kedge::cli

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stitch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace kedge::cli {
+namespace {
+
+constexpr double kSecondsBetweenLines = 30;  // every finished run has a line of its own
+
+/// The numbers of one run that a user waits for: means over its zero-shot pairs, or its own head for absolute.
+std::string describe_scores(const StitchEvent& event) {
+  StitchResults own;
+  own.measurements.assign(event.measured.begin(), event.measured.end());
+  const std::vector<MethodScores> methods = mean_scores(own);
+  std::string text;
+  for (const MeanScore& score : methods.front().scores) {
+    if (score.metric != "F1" && score.metric != "MRR" && score.metric != "MSE") continue;
+    text += fmt::format(", {} {:.{}f}", score.metric, score.mean, score.digits);
+  }
+  return text;
+}
+
+void require_own(const StitchData& data, const std::string& folder) {
+  for (const Space& space : data.spaces) {
+    for (const char* name : {"results.json", "results.csv", "figures.json", "tables.md", "tables.tex"}) {
+      require_other_file((std::filesystem::path(folder) / name).string(), space.source().label());
+    }
+  }
+}
+
+}  // namespace
+
+StitchResults stitch_into(const std::string& folder, const StitchData& data, const StitchOptions& options, bool fresh,
+                          const CommonOptions& common) {
+  require_own(data, folder);
+  require_writable((std::filesystem::path(folder) / "results.json").string());
+  StitchResults known = fresh ? StitchResults() : load_results(folder);
+  if (!known.measurements.empty()) {
+    say(common, fmt::format("{} has {} records already; only what is missing is computed", folder,
+                            known.measurements.size()));
+  }
+  const Stopwatch watch;
+  const auto observe = [&](const StitchEvent& event) {
+    save_results(event.so_far, folder);
+    const StitchRun& run = event.run;
+    say(common, fmt::format("[{:>{}}/{}] {} on {}, seed {}{}{}{} ({:.1f} s; {:.0f} s so far)", event.done,
+                            fmt::to_string(event.total).size(), event.total, run.method, fmt::join(run.sources, "+"),
+                            run.seed, run.anchors == 0 ? "" : fmt::format(", {} anchors", run.anchors),
+                            run.support == 0 ? "" : fmt::format(" of {} rows", run.support), describe_scores(event),
+                            run.seconds, watch.seconds()));
+  };
+  StitchResults results;
+  try {
+    results = stitch(data, options, std::move(known), make_progress(common, kSecondsBetweenLines), observe);
+  } catch (const Interrupted&) {
+    throw Interrupted(fmt::format("interrupted; the same command goes on with what is in {}", folder));
+  }
+  save_results(results, folder);
+  return results;
+}
+
+Json means_to_json(const StitchResults& results) {
+  Json all = Json::array();
+  for (const MethodScores& method : mean_scores(results)) {
+    Json one = {{"method", method.method}};
+    if (method.anchors != 0) {
+      one.update({{"anchors", method.anchors}, {"support", method.support}, {"shrinkage", method.shrinkage}});
+    }
+    for (const MeanScore& score : method.scores) {
+      one[score.metric] = {{"mean", score.mean}, {"std", score.std ? Json(*score.std) : Json()}};
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::string text_summary(const StitchResults& results) {
+  const std::vector<MethodScores> all = mean_scores(results);
+  std::vector<std::string> metrics;
+  bool swept = false;
+  std::size_t width = 6;
+  for (const MethodScores& method : all) {
+    width = std::max(width, method.method.size());
+    swept = swept || (method.anchors != 0 && (method.anchors != all.back().anchors || method.support != all.back().support ||
+                                              method.shrinkage != all.back().shrinkage));
+    for (const MeanScore& score : method.scores) {
+      if (std::ranges::count(metrics, score.metric) == 0) metrics.push_back(score.metric);
+    }
+  }
+  std::string text = fmt::format("means over zero-shot pairs (absolute: each encoder's own head)\n{:<{}}", "", width);
+  if (swept) text += fmt::format("{:>9}{:>9}{:>11}", "anchors", "support", "shrinkage");
+  for (const std::string& metric : metrics) text += fmt::format("{:>14}", metric);
+  for (const MethodScores& method : all) {
+    text += fmt::format("\n{:<{}}", method.method, width);
+    const auto number = [](std::size_t value) { return value == 0 ? "" : fmt::to_string(value); };
+    if (swept) text += fmt::format("{:>9}{:>9}{:>11}", number(method.anchors), number(method.support), method.shrinkage);
+    for (const std::string& metric : metrics) {
+      const auto score = std::ranges::find(method.scores, metric, &MeanScore::metric);
+      std::string cell;
+      if (score != method.scores.end()) {
+        cell = fmt::format("{:.{}f}", score->mean, score->digits);
+        if (score->std) cell += fmt::format(" ±{:.{}f}", *score->std, score->digits);
+      }
+      const std::size_t extra = cell.find("±") == std::string::npos ? 0 : 1;  // two bytes, one column
+      text += fmt::format("{:>{}}", cell, 14 + extra);
+    }
+  }
+  return text;
+}
+
+}  // namespace kedge::cli

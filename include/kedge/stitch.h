@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/fit.h>
+#include <kedge/head.h>
+#include <kedge/metrics.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+/// A way to make features that heads are trained on. By name: `absolute`, or anchors and similarity such as
+/// `random-cosine`, `kmeans-wip`, `param-single`, `consensus` (wip unless said), with `-ridge` at the end for maps made
+/// by ridge instead of the mixture. `param-multi` and `param` learn from all sources, `param-single` from one.
+struct StitchMethod {
+  enum class Anchors { absolute, random, kmeans, fps, param_single, param_multi, consensus };
+  Anchors anchors = Anchors::param_multi;
+  Similarity similarity = Similarity::wip;
+  bool ridge = false;
+
+  friend bool operator==(const StitchMethod&, const StitchMethod&) = default;
+};
+[[nodiscard]] std::string to_string(const StitchMethod& method);
+/// Throws Error(Code::bad_argument) that says what can be given. A name without similarity gets `otherwise`.
+[[nodiscard]] StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise = Similarity::wip);
+
+/// What is stitched: parallel spaces, which rows heads learn from and which they are judged on, and what they predict.
+struct StitchData {
+  std::vector<Space> spaces;  ///< all rows of the files
+  RowRange train, test;
+  std::vector<std::int64_t> labels;          ///< of all rows; may be empty
+  std::shared_ptr<const RowSource> targets;  ///< of all rows, e.g. pixels; may be null
+  std::vector<std::size_t> target_shape;     ///< of one row as a picture, e.g. 28, 28; may be empty
+};
+
+struct StitchOptions {
+  std::vector<StitchMethod> methods;
+  std::vector<std::uint64_t> seeds = {0};
+  std::vector<FitOptions> points = {FitOptions()};  ///< all of them are run; they differ in anchors, support, shrinkage
+  std::vector<std::string> hold_out;                ///< names of the spaces to be held out in turn; empty: all
+  HeadOptions head;
+  std::size_t samples = 10;   ///< test rows whose decoded targets are kept for the report
+  std::string bundle_folder;  ///< where given, every bundle is saved there
+};
+
+/// One head on one encoder's test rows, or one pair of spaces where there is no head.
+struct Measurement {
+  std::string method, encoder, trained_on;
+  std::uint64_t seed = 0;
+  std::size_t anchors = 0, support = 0;  ///< 0 for absolute
+  std::string shrinkage;                 ///< a number or the name of a rule; empty for absolute
+  std::optional<Classification> labels;
+  std::optional<Regression> targets;
+  std::optional<Comparison> pair;  ///< of trained_on and encoder; none where they are the same
+  std::optional<double> rr_std;    ///< of the encoder's features; none for absolute
+
+  [[nodiscard]] bool zero_shot() const { return encoder != trained_on; }
+};
+
+/// One fit and what came of it.
+struct StitchRun {
+  std::string method;
+  std::vector<std::string> sources;  ///< that the anchors were learned from
+  std::uint64_t seed = 0;
+  std::size_t anchors = 0, support = 0;
+  std::string shrinkage;
+  double seconds = 0;
+  std::vector<Losses> history;
+};
+
+/// Everything that was measured, in the order of the plan, and the data of the report's figures.
+struct StitchResults {
+  std::string settings;  ///< JSON: what all measurements have in common
+  std::vector<Measurement> measurements;
+  std::vector<StitchRun> runs;
+  std::string figures;  ///< JSON, see docs/results.md
+};
+
+/// What there is to say after every run.
+struct StitchEvent {
+  const StitchResults& so_far;
+  const StitchRun& run;
+  std::span<const Measurement> measured;  ///< in this run
+  std::size_t done = 0, total = 0;        ///< runs
+};
+using StitchObserver = std::function<void(const StitchEvent&)>;
+
+/// The zero-shot protocol: holds every space out in turn, learns anchors on the others' train rows, trains a head on
+/// each space's RR of the train rows and judges it on the held-out space's RR of the test rows. The held-out space
+/// takes no part in learning anchors, test rows take part in nothing but the judgement. Runs that do not depend on
+/// each other use one thread each. What `known` holds already is not computed again.
+/// Throws Error(Code::bad_argument) for data that do not fit together, and for known results of other settings.
+[[nodiscard]] StitchResults stitch(const StitchData& data, const StitchOptions& options, StitchResults known = {},
+                                   const Progress& progress = {}, const StitchObserver& observer = {});
+
+/// Writes results.json, results.csv, tables.md, tables.tex and figures.json into a folder, each whole or not at all.
+void save_results(const StitchResults& results, const std::string& folder);
+/// Nothing where the folder has no results yet. Throws Error(Code::bad_file) for a results.json it cannot trust.
+[[nodiscard]] StitchResults load_results(const std::string& folder);
+
+/// A metric over the zero-shot pairs of a method, or over its own heads for absolute: the mean over seeds and, where
+/// there are several, their standard deviation. Shares are in %.
+struct MeanScore {
+  std::string metric;
+  double mean = 0;
+  std::optional<double> std;
+  int digits = 1;  ///< after the point that are worth showing
+};
+struct MethodScores {
+  std::string method;
+  std::size_t anchors = 0, support = 0;
+  std::string shrinkage;
+  std::vector<MeanScore> scores;
+};
+/// By method and point of a sweep.
+[[nodiscard]] std::vector<MethodScores> mean_scores(const StitchResults& results);
+
+/// The paper's tables: mean and standard deviation over seeds, the best in bold.
+[[nodiscard]] std::string markdown_tables(const StitchResults& results);
+[[nodiscard]] std::string latex_tables(const StitchResults& results);
+
+}  // namespace kedge

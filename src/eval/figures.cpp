@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/figures.h"
+
+#include "backend/eigh.h"
+#include "base/eigen.h"
+
+#include <kedge/metrics.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The two directions that some rows vary in most.
+class Plane {
+ public:
+  explicit Plane(const Matrix& rows) {
+    const EigenRows<double> cells = as_eigen(rows.view()).cast<double>();
+    mean_ = column_means(cells);
+    const EigenRows<double> centred = cells.rowwise() - mean_;
+    Matrix64 products(rows.cols(), rows.cols());
+    as_eigen(products.view()).noalias() = centred.transpose() * centred;
+    const Eigenpairs top = eigh_largest(std::move(products), std::min<std::size_t>(2, rows.cols()));
+    const auto vectors = as_eigen(top.vectors.view());
+    axes_ = EigenRows<double>::Zero(2, vectors.cols());
+    for (Eigen::Index i = 0; i < vectors.rows(); ++i) {
+      axes_.row(i) = vectors.row(vectors.rows() - 1 - i);
+      Eigen::Index largest = 0;
+      axes_.row(i).cwiseAbs().maxCoeff(&largest);
+      if (axes_(i, largest) < 0) axes_.row(i) *= -1;  // a sign that does not depend on the solver
+    }
+  }
+
+  [[nodiscard]] Json points(const Matrix& rows) const {
+    const EigenRows<double> cells = as_eigen(rows.view()).cast<double>();
+    const EigenRows<double> seen = (cells.rowwise() - mean_) * axes_.transpose();
+    Json points = Json::array();
+    for (Eigen::Index r = 0; r < seen.rows(); ++r) points.push_back({rounded(seen(r, 0)), rounded(seen(r, 1))});
+    return points;
+  }
+
+ private:
+  /// Four digits are more than a plot shows.
+  static double rounded(double value) {
+    if (value == 0 || !std::isfinite(value)) return 0;
+    const double scale = std::pow(10, 4 - std::ceil(std::log10(std::abs(value))));
+    return std::round(value * scale) / scale;
+  }
+
+  Eigen::RowVectorXd mean_;
+  EigenRows<double> axes_;
+};
+
+double mean_paired_cosine(const std::vector<Matrix>& features) {
+  double sum = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j, ++pairs) {
+      const auto a = as_eigen(features[i].view());
+      const auto b = as_eigen(features[j].view());
+      for (Eigen::Index r = 0; r < a.rows(); ++r) {
+        const double lengths = static_cast<double>(a.row(r).norm()) * b.row(r).norm();
+        if (lengths > 0) sum += a.row(r).dot(b.row(r)) / lengths / static_cast<double>(a.rows());
+      }
+    }
+  }
+  return pairs == 0 ? 0 : sum / static_cast<double>(pairs);
+}
+
+Json pictures(const Matrix& rows) {
+  Json result = Json::array();
+  for (std::size_t r = 0; r < rows.rows(); ++r) {
+    Json one = Json::array();
+    for (const float value : rows.row(r)) one.push_back(std::round(value * 1000) / 1000);
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
+}  // namespace
+
+Figures::Figures(const StitchContext& context, const std::string& known)
+    : context_(context), json_(known.empty() ? Json::object() : Json::parse(known)) {}
+
+Figures::Json Figures::panel(const std::vector<Matrix>& features) const {
+  const Plane plane(features.front());
+  Json points = Json::object();
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    points[context_.data().spaces[i].name()] = plane.points(features[i]);
+  }
+  return {{"points", std::move(points)}, {"paired_cosine", mean_paired_cosine(features)}};
+}
+
+void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
+  for (const ShownFeatures& one : shown) {
+    if (!one.features.empty()) {
+      Json& all = json_["relative"];
+      if (!all.is_array()) all = Json::array();
+      std::erase_if(all.get_ref<Json::array_t&>(), [&](const Json& old) { return old.value("method", "") == one.method; });
+      Json added = {{"method", one.method}, {"held_out", nullptr}, {"seed", run.seed}};
+      if (one.held_out) added["held_out"] = *one.held_out;
+      added.update(panel(one.features));
+      all.push_back(std::move(added));
+    }
+    if (one.decoded.rows() == 0) continue;
+    Json& decoded = json_["reconstructions"];
+    const auto& names = context_.data().spaces;
+    decoded["shape"] = context_.data().target_shape.empty() ? Json() : Json(context_.data().target_shape);
+    decoded["trained_on"] = names[run.shown_source].name();
+    decoded["encoder"] = names[run.shown_encoder].name();
+    Matrix original(one.decoded.rows(), one.decoded.cols());
+    as_eigen(original.view()) = as_eigen(context_.test_targets().view().middle_rows(0, original.rows()));
+    decoded["original"] = pictures(original);
+    decoded["methods"][one.method] = pictures(one.decoded);
+  }
+}
+
+void Figures::add_geometry() {
+  if (json_.contains("similarities")) return;
+  json_["labels"] = nullptr;
+  if (context_.has_labels()) {
+    const auto labels = context_.test_labels();
+    json_["labels"] = std::vector(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(
+                                                                       std::min(kShownRows, labels.size())));
+  }
+  const std::size_t spaces = context_.data().spaces.size();
+  std::vector<Matrix> rows;
+  for (std::size_t i = 0; i < spaces; ++i) {
+    const RowRange test = context_.data().test;
+    const Space some = context_.data().spaces[i].with_rows({test.begin, std::min(test.end, test.begin + kShownRows)});
+    rows.push_back(some.read_all());
+    json_["raw"][some.name()] = Plane(rows.back()).points(rows.back());
+  }
+  json_["similarities"] = Json::array();
+  for (const std::string_view name : similarity_names()) {
+    PlannedRun run;
+    run.seed = context_.options().seeds.front();
+    run.methods = {{StitchMethod::Anchors::random, parse_similarity(name)}};
+    run.sources = {0};
+    Bundle bundle = learn_anchors(context_, run, {});
+    attach_missing(context_, run, bundle);
+    std::vector<Matrix> features;
+    for (std::size_t i = 0; i < spaces; ++i) {
+      features.push_back(bundle.map(context_.data().spaces[i].name()).apply(rows[i].view()));
+    }
+    Json added = {{"similarity", name}};
+    added.update(panel(features));
+    json_["similarities"].push_back(std::move(added));
+  }
+}
+
+}  // namespace kedge

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/stitch_context.h"
+
+#include "base/eigen.h"
+#include "eval/stitch_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <set>
+
+namespace kedge {
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+void require_ranges(const StitchData& data) {
+  const RowRange& train = data.train;
+  const RowRange& test = data.test;
+  if (train.begin < test.end && test.begin < train.end) {
+    refuse("the test rows {}:{} overlap the train rows {}:{}, so heads would be judged on rows they learned from; give "
+           "ranges apart from each other",
+           test.begin, test.end, train.begin, train.end);
+  }
+}
+
+RowRange cut(RowRange range, std::size_t rows, std::string_view what) {
+  if (range.end == RowRange::kEnd) range.end = rows;
+  if (range.begin >= range.end || range.end > rows) {
+    refuse("the {} rows {}:{} are not in the files, which have {} rows", what, range.begin, range.end, rows);
+  }
+  return range;
+}
+
+/// Every class of the test rows must have been there to learn.
+void require_labels(const StitchData& data) {
+  const std::size_t rows = data.spaces.front().source().rows();
+  if (data.labels.size() != rows) {
+    refuse("there are {} labels for {} rows; give one label for each row of the spaces' files", data.labels.size(),
+           rows);
+  }
+  const auto begin = data.labels.begin();
+  const std::set<std::int64_t> known(begin + static_cast<std::ptrdiff_t>(data.train.begin),
+                                     begin + static_cast<std::ptrdiff_t>(data.train.end));
+  if (known.size() < 2) {
+    refuse("all train rows {}:{} have the label {}; a classifier needs two classes or more", data.train.begin,
+           data.train.end, *known.begin());
+  }
+  for (std::size_t row = data.test.begin; row < data.test.end; ++row) {
+    if (known.contains(data.labels[row])) continue;
+    refuse("the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can know it; put rows of that "
+           "class into the train rows, or leave it out of the test rows",
+           data.labels[row], row, data.train.begin, data.train.end);
+  }
+}
+
+void require_options(const StitchData& data, const StitchOptions& options) {
+  if (options.methods.empty()) refuse("no method was given");
+  if (options.seeds.empty()) refuse("no seed was given; give 1 or more");
+  if (options.points.empty()) refuse("nothing to run: give at least one number of anchors");
+  for (const std::string& name : options.hold_out) {
+    const auto named = [&](const Space& space) { return space.name() == name; };
+    if (std::ranges::any_of(data.spaces, named)) continue;
+    std::vector<std::string> names;
+    for (const Space& space : data.spaces) names.push_back(space.name());
+    refuse("'{}' is to be held out, but the spaces are: {}", name, fmt::join(names, ", "));
+  }
+}
+
+Matrix read_targets(const StitchData& data, RowRange range) {
+  return Space("targets", data.targets, range).read_all();
+}
+
+}  // namespace
+
+StitchData checked(StitchData data, const StitchOptions& options) {
+  if (data.spaces.size() < 2) refuse("stitching needs two spaces or more, but {} was given", data.spaces.size());
+  require_parallel(data.spaces);
+  const std::size_t rows = data.spaces.front().source().rows();
+  data.train = cut(data.train, rows, "train");
+  data.test = cut(data.test, rows, "test");
+  require_ranges(data);
+  if (data.test.end - data.test.begin < 2) refuse("one test row cannot be told from others; give two or more");
+  require_options(data, options);
+  if (!data.labels.empty()) require_labels(data);
+  if (data.targets && data.targets->rows() != rows) {
+    throw Error(Code::bad_file, fmt::format("{}: there are {} rows of targets for {} rows of the spaces",
+                                            data.targets->label(), data.targets->rows(), rows));
+  }
+  std::size_t picture = data.targets && !data.target_shape.empty() ? 1 : 0;
+  for (const std::size_t size : data.target_shape) picture *= size;
+  if (picture != 0 && picture != data.targets->cols()) {
+    refuse("a target of shape {} has {} values, but the rows of {} have {}", fmt::join(data.target_shape, "x"), picture,
+           data.targets->label(), data.targets->cols());
+  }
+  return data;
+}
+
+StitchContext::StitchContext(const StitchData& data, const StitchOptions& options) : data_(data), options_(options) {
+  for (const Space& space : data.spaces) {
+    train_.push_back(space.with_rows(data.train));
+    test_.push_back(space.with_rows(data.test));
+  }
+  if (!data.targets) return;
+  train_targets_ = read_targets(data, data.train);
+  test_targets_ = read_targets(data, data.test);
+  const auto cells = as_eigen(train_targets_.view());
+  target_range_ = cells.maxCoeff() - cells.minCoeff();
+  if (!(target_range_ > 0)) refuse("all train targets are the same; there is nothing to decode");
+}
+
+std::span<const std::int64_t> StitchContext::train_labels() const {
+  return std::span(data_.labels).subspan(data_.train.begin, data_.train.end - data_.train.begin);
+}
+
+std::span<const std::int64_t> StitchContext::test_labels() const {
+  return std::span(data_.labels).subspan(data_.test.begin, data_.test.end - data_.test.begin);
+}
+
+std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, const FitOptions& point) const {
+  Entry* entry = nullptr;
+  {
+    const std::scoped_lock lock(lock_);
+    entry = &cache_[{space, shrinkage_name(point)}];
+  }
+  std::call_once(entry->once, [&] {
+    entry->statistics = std::make_shared<Statistics>(
+        whitened_statistics(train_[space], point.whitening, point.shrinkage_rule, {}));
+  });
+  return entry->statistics;
+}
+
+}  // namespace kedge

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "map/attach.h"
+
+#include <kedge/stitch.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace kedge {
+
+/// What all runs of a stitch share, with train and test rows kept apart. Safe to use from several threads.
+class StitchContext {
+ public:
+  /// The data must outlive it. Throws Error(Code::bad_argument) for data that do not fit together.
+  StitchContext(const StitchData& data, const StitchOptions& options);
+
+  [[nodiscard]] const StitchData& data() const { return data_; }
+  [[nodiscard]] const StitchOptions& options() const { return options_; }
+  [[nodiscard]] const Space& train(std::size_t space) const { return train_[space]; }
+  [[nodiscard]] const Space& test(std::size_t space) const { return test_[space]; }
+  [[nodiscard]] bool has_labels() const { return !data_.labels.empty(); }
+  [[nodiscard]] std::span<const std::int64_t> train_labels() const;
+  [[nodiscard]] std::span<const std::int64_t> test_labels() const;
+  [[nodiscard]] bool has_targets() const { return data_.targets != nullptr; }
+  [[nodiscard]] const Matrix& train_targets() const { return train_targets_; }
+  [[nodiscard]] const Matrix& test_targets() const { return test_targets_; }
+  /// The range of the train targets: what PSNR is relative to.
+  [[nodiscard]] double target_range() const { return target_range_; }
+
+  /// Of a space's train rows; computed once for each kind of shrinkage.
+  [[nodiscard]] std::shared_ptr<const Statistics> statistics(std::size_t space, const FitOptions& point) const;
+
+ private:
+  struct Entry {
+    std::once_flag once;
+    std::shared_ptr<const Statistics> statistics;
+  };
+
+  const StitchData& data_;
+  const StitchOptions& options_;
+  std::vector<Space> train_, test_;
+  Matrix train_targets_, test_targets_;
+  double target_range_ = 1;
+  mutable std::mutex lock_;
+  mutable std::map<std::pair<std::size_t, std::string>, Entry> cache_;
+};
+
+/// The same data with every range cut to the rows there are. Throws what StitchContext throws.
+[[nodiscard]] StitchData checked(StitchData data, const StitchOptions& options);
+
+}  // namespace kedge

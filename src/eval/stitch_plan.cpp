@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/stitch_plan.h"
+
+#include "map/support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+using Anchors = StitchMethod::Anchors;
+
+/// Methods with equal keys can share their mixture: PARAM and random rows do not look at the similarity.
+bool same_mixture(const StitchMethod& a, const StitchMethod& b) {
+  if (a.anchors != b.anchors) return false;
+  const bool blind =
+      a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random;
+  return blind || a.similarity == b.similarity;
+}
+
+std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods) {
+  std::vector<std::vector<StitchMethod>> groups;
+  for (const StitchMethod& method : methods) {
+    const auto group = std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method); });
+    if (group == groups.end()) {
+      groups.push_back({method});
+    } else if (std::ranges::count(*group, method) == 0) {
+      group->push_back(method);
+    }
+  }
+  for (auto& group : groups) {  // the mixture is learned with wip where that is among them, so that ridge has targets
+    std::ranges::stable_partition(group, [](const StitchMethod& m) { return m.similarity == Similarity::wip; });
+  }
+  return groups;
+}
+
+std::vector<std::size_t> held_out_spaces(const StitchData& data, const StitchOptions& options) {
+  std::vector<std::size_t> held_out;
+  for (std::size_t i = 0; i < data.spaces.size(); ++i) {
+    if (options.hold_out.empty() || std::ranges::count(options.hold_out, data.spaces[i].name()) > 0) {
+      held_out.push_back(i);
+    }
+  }
+  return held_out;
+}
+
+double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+  const auto rows = static_cast<double>(data.train.end - data.train.begin);
+  double values = 0;
+  double cubes = 0;
+  for (const std::size_t i : run.sources) {
+    const auto dim = static_cast<double>(data.spaces[i].dim());
+    values += dim;
+    cubes += 10 * dim * dim * dim;
+  }
+  if (run.sources.empty()) return 0;
+  const Anchors anchors = run.methods.front().anchors;
+  if (anchors != Anchors::param_single && anchors != Anchors::param_multi) return cubes + 2 * rows * values * values;
+  const auto m = static_cast<double>(point.anchors);
+  const auto support = static_cast<double>(support_size(point, data.train.end - data.train.begin));
+  const double batch = std::min(static_cast<double>(point.param.batch), rows);
+  const auto pairs = static_cast<double>(run.sources.size() * (run.sources.size() - 1)) / 2;
+  const double step = 4 * m * support * values + 4 * batch * m * values + 6 * batch * batch * m * pairs;
+  return cubes + step * std::floor(rows / batch) * static_cast<double>(point.param.epochs);
+}
+
+double head_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
+  if (data.labels.empty() && !data.targets) return 0;
+  const auto rows = static_cast<double>(data.train.end - data.train.begin);
+  double total = 0;
+  std::vector<std::size_t> trained;
+  for (const auto& [trained_on, encoder] : run.pairs) {
+    if (std::ranges::count(trained, trained_on) > 0) continue;
+    trained.push_back(trained_on);
+    const bool absolute = run.sources.empty();
+    const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim() : options.points[run.point].anchors);
+    const double epochs = options.head.kind == HeadKind::mlp ? HeadOptions::kClassifierEpochs : 2;
+    total += 6 * rows * dim * dim * epochs;
+    if (data.targets) {
+      total += 6 * rows * static_cast<double>(HeadOptions::kDecoderHidden * data.targets->cols()) *
+               HeadOptions::kDecoderEpochs;
+    }
+  }
+  return total * static_cast<double>(run.methods.size());
+}
+
+class Planner {
+ public:
+  Planner(const StitchData& data, const StitchOptions& options)
+      : data_(data), options_(options), held_out_(held_out_spaces(data, options)) {}
+
+  std::vector<PlannedRun> plan() && {
+    for (std::size_t point = 0; point < options_.points.size(); ++point) {
+      for (const std::uint64_t seed : options_.seeds) {
+        for (const auto& methods : group_methods(options_.methods)) add(point, seed, methods);
+      }
+    }
+    std::ranges::stable_sort(runs_, {}, &PlannedRun::cost);
+    return std::move(runs_);
+  }
+
+ private:
+  void add(std::size_t point, std::uint64_t seed, const std::vector<StitchMethod>& methods) {
+    const std::size_t spaces = data_.spaces.size();
+    switch (methods.front().anchors) {
+      case Anchors::absolute:
+        if (point != 0 || (data_.labels.empty() && !data_.targets)) return;  // it has no anchors to sweep over
+        for (const std::size_t t : held_out_) add_run(point, seed, methods, {}, {{t, t}});
+        return;
+      case Anchors::param_single:
+        for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
+        return;
+      case Anchors::random:
+        if (options_.points[point].support_select == SupportSelect::random) {
+          add_run(point, seed, methods, {0}, all_pairs());
+          return;
+        }
+        break;
+      default: break;
+    }
+    for (const std::size_t t : held_out_) {
+      std::vector<std::size_t> sources;
+      std::vector<std::pair<std::size_t, std::size_t>> pairs;
+      for (std::size_t i = 0; i < spaces; ++i) {
+        if (i != t) sources.push_back(i);
+        pairs.emplace_back(i, t);
+      }
+      add_run(point, seed, methods, std::move(sources), std::move(pairs));
+    }
+  }
+
+  std::vector<std::pair<std::size_t, std::size_t>> pairs_from(std::size_t trained_on) const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const std::size_t t : held_out_) pairs.emplace_back(trained_on, t);
+    return pairs;
+  }
+
+  std::vector<std::pair<std::size_t, std::size_t>> all_pairs() const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (std::size_t i = 0; i < data_.spaces.size(); ++i) {
+      for (const auto& pair : pairs_from(i)) pairs.push_back(pair);
+    }
+    return pairs;
+  }
+
+  void add_run(std::size_t point, std::uint64_t seed, const std::vector<StitchMethod>& methods,
+               std::vector<std::size_t> sources, std::vector<std::pair<std::size_t, std::size_t>> pairs) {
+    PlannedRun run{point, seed, methods, std::move(sources), std::move(pairs)};
+    run.cost = 1 + fit_cost(run, data_, options_.points[point]) + head_cost(run, data_, options_);
+    run.shown_encoder = held_out_.back();
+    run.shown_source = run.shown_encoder == 0 ? 1 : 0;
+    const auto shown = [&](const auto& pair) {
+      return pair.second == run.shown_encoder && (pair.first == run.shown_source || run.sources.empty());
+    };
+    run.shown = point == 0 && seed == options_.seeds.front() && std::ranges::any_of(run.pairs, shown);
+    runs_.push_back(std::move(run));
+  }
+
+  const StitchData& data_;
+  const StitchOptions& options_;
+  std::vector<std::size_t> held_out_;
+  std::vector<PlannedRun> runs_;
+};
+
+}  // namespace
+
+std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& options) {
+  return Planner(data, options).plan();
+}
+
+FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed) {
+  FitOptions options = point;
+  options.similarity = method.similarity;
+  options.seed = seed;
+  if (method.ridge) options.attach_by = AttachBy::ridge;
+  switch (method.anchors) {
+    case Anchors::random: options.method = Method::random; break;
+    case Anchors::kmeans: options.method = Method::kmeans; break;
+    case Anchors::fps: options.method = Method::fps; break;
+    case Anchors::consensus: options.method = Method::consensus; break;
+    default: options.method = Method::param; break;
+  }
+  return options;
+}
+
+std::string shrinkage_name(const FitOptions& options) {
+  if (options.shrinkage_rule != ShrinkageRule::fixed) return std::string(to_string(options.shrinkage_rule));
+  return fmt::format("{}", options.whitening.shrinkage);
+}
+
+}  // namespace kedge

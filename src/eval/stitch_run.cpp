@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/stitch_run.h"
+
+#include "base/eigen.h"
+#include "map/fit.h"
+#include "map/support.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+using Anchors = StitchMethod::Anchors;
+
+double std_of(const Matrix& features) {
+  const auto cells = as_eigen(features.view());
+  const double mean = cells.cast<double>().mean();
+  return std::sqrt((cells.cast<double>().array() - mean).square().mean());
+}
+
+Matrix first_rows(const Matrix& from, std::size_t count) {
+  Matrix rows(std::min(count, from.rows()), from.cols());
+  as_eigen(rows.view()) = as_eigen(from.view().middle_rows(0, rows.rows()));
+  return rows;
+}
+
+/// Features of one method, made when they are first needed.
+class Features {
+ public:
+  using Map = std::function<Matrix(std::size_t space, const Matrix& rows)>;
+  Features(const StitchContext& context, Map map) : context_(context), map_(std::move(map)) {}
+
+  [[nodiscard]] Matrix train(std::size_t space) const { return map_(space, context_.train(space).read_all()); }
+  [[nodiscard]] const Matrix& test(std::size_t space) {
+    const auto [place, fresh] = test_.try_emplace(space);
+    if (fresh) place->second = map_(space, context_.test(space).read_all());
+    return place->second;
+  }
+
+ private:
+  const StitchContext& context_;
+  Map map_;
+  std::map<std::size_t, Matrix> test_;
+};
+
+/// The heads that one space's train rows give.
+struct Heads {
+  std::optional<Classifier> classifier;
+  HeadFunction decoder;
+};
+
+Heads train_heads(const StitchContext& context, const Matrix& features, std::uint64_t seed, const Progress& progress) {
+  HeadOptions options = context.options().head;
+  options.seed = seed;
+  Heads heads;
+  if (context.has_labels()) {
+    heads.classifier = train_classifier(features.view(), context.train_labels(), options, progress);
+  }
+  if (context.has_targets()) {
+    heads.decoder = train_decoder(features.view(), context.train_targets().view(), options, progress);
+  }
+  return heads;
+}
+
+/// Judges the heads of one method of a run, pair by pair.
+class Judge {
+ public:
+  Judge(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const Progress& progress)
+      : context_(context), run_(run), method_(method), progress_(progress) {}
+
+  void judge(Features& features, RunOutcome& outcome) {
+    std::optional<std::size_t> trained_on;
+    for (const auto& [source, encoder] : run_.pairs) {  // those of one source stand together
+      if (source != trained_on && (context_.has_labels() || context_.has_targets())) {
+        heads_ = train_heads(context_, features.train(source), run_.seed, progress_);
+      }
+      trained_on = source;
+      outcome.measurements.push_back(measure(features, source, encoder));
+    }
+    if (run_.shown) outcome.shown.push_back(show(features));
+  }
+
+ private:
+  [[nodiscard]] Measurement measure(Features& features, std::size_t source, std::size_t encoder) {
+    Measurement result;
+    result.method = to_string(method_);
+    result.encoder = context_.data().spaces[encoder].name();
+    result.trained_on = context_.data().spaces[source].name();
+    result.seed = run_.seed;
+    const Matrix& test = features.test(encoder);
+    if (!run_.sources.empty()) {
+      const FitOptions& point = context_.options().points[run_.point];
+      result.anchors = point.anchors;
+      result.support = support_size(point, context_.train(0).rows());
+      result.shrinkage = shrinkage_name(point);
+      result.rr_std = std_of(test);
+    }
+    if (source != encoder) {
+      CompareOptions what;
+      what.neighbors = 0;
+      result.pair = compare(features.test(source).view(), test.view(), what);
+    }
+    if (heads_.classifier) {
+      result.labels = score_labels(context_.test_labels(), heads_.classifier->predict(test.view()));
+    }
+    if (heads_.decoder) {
+      const Matrix decoded = heads_.decoder(test.view());
+      result.targets = score_targets(context_.test_targets().view(), decoded.view(), context_.target_range());
+      if (is_shown(source, encoder)) shown_ = first_rows(decoded, context_.options().samples);
+    }
+    if (progress_) progress_({"judging heads", 0, 1, ""});
+    return result;
+  }
+
+  [[nodiscard]] bool is_shown(std::size_t source, std::size_t encoder) const {
+    return run_.shown && encoder == run_.shown_encoder && (source == run_.shown_source || run_.sources.empty());
+  }
+
+  [[nodiscard]] ShownFeatures show(Features& features) {
+    ShownFeatures shown{to_string(method_), {}, {}, std::move(shown_)};
+    if (run_.sources.empty()) return shown;
+    const bool holds_out = std::ranges::count(run_.sources, run_.shown_encoder) == 0 && run_.sources.size() > 1;
+    if (holds_out) shown.held_out = context_.data().spaces[run_.shown_encoder].name();
+    for (std::size_t i = 0; i < context_.data().spaces.size(); ++i) {
+      shown.features.push_back(first_rows(features.test(i), kShownRows));
+    }
+    return shown;
+  }
+
+  const StitchContext& context_;
+  const PlannedRun& run_;
+  const StitchMethod& method_;
+  const Progress& progress_;
+  Heads heads_;
+  Matrix shown_;
+};
+
+/// The same mixture under another similarity or way to attach: all maps are made anew.
+Bundle rededicate(const Bundle& bundle, const StitchMethod& method) {
+  Bundle other = bundle;
+  other.similarity = method.similarity;
+  other.attach_by = method.ridge ? AttachBy::ridge : AttachBy::mixture;
+  other.spaces.clear();
+  if (method.similarity != Similarity::wip) other.targets = {};
+  return other;
+}
+
+void save(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const Bundle& bundle) {
+  if (context.options().bundle_folder.empty()) return;
+  std::string sources;
+  for (const std::size_t i : run.sources) sources += (sources.empty() ? "" : "+") + context.data().spaces[i].name();
+  std::ranges::replace(sources, '/', '_');
+  const std::string file = fmt::format("{}.from-{}.anchors-{}.support-{}.shrinkage-{}.seed-{}.kedge", to_string(method),
+                                       sources, bundle.mixture.rows(), bundle.support_ids.size(),
+                                       shrinkage_name(context.options().points[run.point]), run.seed);
+  save_bundle(bundle, (std::filesystem::path(context.options().bundle_folder) / file).string());
+}
+
+class Clock {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+StitchRun describe(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, double seconds) {
+  StitchRun result;
+  result.method = to_string(method);
+  result.seed = run.seed;
+  result.seconds = seconds;
+  for (const std::size_t i : run.sources) result.sources.push_back(context.data().spaces[i].name());
+  if (run.sources.empty()) {  // absolute: the space its head learned from
+    result.sources.push_back(context.data().spaces[run.pairs.front().first].name());
+    return result;
+  }
+  const FitOptions& point = context.options().points[run.point];
+  result.anchors = point.anchors;
+  result.support = support_size(point, context.train(0).rows());
+  result.shrinkage = shrinkage_name(point);
+  return result;
+}
+
+}  // namespace
+
+Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
+  const FitOptions& point = context.options().points[run.point];
+  std::vector<Space> sources;
+  std::vector<Statistics> statistics;
+  for (const std::size_t i : run.sources) {
+    sources.push_back(context.train(i));
+    statistics.push_back(*context.statistics(i, point));
+  }
+  return fit(sources, std::move(statistics), fit_options_of(run.methods.front(), point, run.seed), progress);
+}
+
+void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle& bundle) {
+  const FitOptions& point = context.options().points[run.point];
+  const Attacher attacher(bundle);
+  std::vector<Attachment> attached;
+  for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
+    const Space& space = context.train(i);
+    if (bundle.has(space.name())) continue;
+    attached.push_back(attacher.attach(space, space.gather(bundle.support_ids), *context.statistics(i, point),
+                                       bundle.attach_by, point.ridge));
+  }
+  for (Attachment& one : attached) bundle.add(std::move(one));
+}
+
+RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
+  RunOutcome outcome;
+  if (run.sources.empty()) {
+    const Clock clock;
+    Features raw(context, [](std::size_t, const Matrix& rows) { return rows; });
+    Judge(context, run, run.methods.front(), progress).judge(raw, outcome);
+    outcome.runs.push_back(describe(context, run, run.methods.front(), clock.seconds()));
+    return outcome;
+  }
+  const Clock fit_clock;
+  const Bundle learned = learn_anchors(context, run, progress);
+  const double fit_seconds = fit_clock.seconds();
+  for (const StitchMethod& method : run.methods) {
+    const Clock clock;
+    Bundle bundle = method == run.methods.front() ? learned : rededicate(learned, method);
+    attach_missing(context, run, bundle);
+    Features features(context, [&](std::size_t i, const Matrix& rows) {
+      return bundle.map(context.data().spaces[i].name()).apply(rows.view());
+    });
+    Judge(context, run, method, progress).judge(features, outcome);
+    outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
+    outcome.runs.back().history = bundle.history;
+    save(context, run, method, bundle);
+  }
+  return outcome;
+}
+
+}  // namespace kedge

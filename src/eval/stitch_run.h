@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "eval/stitch_context.h"
+#include "eval/stitch_plan.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// What the report draws of a method: features of test rows, and decoded targets.
+struct ShownFeatures {
+  std::string method;
+  std::optional<std::string> held_out;
+  std::vector<Matrix> features;  ///< of each space's first test rows; empty for absolute
+  Matrix decoded;                ///< of the shown encoder's first test rows, by the head of the shown source
+};
+
+struct RunOutcome {
+  std::vector<Measurement> measurements;
+  std::vector<StitchRun> runs;       ///< one for each method; those that share the fit share its time
+  std::vector<ShownFeatures> shown;  ///< of a run that is shown
+};
+
+/// Learns the anchors of a run from its sources' train rows: the only rows this function can reach.
+[[nodiscard]] Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress);
+
+/// Attaches the spaces that took no part in a bundle.
+void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle& bundle);
+
+/// Learns, attaches the spaces that took no part, trains heads and judges them.
+[[nodiscard]] RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress);
+
+/// Test rows that are drawn.
+inline constexpr std::size_t kShownRows = 500;
+
+}  // namespace kedge

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/stitch_settings.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace kedge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// FNV-1a, 64 bits.
+class Checksum {
+ public:
+  template <class T>
+  void add(std::span<const T> values) {
+    for (const std::byte byte : std::as_bytes(values)) {
+      sum_ = (sum_ ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3U;
+    }
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{:016x}", sum_); }
+
+ private:
+  std::uint64_t sum_ = 0xcbf29ce484222325U;
+};
+
+std::string fingerprint(const RowSource& source) {
+  constexpr std::size_t kRows = 64;
+  Checksum checksum;
+  checksum.add(std::span<const std::size_t>(std::vector{source.rows(), source.cols()}));
+  Matrix row(1, source.cols());
+  const std::size_t count = std::min(kRows, source.rows());
+  for (std::size_t i = 0; i < count; ++i) {
+    source.read(i * source.rows() / count, row.view());
+    checksum.add(std::span<const float>(row.row(0)));
+  }
+  return checksum.text();
+}
+
+template <class T>
+std::string fingerprint(const std::vector<T>& values) {
+  Checksum checksum;
+  checksum.add(std::span<const T>(values));
+  return checksum.text();
+}
+
+Json fit_settings(const FitOptions& o) {
+  const ParamOptions& p = o.param;
+  const ConsensusOptions& c = o.consensus;
+  Json json = {{"epsilon", o.whitening.epsilon},
+               {"support_select", to_string(o.support_select)},
+               {"support_ids", o.support_ids.empty() ? Json() : Json(fingerprint(o.support_ids))},
+               {"attach", o.attach_by ? Json(to_string(*o.attach_by)) : Json()},
+               {"ridge", o.ridge ? Json(*o.ridge) : Json("auto")},
+               {"epochs", p.epochs},
+               {"batch", p.batch},
+               {"lr", p.learning_rate},
+               {"weight_decay", p.weight_decay},
+               {"temperature", p.temperature},
+               {"weight_symnce", p.weight_symnce},
+               {"tau_symnce", p.tau_symnce},
+               {"weight_coverage", p.weight_coverage},
+               {"tau_coverage", p.tau_coverage},
+               {"weight_orthogonality", p.weight_orthogonality},
+               {"weight_length", p.weight_length},
+               {"coverage_rows", to_string(p.coverage_rows)},
+               {"power", c.power},
+               {"refine_epochs", c.refine_epochs},
+               {"refine_rate", c.refine_rate},
+               {"refine_tau", c.refine_tau}};
+  return json;
+}
+
+Json head_settings(const HeadOptions& o) {
+  return {{"kind", to_string(o.kind)},
+          {"epochs", o.epochs},
+          {"batch", o.batch},
+          {"hidden", o.hidden},
+          {"lr", o.learning_rate},
+          {"weight_decay", o.weight_decay},
+          {"dropout", o.dropout},
+          {"l2", o.l2}};
+}
+
+/// The first path at which two settings differ.
+std::string difference(const Json& known, const Json& now, const std::string& path) {
+  if (known.is_object() && now.is_object()) {
+    for (const auto& [key, value] : now.items()) {
+      const std::string inner = path.empty() ? key : path + "." + key;
+      const std::string found = known.contains(key) ? difference(known.at(key), value, inner) : inner + " is new";
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+  return known == now ? "" : fmt::format("{} was {} and is now {}", path, known.dump(), now.dump());
+}
+
+}  // namespace
+
+std::string settings_of(const StitchData& data, const StitchOptions& options) {
+  Json json;
+  json["spaces"] = Json::array();
+  for (const Space& space : data.spaces) {
+    json["spaces"].push_back(
+        {{"name", space.name()}, {"dim", space.dim()}, {"fingerprint", fingerprint(space.source())}});
+  }
+  json["train"] = {data.train.begin, data.train.end};
+  json["test"] = {data.test.begin, data.test.end};
+  json["labels"] = nullptr;
+  if (!data.labels.empty()) {
+    const std::set<std::int64_t> classes(data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.begin),
+                                         data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.end));
+    json["labels"] = {{"classes", classes.size()}, {"fingerprint", fingerprint(data.labels)}};
+  }
+  json["targets"] = nullptr;
+  if (data.targets) {
+    json["targets"] = {{"dim", data.targets->cols()},
+                       {"shape", data.target_shape.empty() ? Json() : Json(data.target_shape)},
+                       {"fingerprint", fingerprint(*data.targets)}};
+  }
+  json["head"] = head_settings(options.head);
+  json["fit"] = fit_settings(options.points.front());
+  return json.dump();
+}
+
+void require_same_settings(const std::string& known, const std::string& now) {
+  const std::string found = difference(Json::parse(known), Json::parse(now), "");
+  if (found.empty()) return;
+  throw Error(Code::bad_argument, fmt::format("the folder holds results of other settings: {}; give another folder, or "
+                                              "start anew",
+                                              found));
+}
+
+}  // namespace kedge

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eval/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace kedge {
+namespace {
+
+enum class Better { larger, smaller, neither };
+
+/// A number of a measurement, and how a table shows it.
+struct Metric {
+  std::string name;
+  std::function<std::optional<double>(const Measurement&)> of;
+  Better better = Better::larger;
+  int digits = 1;
+};
+
+template <class Part>
+auto part_of(std::optional<Part> Measurement::*part, double Part::*member, double scale = 1) {
+  return [=](const Measurement& m) -> std::optional<double> {
+    if (!(m.*part)) return std::nullopt;
+    return scale * (*(m.*part)).*member;
+  };
+}
+
+auto recall(std::size_t index) {
+  return [index](const Measurement& m) -> std::optional<double> {
+    if (!m.pair || index >= m.pair->recall.size()) return std::nullopt;
+    return 100 * m.pair->recall[index];
+  };
+}
+
+const Metric& f1() {
+  static const Metric metric{"F1", part_of(&Measurement::labels, &Classification::weighted_f1, 100)};
+  return metric;
+}
+const Metric& mse() {
+  static const Metric metric{"MSE", part_of(&Measurement::targets, &Regression::mse), Better::smaller, 4};
+  return metric;
+}
+std::vector<Metric> retrieval_metrics() {
+  return {{"R@1", recall(0)}, {"R@5", recall(1)}};
+}
+
+std::vector<Metric> all_metrics() {
+  std::vector<Metric> metrics{f1(), {"accuracy", part_of(&Measurement::labels, &Classification::accuracy, 100)}};
+  metrics.push_back({"MRR", part_of(&Measurement::pair, &Comparison::mrr), Better::larger, 3});
+  for (std::size_t i = 0; i < CompareOptions().recall_at.size(); ++i) {
+    metrics.push_back({fmt::format("R@{}", CompareOptions().recall_at[i]), recall(i)});
+  }
+  metrics.push_back({"nMSE", part_of(&Measurement::pair, &Comparison::nmse), Better::smaller, 3});
+  metrics.push_back({"RR_std", [](const Measurement& m) { return m.rr_std; }, Better::neither, 3});
+  metrics.push_back(mse());
+  metrics.push_back({"PSNR", part_of(&Measurement::targets, &Regression::psnr), Better::larger, 2});
+  return metrics;
+}
+
+/// The mean over pairs is taken seed by seed, so that the deviation is that between seeds.
+template <class Keep>
+std::optional<TableCell> cell_of(const StitchResults& results, const Metric& metric, const Keep& keep) {
+  std::map<std::uint64_t, std::pair<double, std::size_t>> seeds;
+  for (const Measurement& m : results.measurements) {
+    if (!keep(m)) continue;
+    const std::optional<double> value = metric.of(m);
+    if (!value) continue;
+    seeds[m.seed].first += *value;
+    ++seeds[m.seed].second;
+  }
+  if (seeds.empty()) return std::nullopt;
+  const auto count = static_cast<double>(seeds.size());
+  TableCell cell;
+  for (const auto& [seed, sum] : seeds) cell.mean += sum.first / static_cast<double>(sum.second) / count;
+  if (seeds.size() > 1) {
+    double squares = 0;
+    for (const auto& [seed, sum] : seeds) squares += std::pow(sum.first / static_cast<double>(sum.second) - cell.mean, 2);
+    cell.std = std::sqrt(squares / (count - 1));
+  }
+  return cell;
+}
+
+/// Ties at the digits shown are all best. Columns that are references take no part.
+void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, int digits, std::size_t first,
+               std::size_t step, const std::vector<bool>& reference) {
+  if (better == Better::neither) return;
+  const double scale = std::pow(10, digits);
+  const auto shown = [&](const TableCell& cell) { return std::round(cell.mean * scale); };
+  std::optional<double> best;
+  for (std::size_t i = first; i < cells.size(); i += step) {
+    if (!cells[i] || reference[i]) continue;
+    const double value = shown(*cells[i]);
+    if (!best || (better == Better::larger ? value > *best : value < *best)) best = value;
+  }
+  for (std::size_t i = first; i < cells.size(); i += step) {
+    if (cells[i] && !reference[i] && best && shown(*cells[i]) == *best) cells[i]->best = true;
+  }
+}
+
+std::vector<std::string> methods_of(const StitchResults& results) {
+  std::vector<std::string> methods;
+  for (const Measurement& m : results.measurements) {
+    if (std::ranges::count(methods, m.method) == 0) methods.push_back(m.method);
+  }
+  return methods;
+}
+
+using Pair = std::pair<std::string, std::string>;
+
+std::vector<Pair> pairs_of(const StitchResults& results, bool zero_shot_only, bool by_source) {
+  std::vector<Pair> pairs;
+  for (const Measurement& m : results.measurements) {
+    if (zero_shot_only && !m.zero_shot()) continue;
+    const Pair pair = by_source ? Pair{m.trained_on, m.encoder} : Pair{m.encoder, m.trained_on};
+    if (std::ranges::count(pairs, pair) == 0) pairs.push_back(pair);
+  }
+  std::vector<std::string> firsts;  // groups in the order they were first seen
+  for (const Pair& pair : pairs) {
+    if (std::ranges::count(firsts, pair.first) == 0) firsts.push_back(pair.first);
+  }
+  std::ranges::stable_sort(pairs, {}, [&](const Pair& p) { return std::ranges::find(firsts, p.first) - firsts.begin(); });
+  return pairs;
+}
+
+/// A row per pair of spaces, a column per method and metric.
+Table by_pair(const StitchResults& results, const std::vector<Metric>& metrics, bool by_source) {
+  Table table;
+  table.label_names = by_source ? std::vector<std::string>{"source", "zero-shot encoder"}
+                                : std::vector<std::string>{"encoder", "head trained on"};
+  std::vector<std::string> methods = methods_of(results);
+  if (by_source) std::erase(methods, "absolute");
+  std::vector<bool> reference;
+  for (const std::string& method : methods) {
+    for (const Metric& metric : metrics) {
+      table.columns.push_back(metrics.size() == 1 ? method : method + " " + metric.name);
+      reference.push_back(method == "absolute");
+    }
+  }
+  for (const Pair& pair : pairs_of(results, by_source, by_source)) {
+    Table::Row row{{pair.first, pair.second}, {}, metrics.front().digits};
+    const Pair wanted = by_source ? Pair{pair.second, pair.first} : pair;
+    for (const std::string& method : methods) {
+      for (const Metric& metric : metrics) {
+        row.cells.push_back(cell_of(results, metric, [&](const Measurement& m) {
+          return m.method == method && m.encoder == wanted.first && m.trained_on == wanted.second;
+        }));
+      }
+    }
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      mark_best(row.cells, metrics[i].better, metrics[i].digits, i, metrics.size(), reference);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+bool has_any(const Table::Row& row) {
+  return std::ranges::any_of(row.cells, [](const auto& cell) { return cell.has_value(); });
+}
+
+/// A row per metric, a column per method: means over all zero-shot pairs.
+Table by_method(const StitchResults& results) {
+  Table table{"Metrics", "Means over all zero-shot pairs.", {"metric"}, methods_of(results), {}};
+  std::erase(table.columns, "absolute");
+  for (const Metric& metric : all_metrics()) {
+    Table::Row row{{metric.name}, {}, metric.digits};
+    for (const std::string& method : table.columns) {
+      row.cells.push_back(
+          cell_of(results, metric, [&](const Measurement& m) { return m.method == method && m.zero_shot(); }));
+    }
+    mark_best(row.cells, metric.better, metric.digits, 0, 1, std::vector<bool>(row.cells.size()));
+    if (has_any(row)) table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+using Point = std::tuple<std::size_t, std::size_t, std::string>;
+
+Point point_of(const Measurement& m) {
+  return {m.anchors, m.support, m.shrinkage};
+}
+
+std::set<Point> points_of(const StitchResults& results) {
+  std::set<Point> points;
+  for (const Measurement& m : results.measurements) {
+    if (m.anchors != 0) points.insert(point_of(m));
+  }
+  return points;
+}
+
+/// A row per point of a sweep, a column per method.
+Table by_point(const StitchResults& results, const Metric& metric, const std::set<Point>& points) {
+  Table table{"Sweep: " + metric.name,
+              "Means over all zero-shot pairs.",
+              {"anchors", "support", "shrinkage"},
+              methods_of(results),
+              {}};
+  std::erase(table.columns, "absolute");
+  for (const Point& point : points) {
+    const auto& [anchors, support, shrinkage] = point;
+    Table::Row row{{fmt::to_string(anchors), fmt::to_string(support), shrinkage}, {}, metric.digits};
+    for (const std::string& method : table.columns) {
+      row.cells.push_back(cell_of(results, metric, [&](const Measurement& m) {
+        return m.method == method && m.zero_shot() && point_of(m) == point;
+      }));
+    }
+    mark_best(row.cells, metric.better, metric.digits, 0, 1, std::vector<bool>(row.cells.size()));
+    if (has_any(row)) table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<MethodScores> mean_scores(const StitchResults& results) {
+  std::vector<MethodScores> all;
+  std::vector<std::pair<std::string, Point>> keys;
+  for (const Measurement& m : results.measurements) {
+    const std::pair key{m.method, point_of(m)};
+    if (std::ranges::count(keys, key) > 0) continue;
+    keys.push_back(key);
+    MethodScores scores{m.method, m.anchors, m.support, m.shrinkage, {}};
+    for (const Metric& metric : all_metrics()) {
+      const auto cell = cell_of(results, metric, [&](const Measurement& other) {
+        return std::pair{other.method, point_of(other)} == key && (other.zero_shot() || other.anchors == 0);
+      });
+      if (cell) scores.scores.push_back({metric.name, cell->mean, cell->std, metric.digits});
+    }
+    all.push_back(std::move(scores));
+  }
+  return all;
+}
+
+std::vector<Table> make_tables(const StitchResults& results) {
+  std::vector<Table> tables;
+  const auto add = [&tables](Table table, const char* title, const char* caption) {
+    if (!std::ranges::any_of(table.rows, has_any)) return;
+    if (*title != 0) table.title = title;
+    if (*caption != 0) table.caption = caption;
+    tables.push_back(std::move(table));
+  };
+  const std::set<Point> points = points_of(results);
+  if (points.size() > 1) {
+    for (const Metric& metric : all_metrics()) add(by_point(results, metric, points), "", "");
+    return tables;
+  }
+  add(by_pair(results, {f1()}, false), "Stitched heads",
+      "Weighted F1 in %. The encoder is where the head is used; the head was trained on the features of another encoder, "
+      "or of the same. Absolute: a head on the encoder's own embeddings.");
+  add(by_pair(results, {mse()}, false), "Stitched decoders",
+      "Mean squared error of decoded targets. Absolute: a decoder of the encoder's own embeddings.");
+  add(by_pair(results, retrieval_metrics(), true), "Retrieval",
+      "How often the same item of the zero-shot encoder is the nearest, or among the nearest 5, in %.");
+  add(by_method(results), "", "");
+  return tables;
+}
+
+}  // namespace kedge

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
+#include "head/logistic.h"
+#include "head/training.h"
+#include "train/ridge.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/head.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+constexpr Names<HeadKind, 2> kNames{"head", {"mlp", "linear"}};
+
+void require_valid(const HeadOptions& o) {
+  const auto refuse = [](std::string_view what, auto value, std::string_view expected) {
+    throw Error(Code::bad_argument, fmt::format("the head's {} is {}, expected {}", what, value, expected));
+  };
+  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
+  if (o.batch == 0) refuse("batch", o.batch, "1 or more rows");
+  if (!positive(o.learning_rate)) refuse("learning rate", o.learning_rate, "a number above 0");
+  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0) refuse("weight decay", o.weight_decay, "a number of 0 or more");
+  if (!(o.dropout >= 0 && o.dropout < 1)) refuse("dropout", o.dropout, "a number from 0 to below 1");
+  if (!positive(o.l2)) refuse("l2", o.l2, "a number above 0");
+}
+
+void require_rows(MatrixView<const float> features, std::size_t others, std::string_view what) {
+  if (features.rows == others && features.rows != 0 && features.cols != 0) return;
+  throw Error(Code::bad_argument, fmt::format("a head needs as many {} as rows of features, got {} for {} rows of {}",
+                                              what, others, features.rows, features.cols));
+}
+
+EigenRows<float> copy_of(MatrixView<const float> rows) {
+  return as_eigen(rows);
+}
+
+Matrix matrix_of(const EigenRows<float>& rows) {
+  Matrix matrix(static_cast<std::size_t>(rows.rows()), static_cast<std::size_t>(rows.cols()));
+  as_eigen(matrix.view()) = rows;
+  return matrix;
+}
+
+/// Mean cross-entropy of a batch.
+double cross_entropy(std::span<const std::size_t> ids, std::span<const std::size_t> classes,
+                     EigenRows<float>& outputs) {
+  double loss = 0;
+  const float share = 1 / static_cast<float>(ids.size());
+  for (Eigen::Index r = 0; r < outputs.rows(); ++r) {
+    auto row = outputs.row(r);
+    const auto truth = static_cast<Eigen::Index>(classes[ids[static_cast<std::size_t>(r)]]);
+    const float largest = row.maxCoeff();
+    const float right = row[truth];
+    row = (row.array() - largest).exp();
+    const float sum = row.sum();
+    loss += share * (std::log(sum) + largest - right);
+    row *= share / sum;
+    row[truth] -= share;
+  }
+  return loss;
+}
+
+HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<const std::size_t> classes,
+                                  std::size_t class_count, const HeadOptions& o, const Progress& progress) {
+  const MlpTraining training{{features.cols, o.hidden == 0 ? features.cols : o.hidden, class_count, true},
+                             o.epochs == 0 ? HeadOptions::kClassifierEpochs : o.epochs,
+                             o.batch,
+                             o.learning_rate,
+                             o.weight_decay,
+                             o.dropout,
+                             o.seed,
+                             "training an mlp head"};
+  auto mlp = std::make_shared<Mlp<float>>(train_mlp(
+      features, training,
+      [classes](std::span<const std::size_t> ids, EigenRows<float>& outputs) {
+        return cross_entropy(ids, classes, outputs);
+      },
+      progress));
+  return [mlp](MatrixView<const float> rows) { return matrix_of(mlp->apply(copy_of(rows))); };
+}
+
+/// Features and targets around their means and of a common spread, so that one learning rate suits all.
+struct Standard {
+  Eigen::RowVectorXf mean;
+  float spread = 1;
+
+  explicit Standard(MatrixView<const float> rows) {
+    const auto cells = as_eigen(rows);
+    mean = column_means(cells);
+    double squares = 0;
+    for (Eigen::Index r = 0; r < cells.rows(); ++r) squares += (cells.row(r) - mean).cast<double>().squaredNorm();
+    spread = static_cast<float>(std::sqrt(squares / static_cast<double>(cells.size())));
+    if (!(spread > 0)) spread = 1;
+  }
+  [[nodiscard]] EigenRows<float> apply(MatrixView<const float> rows) const {
+    return (as_eigen(rows).rowwise() - mean) / spread;
+  }
+};
+
+/// A decoder needs the lengths of its features, which a LayerNorm would take away.
+HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<const float> targets, const HeadOptions& o,
+                               const Progress& progress) {
+  const Standard in(features);
+  const Standard out(targets);
+  const Matrix x = matrix_of(in.apply(features));
+  const MlpTraining training{{features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
+                             o.epochs == 0 ? HeadOptions::kDecoderEpochs : o.epochs,
+                             o.batch,
+                             o.learning_rate,
+                             o.weight_decay,
+                             0,
+                             o.seed,
+                             "training an mlp decoder"};
+  const OutputLoss squared_error = [&](std::span<const std::size_t> ids, EigenRows<float>& outputs) {
+    for (Eigen::Index r = 0; r < outputs.rows(); ++r) {
+      outputs.row(r) -= (as_eigen(targets.row(ids[static_cast<std::size_t>(r)])) - out.mean) / out.spread;
+    }
+    const double loss = outputs.squaredNorm() / static_cast<float>(outputs.size());
+    outputs *= 2 / static_cast<float>(outputs.size());
+    return loss;
+  };
+  auto mlp = std::make_shared<Mlp<float>>(train_mlp(x.view(), training, squared_error, progress));
+  return [mlp, in, out](MatrixView<const float> rows) {
+    EigenRows<float> y = mlp->apply(in.apply(rows)) * out.spread;
+    y.rowwise() += out.mean;
+    return matrix_of(y);
+  };
+}
+
+/// The strength is found by cross-validation.
+HeadFunction train_ridge_decoder(MatrixView<const float> features, MatrixView<const float> targets) {
+  const auto centred = [](MatrixView<const float> rows, std::vector<double>& mean) {
+    Matrix64 copy(rows.rows, rows.cols);
+    auto cells = as_eigen(copy.view());
+    cells = as_eigen(rows).cast<double>();
+    mean.resize(rows.cols);
+    as_eigen(std::span(mean)) = column_means(cells);
+    cells.rowwise() -= as_eigen(std::span(std::as_const(mean)));
+    return copy;
+  };
+  std::vector<double> mean_in;
+  std::vector<double> mean_out;
+  const Matrix64 x = centred(features, mean_in);
+  const Matrix64 y = centred(targets, mean_out);
+  const Ridge ridge(x.view(), y.view());
+  const Matrix64 solution = ridge.solve(ridge.best());
+  auto head = std::make_shared<LinearHead>(LinearHead{Matrix64(targets.cols, features.cols), mean_out});
+  as_eigen(head->weight.view()) = as_eigen(solution.view()).transpose();
+  as_eigen(std::span(head->bias)) -= as_eigen(std::span(mean_in)) * as_eigen(solution.view());
+  return [head](MatrixView<const float> rows) { return head->apply(rows); };
+}
+
+}  // namespace
+
+std::string_view to_string(HeadKind kind) {
+  return kNames.of(kind);
+}
+HeadKind parse_head_kind(std::string_view name) {
+  return kNames.parse(name);
+}
+std::vector<std::string_view> head_kind_names() {
+  return kNames.all();
+}
+
+Classifier::Classifier(std::vector<std::int64_t> classes, HeadFunction logits)
+    : classes_(std::move(classes)), logits_(std::move(logits)) {}
+
+std::vector<std::int64_t> Classifier::predict(MatrixView<const float> features) const {
+  const Matrix scores = logits(features);
+  std::vector<std::int64_t> labels;
+  for (std::size_t r = 0; r < scores.rows(); ++r) {
+    const auto row = scores.row(r);
+    labels.push_back(classes_[static_cast<std::size_t>(std::ranges::max_element(row) - row.begin())]);
+  }
+  return labels;
+}
+
+Classifier train_classifier(MatrixView<const float> features, std::span<const std::int64_t> labels,
+                            const HeadOptions& options, const Progress& progress) {
+  require_valid(options);
+  require_rows(features, labels.size(), "labels");
+  std::vector<std::int64_t> classes(labels.begin(), labels.end());
+  std::ranges::sort(classes);
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  if (classes.size() < 2) {
+    throw Error(Code::bad_argument,
+                fmt::format("all {} training rows have the label {}; a classifier needs two classes or more",
+                            labels.size(), classes.front()));
+  }
+  std::vector<std::size_t> numbers;
+  for (const std::int64_t label : labels) {
+    numbers.push_back(static_cast<std::size_t>(std::ranges::lower_bound(classes, label) - classes.begin()));
+  }
+  if (options.kind == HeadKind::mlp) {
+    HeadFunction logits = train_mlp_classifier(features, numbers, classes.size(), options, progress);
+    return {std::move(classes), std::move(logits)};
+  }
+  auto head = std::make_shared<LinearHead>(fit_logistic(features, numbers, classes.size(), options.l2, progress));
+  return {std::move(classes), [head](MatrixView<const float> rows) { return head->apply(rows); }};
+}
+
+HeadFunction train_decoder(MatrixView<const float> features, MatrixView<const float> targets,
+                           const HeadOptions& options, const Progress& progress) {
+  require_valid(options);
+  require_rows(features, targets.rows, "rows of targets");
+  if (options.kind == HeadKind::mlp) return train_mlp_decoder(features, targets, options, progress);
+  return train_ridge_decoder(features, targets);
+}
+
+}  // namespace kedge

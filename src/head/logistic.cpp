@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "head/logistic.h"
+
+#include "base/eigen.h"
+#include "head/lbfgs.h"
+
+#include <Eigen/Cholesky>
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/whitening.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+constexpr std::size_t kBlockRows = 4096;
+constexpr double kTolerance = 1e-6;
+constexpr std::size_t kMostSteps = 2000;
+
+/// Calls work(first, rows) with the features in float64, block by block, so that they are never held whole.
+template <class Work>
+void for_blocks(MatrixView<const float> features, const Work& work) {
+  Matrix64 buffer(std::min(kBlockRows, features.rows), features.cols);
+  for (std::size_t first = 0; first < features.rows; first += kBlockRows) {
+    const auto block = buffer.view().middle_rows(0, std::min(kBlockRows, features.rows - first));
+    as_eigen(block) = as_eigen(features.middle_rows(first, block.rows)).cast<double>();
+    work(first, block);
+  }
+}
+
+}  // namespace
+
+Matrix LinearHead::apply(MatrixView<const float> features) const {
+  Matrix result(features.rows, weight.rows());
+  const EigenRows<float> narrow = as_eigen(weight.view()).cast<float>();
+  auto out = as_eigen(result.view());
+  out.noalias() = as_eigen(features) * narrow.transpose();
+  out.rowwise() += as_eigen(std::span(bias)).cast<float>();
+  return result;
+}
+
+LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std::size_t> classes,
+                           std::size_t class_count, double l2)
+    : features_(features),
+      classes_(classes),
+      class_count_(static_cast<Eigen::Index>(class_count)),
+      dim_(static_cast<Eigen::Index>(features.cols)),
+      penalty_(l2 / static_cast<double>(features.rows)) {
+  MomentSums sums(features.cols);
+  for_blocks(features, [&](std::size_t, MatrixView<double> block) { sums.add(block); });
+  const Moments moments = std::move(sums).moments();
+  mean_ = as_eigen(std::span(moments.mean));
+  Eigen::MatrixXd bound = 0.5 * as_eigen(moments.covariance.view());
+  bound.diagonal().array() += penalty_;
+  const Eigen::LLT<Eigen::MatrixXd> cholesky(bound);
+  if (cholesky.info() != Eigen::Success) {
+    throw Error(Code::bad_argument, fmt::format("logistic regression: the features have directions without spread, and "
+                                                "an l2 of {} is too small to decide about them; give a larger one",
+                                                l2));
+  }
+  factor_ = cholesky.matrixL();
+}
+
+Eigen::Index LogisticLoss::parameters() const {
+  return (dim_ + 1) * class_count_;
+}
+
+double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
+  const Eigen::Map<const Eigen::MatrixXd> weight(parameters.data(), dim_, class_count_);
+  const auto bias = parameters.tail(class_count_).transpose();
+  Eigen::Map<Eigen::MatrixXd> weight_gradient(gradient.data(), dim_, class_count_);
+  weight_gradient = penalty_ * weight;
+  gradient.tail(class_count_).setZero();
+  double loss = 0;
+  const double share = 1 / static_cast<double>(features_.rows);
+  for_blocks(features_, [&](std::size_t first, MatrixView<double> block) {
+    auto x = as_eigen(block);
+    x.rowwise() -= mean_;
+    EigenRows<double> logits = x * weight;
+    logits.rowwise() += bias;
+    for (Eigen::Index r = 0; r < logits.rows(); ++r) {
+      auto row = logits.row(r);
+      const auto truth = static_cast<Eigen::Index>(classes_[first + static_cast<std::size_t>(r)]);
+      const double largest = row.maxCoeff();
+      const double right = row[truth];
+      row = (row.array() - largest).exp();
+      const double sum = row.sum();
+      loss += share * (std::log(sum) + largest - right);
+      row *= share / sum;
+      row[truth] -= share;
+    }
+    weight_gradient.noalias() += x.transpose() * logits;
+    gradient.tail(class_count_) += column_sums(logits).transpose();
+  });
+  return loss + penalty_ / 2 * weight.squaredNorm();
+}
+
+void LogisticLoss::precondition(Eigen::VectorXd& v) const {
+  Eigen::Map<Eigen::MatrixXd> weight(v.data(), dim_, class_count_);
+  factor_.triangularView<Eigen::Lower>().solveInPlace(weight);
+  factor_.transpose().triangularView<Eigen::Upper>().solveInPlace(weight);
+  v.tail(class_count_) *= 2;
+}
+
+LinearHead LogisticLoss::head(const Eigen::VectorXd& parameters) const {
+  const Eigen::Map<const Eigen::MatrixXd> weight(parameters.data(), dim_, class_count_);
+  LinearHead head{Matrix64(static_cast<std::size_t>(class_count_), static_cast<std::size_t>(dim_)),
+                  std::vector<double>(static_cast<std::size_t>(class_count_))};
+  as_eigen(head.weight.view()) = weight.transpose();
+  as_eigen(std::span(head.bias)) = parameters.tail(class_count_).transpose() - mean_ * weight;
+  return head;
+}
+
+LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes, std::size_t class_count,
+                        double l2, const Progress& progress) {
+  const LogisticLoss loss(features, classes, class_count, l2);
+  Eigen::VectorXd parameters = Eigen::VectorXd::Zero(loss.parameters());
+  const SmoothProblem problem{
+      [&](const Eigen::VectorXd& x, Eigen::VectorXd& gradient) { return loss.value(x, gradient); },
+      [&](Eigen::VectorXd& v) { loss.precondition(v); }};
+  const Minimum found = minimize(problem, parameters, kTolerance, kMostSteps, [&](std::size_t step) {
+    if (progress) progress({"training a linear head", step, kMostSteps, ""});
+  });
+  if (!std::isfinite(found.value)) throw Error(Code::failed, "logistic regression: the loss is not finite");
+  return loss.head(parameters);
+}
+
+}  // namespace kedge

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+#include <kedge/progress.h>
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace kedge {
+
+/// logits = weight features + bias.
+struct LinearHead {
+  Matrix64 weight;  ///< outputs x features
+  std::vector<double> bias;
+
+  [[nodiscard]] Matrix apply(MatrixView<const float> features) const;
+};
+
+/// The loss of multinomial logistic regression, mean over the rows plus l2 / (2 rows) |W|^2, of features around their
+/// mean. Parameters: a column of weights for each class, then the biases.
+class LogisticLoss {
+ public:
+  /// `classes` tells the class number of each row.
+  LogisticLoss(MatrixView<const float> features, std::span<const std::size_t> classes, std::size_t class_count,
+               double l2);
+
+  [[nodiscard]] Eigen::Index parameters() const;
+  [[nodiscard]] double value(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
+  /// Times the inverse of a bound of the Hessian, after Boehning (1992): half the features' covariance plus l2.
+  void precondition(Eigen::VectorXd& v) const;
+  [[nodiscard]] LinearHead head(const Eigen::VectorXd& parameters) const;
+
+ private:
+  MatrixView<const float> features_;
+  std::span<const std::size_t> classes_;
+  Eigen::Index class_count_, dim_;
+  double penalty_;
+  Eigen::RowVectorXd mean_;
+  Eigen::MatrixXd factor_;  ///< lower Cholesky factor of the bound
+};
+
+/// Solved to convergence: the largest value of the gradient is below 1e-6.
+[[nodiscard]] LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes,
+                                      std::size_t class_count, double l2, const Progress& progress);
+
+}  // namespace kedge

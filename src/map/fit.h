@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "map/attach.h"
+
+#include <kedge/fit.h>
+
+#include <span>
+#include <vector>
+
+namespace kedge {
+
+/// As the public fit(), for spaces whose statistics are known already, in the order of the spaces.
+[[nodiscard]] Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
+                         const Progress& progress);
+
+}  // namespace kedge
