@@ -134,7 +134,7 @@ class Report:
         """The same without a new process, which is quicker; warnings are failures."""
         with contextlib.redirect_stderr(io.StringIO()) as said, warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            warnings.simplefilter("error", UserWarning)
+            warnings.filterwarnings("error", category=UserWarning, module="kedge")
             return main([str(self.folder), *arguments]), said.getvalue()
 
     def made(self, results, figures=None):

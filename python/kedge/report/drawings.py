@@ -13,12 +13,12 @@ def fail(path, expected, found):
 def array(values, path, where, columns=None):
     try:
         result = np.array(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fail(path, f"rows of numbers of one length in {where}", "something else")
     if result.ndim != 2 or (columns and result.shape[1] != columns) or not result.size:
         wanted = f"rows of {columns} numbers" if columns else "rows of numbers"
         fail(path, f"{wanted} in {where}", f"the shape {list(result.shape)}")
-    return result
+    return np.where(np.abs(result) < 1e30, result, np.nan)  # what cannot be drawn is not there
 
 
 def points(values, path, where, rows):
@@ -41,7 +41,7 @@ def scatters(entries, key, path, rows):
         if not isinstance(entry, dict):
             fail(path, f"an object as entry {index} of '{key}'", type(entry).__name__)
         cosine = entry.get("paired_cosine")
-        good = isinstance(cosine, (int, float)) and np.isfinite(cosine)
+        good = isinstance(cosine, (int, float)) and abs(cosine) <= 2  # NaN is not
         checked.append({"name": str(entry.get("method", entry.get("similarity", "?"))),
                         "held_out": entry.get("held_out"), "seed": entry.get("seed"),
                         "paired_cosine": float(cosine) if good else None,

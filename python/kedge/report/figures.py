@@ -128,9 +128,13 @@ def sweeps(results, look):
         text = f"The rest stays at {measure.point_words(fixed)}." if fixed else ""
         shown = [name for name in results.methods
                  if any(measure.has(records[records.method == name], metric) for metric in metrics)]
+        keys = plot.legend(shown, look)
+        for key in keys:
+            if key.name not in set(along.method):
+                key.mark = "╌╌"  # a level line
         if panels:
             yield plot.Group(panels, f"Against {'support rows' if axis == 'support' else axis}", text,
-                             legend=plot.legend(shown, look))
+                             legend=keys)
 
 
 def loss_curves(results, look):

@@ -2,10 +2,12 @@
 """Puts sentences, tables and figures in their order; page.html says how they look."""
 import dataclasses
 import pathlib
+import re
 
 import jinja2
 import matplotlib
 import numpy as np
+from markupsafe import Markup, escape
 
 from . import figures, geometry, measure, plot, summary, tables
 from .measure import F1, MRR, MSE, PSNR, R1
@@ -206,6 +208,11 @@ def headline(results):
     return parts + [count(len(results.methods), "method"), count(results.seeds, "seed")]
 
 
+def breakable(name):
+    """Long names may break where their parts end."""
+    return Markup(re.sub("([/_.:])", r"\1<wbr>", str(escape(name))))
+
+
 def render(results):
     records = measure.at(results.records, measure.reference_point(results))
     look = plot.looks(results.methods)
@@ -215,6 +222,7 @@ def render(results):
     here = pathlib.Path(__file__).parent
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters["breakable"] = breakable
     return environment.get_template("page.html").render(
         command=results.command, version=results.version, made=f"{results.made:%d %B %Y, %H:%M}".lstrip("0"),
         headline=headline(results), sentences=summary.sentences(results), tiles=summary.tiles(results),

@@ -32,7 +32,8 @@ class Results:
 
     @property
     def encoders(self):
-        given = [space.get("name") for space in self.settings.get("spaces", []) if isinstance(space, dict)]
+        spaces = [space.get("name") for space in self.settings.get("spaces", []) if isinstance(space, dict)]
+        given = [name for name in spaces if isinstance(name, str)]
         found = pd.unique(pd.concat([self.records.encoder, self.records.trained_on]))
         return [name for name in dict.fromkeys(given) if name in set(found)] + [n for n in found if n not in given]
 
@@ -75,15 +76,11 @@ def shorten(value):
 
 
 def number(value, path, where):
-    """A float; null, NaN and infinity are all 'not measured'."""
+    """A float; null, NaN, infinity and numbers beyond all measure are 'not measured'."""
     if value is None:
         return np.nan
     expect(isinstance(value, numbers.Real) and not isinstance(value, bool), path, f"a number or null in {where}", value)
-    try:
-        value = float(value)
-    except OverflowError:
-        return np.nan
-    return value if np.isfinite(value) else np.nan
+    return float(value) if abs(value) < 1e30 else np.nan
 
 
 def read_record(record, index, path):
