@@ -268,6 +268,18 @@ def test_names_are_text_and_never_markup_or_formulas(report):
         assert str(html.escape(name)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
 
 
+def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report):
+    figures = fake_figures(rows=100)
+    points = figures["relative"][-1]["points"]
+    for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6)):
+        points[space] = [[scale * x, scale * y] for x, y in points[space]]
+    page = report.made(fake_results(seeds=1), figures)
+    notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
+    factor = int(re.fullmatch(r"magnified (\d+) x", notes["vgg16"]).group(1))
+    assert 30 < factor < 100 and notes["vit-s14"] == "over 1,000 x smaller" and notes["tinyvit-sam"] == "held out"
+    assert "effnet-lite0" not in notes
+
+
 def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
     results = fake_results(seeds=2)
     for index, r in enumerate(results["records"]):

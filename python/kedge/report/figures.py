@@ -27,11 +27,10 @@ def bars(results, records, metric, look):
             error_kw={"ecolor": plot.INK, "capsize": 2.5, "elinewidth": 1.2})
     top = np.nanmax(np.append(values + (0 if spread is None else spread), reference * metric.scale))
     for place, value, std in zip(places, values, np.zeros(len(values)) if spread is None else spread):
-        inside = value > 0.3 * top  # there the number is clear of whisker and line
+        inside = value > 0.2 * top  # at the foot of the bar the number is clear of whisker and line
         ax.annotate(metric.text(value / metric.scale, 1 if metric.unit else None),
-                    (value - std if inside else max(value, 0) + std, place), (-6 if inside else 6, 0),
-                    textcoords="offset points", va="center", ha="right" if inside else "left", fontsize=9.5,
-                    color="white" if inside else plot.INK)
+                    (0 if inside else max(value, 0) + std, place), (6, 0), textcoords="offset points", va="center",
+                    fontsize=9.5, color="white" if inside else plot.INK)
     if np.isfinite(reference):
         ax.axvline(reference * metric.scale, color=plot.INK, linestyle=(0, (4, 3)), linewidth=1.2)
         ax.annotate(f"absolute, own head {metric.text(reference, 1 if metric.unit else None)}",
@@ -150,7 +149,7 @@ def loss_curves(results, look):
     panels = []
     for part in sorted(parts, key=lambda name: name != "total"):
         figure, ax = plot.axes(4.4, 2.8)
-        for method, histories in runs.items():
+        for index, (method, histories) in enumerate(runs.items()):
             curves = np.full((len(histories), max(map(len, histories))), np.nan)
             for row, history in zip(curves, histories):
                 row[:len(history)] = [epoch.get(part, np.nan) for epoch in history]
@@ -165,7 +164,8 @@ def loss_curves(results, look):
                                 linewidth=0)
             there = ~np.isnan(curves).all(axis=0)
             ax.plot(epochs[there], np.nanmean(curves[:, there], axis=0), color=colour,
-                    marker="o" if there.sum() == 1 else None)
+                    marker="o" if there.sum() == 1 else None,
+                    linestyle=[(0, ()), (0, (5, 3)), (0, (1.5, 1.5))][index % 3])  # equal curves both stay visible
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))

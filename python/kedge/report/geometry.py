@@ -45,21 +45,22 @@ class Paint:
         return f"A dot is a test row, its colour the class ({kinds}){shapes}; the same in every panel."
 
 
-def limits(clouds):
-    """One square window around all clouds."""
-    every = np.concatenate(list(clouds))
-    every = every[np.isfinite(every).all(axis=1)]
-    if not len(every):
-        return (-1, 1), (-1, 1)
-    low, high = every.min(axis=0), every.max(axis=0)
-    middle, half = (low + high) / 2, max((high - low).max() / 2, 1e-9) * 1.06
-    return tuple(zip(middle - half, middle + half))
+def reach(points):
+    """Lowest and highest x and y, but for the outermost hundredth on each side: one far dot would shrink all others."""
+    points = points[np.isfinite(points).all(axis=1)]
+    return np.percentile(points, [1, 99], axis=0) if len(points) else np.array([[-1.0, -1.0], [1.0, 1.0]])
 
 
-def cloud(points, paint, window, says, dpi):
+def window(low, high):
+    """A square around these corners, as (x limits, y limits), and half its side."""
+    middle, half = (low + high) / 2, max((high - low).max() / 2, 1e-9) * 1.15
+    return tuple(zip(middle - half, middle + half)), half
+
+
+def cloud(points, paint, limits, says, dpi):
     figure, ax = plot.axes(2.3, 2.3)
     paint.draw(ax, points, 13 if len(points) <= 600 else 6)
-    ax.set(xlim=window[0], ylim=window[1], xticks=[], yticks=[], aspect="equal")
+    ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")
     ax.spines[:].set_visible(False)
     figure.get_layout_engine().set(w_pad=0, h_pad=0)
     return plot.png(plot.bytes_of(figure, format="png", dpi=dpi, pil_kwargs={"compress_level": 9}), says)
@@ -76,14 +77,23 @@ def chosen(entries):
 
 
 def common_basis(entry, paint, dpi, what):
-    window = limits(entry["points"].values())
-    panels = [plot.Panel(space, cloud(points, paint, window, f"RR of {space}, {what} {entry['name']}", dpi))
-              for space, points in entry["points"].items()]
-    title, cosine = entry["name"], entry["paired_cosine"]
-    if cosine is not None:
-        title += f": paired cosine {cosine:.2f}"
-    details = [f"{entry['held_out']} held out"] if entry["held_out"] is not None else []
-    return plot.Group(panels, title, ", ".join(details), size="cloud")
+    """All panels in one window, but for spaces that would be a speck in it: those are magnified, and it is said."""
+    reaches = {space: reach(points) for space, points in entry["points"].items()}
+    lows, highs = zip(*reaches.values())
+    common, half = window(np.min(lows, axis=0), np.max(highs, axis=0))
+    panels = []
+    for space, points in entry["points"].items():
+        notes, shown = ["held out"] if space == entry["held_out"] else [], common
+        closer, small = window(*reaches[space])
+        if small < half / 1000:
+            notes.append("over 1,000 x smaller")
+        elif small < half / 4:
+            notes.append(f"magnified {half / small:,.0f} x")
+            shown = closer
+        drawing = cloud(points, paint, shown, f"RR of {space}, {what} {entry['name']}", dpi)
+        panels.append(plot.Panel(space, drawing, ", ".join(notes)))
+    cosine = f"paired cosine {entry['paired_cosine']:.2f}" if entry["paired_cosine"] is not None else ""
+    return plot.Group(panels, entry["name"], cosine, size="cloud")
 
 
 def sharpness(drawings):
@@ -94,7 +104,7 @@ def sharpness(drawings):
 
 
 def before(drawings, paint):
-    panels = [plot.Panel(space, cloud(points, paint, limits([points]), f"PCA of {space}", sharpness(drawings)))
+    panels = [plot.Panel(space, cloud(points, paint, window(*reach(points))[0], f"PCA of {space}", sharpness(drawings)))
               for space, points in drawings.get("raw", {}).items()]
     return [plot.Group(panels, "Before: each space on its own", size="cloud")] if panels else []
 
@@ -102,7 +112,8 @@ def before(drawings, paint):
 def after(drawings, key, paint):
     """One group per method ('relative') or per similarity ('similarities'), each in one basis."""
     what = "method" if key == "relative" else "similarity"
-    return [common_basis(entry, paint, sharpness(drawings), what) for entry in chosen(drawings.get(key, []))]
+    return [common_basis(entry, paint, sharpness(drawings), what) for entry in chosen(drawings.get(key, []))
+            if entry["points"]]
 
 
 def pixels(rows, shape, scale):

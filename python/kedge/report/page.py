@@ -105,11 +105,13 @@ def losses(results, records, look):
 def clouds(results, records, look):
     paint = geometry.Paint(results.drawings)
     relative = geometry.after(results.drawings, "relative", paint)
+    relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)
     groups = geometry.before(results.drawings, paint) + relative
     text = ["Each panel shows the two main directions (PCA) of the test rows of one encoder. Before, every encoder has "
             "a geometry of its own. After, the RR of all encoders are drawn in one basis, that of the first: where "
             "they speak one language, the panels of a row look alike. The paired cosine is the mean cosine between two "
-            "encoders' RR of the same item; 1 is perfect."] if relative else \
+            "encoders' RR of the same item. It is also high where all items look alike, so read it with MRR. The "
+            "outermost dots may lie beyond the frame."] if relative else \
            ["Each panel shows the two main directions (PCA) of the test rows of one encoder, on its own."]
     if groups:
         text.append(paint.words())
@@ -194,7 +196,8 @@ def seconds(value):
 def headline(results):
     """The line under the title: how many of what."""
     settings, count = results.settings, summary.count
-    parts = [count(len(results.encoders), "encoder")]
+    given = settings.get("spaces", [])
+    parts = [count(max(len(given), len(results.encoders)), "encoder")]
     for key, word in (("train", "training row"), ("test", "test row")):
         limits = settings.get(key)
         if isinstance(limits, list) and len(limits) == 2 and all(isinstance(n, int) for n in limits):
