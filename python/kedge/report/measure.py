@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means over pairs and seeds, at one point of a sweep. A metric knows how it is written and which way is better."""
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+
+from .results import AXES
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    key: str
+    name: str
+    scale: float = 1          # what a value is multiplied with before it is shown
+    digits: int = 3
+    better: int = 1           # 1: more is better, -1: less is better, 0: neither
+    unit: str = ""
+    free: bool = False        # of any size, so digits are counted from the first that is not zero
+
+    def text(self, value, digits=None):
+        """As a reader sees it: 74.7 of F1, .719 of MRR, – where nothing was measured."""
+        if value is None or not np.isfinite(value):
+            return "–"
+        value *= self.scale
+        if self.free:
+            return f"{value:.{decimals(value)}f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.2g}"
+        text = f"{value:.{self.digits if digits is None else digits}f}"
+        text = "0" + text[2:] if text.startswith("-0") and float(text) == 0 else text  # no -0.0
+        return text[1:] if text.startswith("0.") and not self.unit else text
+
+    def spread(self, std, mean):
+        """The standard deviation, with the digits of its mean; nothing where there was one seed."""
+        if not np.isfinite(std):
+            return ""
+        if not self.free:
+            return f"± {self.text(std)}"
+        return f"± {std:.{decimals(mean)}f}" if abs(mean) >= 1e-4 or mean == 0 else f"± {std:.1g}"
+
+
+def decimals(value):
+    """Three digits that count, but no more than six after the point."""
+    return 3 if value == 0 else int(min(6, max(0, 2 - math.floor(math.log10(abs(value))))))
+
+
+def percent(key, name):
+    return Metric(key, name, scale=100, digits=2, unit=" %")
+
+
+F1, ACCURACY = percent("weighted_f1", "F1"), percent("accuracy", "Accuracy")
+R1, R5, R10 = percent("recall@1", "R@1"), percent("recall@5", "R@5"), percent("recall@10", "R@10")
+MRR, RR_STD = Metric("mrr", "MRR"), Metric("rr_std", "RR_std", better=0, free=True)
+NMSE, MSE = Metric("nmse", "nMSE", better=-1, free=True), Metric("mse", "MSE", better=-1, free=True)
+PSNR = Metric("psnr", "PSNR", digits=2, unit=" dB")
+
+
+def over_seeds(frame, metric, by):
+    """Mean and standard deviation (ddof 1) over seeds of the mean over all else, for each group of 'by'."""
+    values = frame.dropna(subset=[metric.key])
+    each = values.groupby([*by, "seed"], sort=False)[metric.key].mean()
+    if by:
+        each = each.groupby(level=list(range(len(by))), sort=False)
+        return pd.DataFrame({"mean": each.mean(), "std": each.std(ddof=1)})
+    return pd.DataFrame({"mean": [each.mean()], "std": [each.std(ddof=1)]})
+
+
+def at(records, point):
+    """The records at one point of a sweep; a method that does not know an axis (null) is at each of its values."""
+    for axis, value in point.items():
+        records = records[records[axis].isna() | (records[axis] == value)]
+    return records
+
+
+def reference_point(results):
+    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15."""
+    swept = results.swept
+    points = results.records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
+    if points.empty:
+        return {axis: results.records[axis].max() for axis in swept}
+    order = [column if name != "shrinkage" else -(column - 0.15).abs() for name, column in points.items()]
+    best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False).index[0]
+    return {axis: points.loc[best, axis] for axis in swept}
+
+
+def own(records):
+    return records[records.encoder == records.trained_on]
+
+
+def zero_shot(records):
+    return records[records.zero_shot]
+
+
+def has(records, metric):
+    return bool(records[metric.key].notna().any())
+
+
+def primary(records):
+    """What the results are about: the heads' F1, or the decoders' error, or retrieval."""
+    return next((metric for metric in (F1, MSE, MRR, R1) if has(zero_shot(records), metric)), None)
+
+
+def best_method(records, metric):
+    """The method with the best mean over the zero-shot pairs; None where there is none."""
+    means = over_seeds(zero_shot(records), metric, ["method"])["mean"] * (metric.better or 1)
+    return None if means.empty else means.idxmax()
+
+
+def amount(value, axis):
+    return f"{value:,.0f}" if axis != "shrinkage" else f"{value:g}"
+
+
+def axis_words(axis, value):
+    """'300 anchors', '5,000 support rows', 'shrinkage 0.15'."""
+    if axis == "shrinkage":
+        return f"shrinkage {value:g}"
+    word = {"anchors": "anchor", "support": "support row"}[axis]
+    return f"{value:,.0f} {word}{'' if value == 1 else 's'}"
+
+
+def point_words(point):
+    return ", ".join(axis_words(axis, point[axis]) for axis in AXES if axis in point)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts sentences, tables and figures in their order; page.html says how they look."""
+import dataclasses
+import pathlib
+import re
+
+import jinja2
+import matplotlib
+import numpy as np
+from markupsafe import Markup, escape
+
+from . import figures, geometry, measure, plot, summary, tables
+from .measure import F1, MRR, MSE, PSNR, R1
+
+
+@dataclasses.dataclass
+class Section:
+    anchor: str
+    title: str
+    text: list
+    tables: list = dataclasses.field(default_factory=list)
+    groups: list = dataclasses.field(default_factory=list)
+    facts: list = dataclasses.field(default_factory=list)
+    legend: list = dataclasses.field(default_factory=list)
+
+    def __bool__(self):
+        return any([self.tables, self.groups, self.facts])
+
+
+def where(results):
+    """In a sweep, the point at which tables and bars are taken."""
+    point = measure.reference_point(results)
+    return [f"Shown at one point of the sweep: {measure.point_words(point)}."] if point else []
+
+
+def classification(results, records, look):
+    classified = tables.pair_table(results, records, F1)
+    return Section("heads", "Heads on encoders they have never seen", [
+        "A head is a small classifier trained on the relative representation (RR) of one encoder. If all encoders "
+        "share one language, the same head works on another encoder without any training.", *where(results)],
+        [classified] if classified else [])
+
+
+def decoding(results, records, look):
+    decoded = tables.pair_table(results, records, MSE)
+    return Section("decoders", "Decoders on encoders they have never seen", [
+        "A decoder is a head that makes the target, for instance the picture, from the RR.", *where(results)],
+        [decoded] if decoded else [])
+
+
+def means(results, records, look):
+    return Section("means", "Methods side by side", [
+        "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results)],
+        [tables.means_table(results, records)])
+
+
+def retrieval(results, records, look):
+    found = tables.retrieval_table(results, records)
+    return Section("retrieval", "Finding the same item across encoders", [
+        "No head is trained here: an item is looked up by its RR alone, from one encoder into another that was held "
+        "out.", *where(results)], [found] if found else [])
+
+
+def bars(results, records, look):
+    tested = measure.zero_shot(records)
+    metrics = [metric for metric in (F1, MRR, PSNR) if measure.has(tested, metric)]
+    if not metrics and measure.has(tested, R1):
+        metrics = [R1]
+    panels = [plot.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
+              for metric in metrics]
+    groups = [plot.Group(panels)] if panels else []
+    if panels and tested.encoder.nunique() > 1:
+        panels = [plot.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
+        methods = [name for name in results.methods if name in set(tested.method)]
+        groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
+    spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
+    dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
+        if measure.has(records[records.method == "absolute"], metrics[0] if metrics else F1) else ""
+    return Section("bars", "The methods in pictures", [
+        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results)], [], groups)
+
+
+def sweeps(results, records, look):
+    metric, point = measure.primary(results.records), measure.reference_point(results)
+    grids = []
+    if metric and len(results.swept) > 1:
+        method = measure.best_method(records, metric)
+        pairs = [(a, b) for i, a in enumerate(results.swept) for b in results.swept[i + 1:]]
+        grids = [tables.grid_table(results, method, metric, pair, point) for pair in pairs] if method else []
+    spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
+    return Section("sweep", "How much is enough", [
+        "A line is the mean over all zero-shot pairs; where it turns flat, more anchors or support bring no more."
+        f"{spread} Dashed level lines are methods that do not depend on the axis."], [grid for grid in grids if grid],
+        list(figures.sweeps(results, look)))
+
+
+def losses(results, records, look):
+    group = figures.loss_curves(results, look)
+    return Section("losses", "How learning went", [
+        "The loss over epochs and its parts, as they were before weighting. A thick line is the mean of a method's "
+        "runs, thin ones are the runs (a band from the lowest to the highest where there are many).", *where(results)],
+        [], [group] if group else [])
+
+
+def clouds(results, records, look):
+    paint = geometry.Paint(results.drawings)
+    relative = geometry.after(results.drawings, "relative", paint)
+    relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)
+    groups = geometry.before(results.drawings, paint) + relative
+    text = ["Each panel shows the two main directions (PCA) of the test rows of one encoder. Before, every encoder has "
+            "a geometry of its own. After, the RR of all encoders are drawn in one basis, that of the first: where "
+            "they speak one language, the panels of a row look alike. The paired cosine is the mean cosine between two "
+            "encoders' RR of the same item. It is also high where all items look alike, so read it with MRR. The "
+            "outermost dots may lie beyond the frame."] if relative else \
+           ["Each panel shows the two main directions (PCA) of the test rows of one encoder, on its own."]
+    if groups:
+        text.append(paint.words())
+    return Section("geometry", "The geometry, before and after", text, [], groups, [], paint.legend())
+
+
+def similarities(results, records, look):
+    paint = geometry.Paint(results.drawings)
+    similar = geometry.after(results.drawings, "similarities", paint)
+    return Section("similarities", "What the similarity does", [
+        "The same random anchors, with another similarity in each row; again one basis for all panels of a row. The "
+        "choice of similarity alone decides much of whether the encoders agree."], [], similar, [], paint.legend())
+
+
+def pictures(results, records, look):
+    drawn = results.drawings.get("reconstructions")
+    group = geometry.pictures(drawn, results.methods) if drawn else None
+    source, encoder = (drawn["trained_on"], drawn["encoder"]) if drawn else ("", "")
+    return Section("pictures", "What decoders make of it", [
+        f"Test items of {encoder}, decoded from its RR by a decoder that was trained on {source} and has never seen "
+        f"{encoder}. The row absolute is a decoder trained on {encoder} itself. The MSE is that of the items "
+        "shown."], [], [group] if group else [])
+
+
+def flat(settings, prefix=""):
+    """Nested settings as lines of name and value."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key} ")
+        elif value is not None:
+            between = {"train": ":", "test": ":", "shape": " x "}.get(key, ", ")
+            yield f"{prefix}{key}", between.join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def held_out(results, records):
+    """Whether P never saw the held-out encoder, checked in the runs where they say what they learned from."""
+    tested = measure.zero_shot(results.records)[["method", "encoder"]].drop_duplicates()
+    if tested.empty:
+        return []
+    seen = []
+    for method, encoder in tested.itertuples(index=False):
+        sources = [run["sources"] for run in results.runs if run["method"] == method and run["sources"]]
+        if not method.startswith("random") and sources and all(encoder in names for names in sources):
+            seen.append(method)
+    if seen:
+        names = ", ".join(dict.fromkeys(seen))
+        return [f"Take care: by the runs, {names} also learned on encoders that were tested, so these "
+                " numbers are not zero-shot."]
+    return ["In every zero-shot number the encoder that is tested was held out: the mixture P was learned on other "
+            "encoders and never saw it, and the head was trained on another encoder. Only the support rows and the "
+            "statistics of the held-out encoder make its anchors, by that same P."]
+
+
+def made(results, records, look):
+    settings = dict(results.settings)
+    spaces = [space for space in settings.pop("spaces", []) if isinstance(space, dict)]
+    cell = tables.Cell
+    found = [tables.Table("", [[cell("Encoder", head=True, kind="group"), cell("Values", head=True),
+                                cell("Fingerprint", head=True)]],
+                          [[cell(str(space.get("name")), head=True, kind="group"), cell(str(space.get("dim", "–"))),
+                            cell(str(space.get("fingerprint", "–"))[:16], kind="code")] for space in spaces],
+                          "Encoders")] if spaces else []
+    times = {}
+    for run in results.runs:
+        if np.isfinite(run["seconds"]):
+            times.setdefault(run["method"], []).append(run["seconds"])
+    if times:
+        order = sorted(times, key=lambda name: results.methods.index(name) if name in results.methods else 99)
+        found.append(tables.Table("Seconds of one fit, on the machine that made these results.",
+                                  [[cell("Method", head=True, kind="group"), cell("Fits", head=True),
+                                    cell("Mean seconds", head=True), cell("All together", head=True)]],
+                                  [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),
+                                    cell(seconds(np.mean(times[name]))), cell(seconds(np.sum(times[name])))]
+                                   for name in order], "Time"))
+    return Section("made", "How it was made", held_out(results, records), found, [], list(flat(settings)))
+
+
+def seconds(value):
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+
+
+def headline(results):
+    """The line under the title: how many of what."""
+    settings, count = results.settings, summary.count
+    given = settings.get("spaces", [])
+    parts = [count(max(len(given), len(results.encoders)), "encoder")]
+    for key, word in (("train", "training row"), ("test", "test row")):
+        limits = settings.get(key)
+        if isinstance(limits, list) and len(limits) == 2 and all(isinstance(n, int) for n in limits):
+            parts.append(count(limits[1] - limits[0], word))
+    labels, targets = settings.get("labels"), settings.get("targets")
+    if isinstance(labels, dict) and isinstance(labels.get("classes"), int):
+        classes = labels["classes"]
+        parts.append(f"{classes:,} class{'' if classes == 1 else 'es'}")
+    if isinstance(targets, dict) and isinstance(targets.get("dim"), int):
+        parts.append(f"targets of {count(targets['dim'], 'value')}")
+    return parts + [count(len(results.methods), "method"), count(results.seeds, "seed")]
+
+
+def breakable(name):
+    """Long names may break where their parts end."""
+    return Markup(re.sub("([/_.:])", r"\1<wbr>", str(escape(name))))
+
+
+def render(results):
+    records = measure.at(results.records, measure.reference_point(results))
+    look = plot.looks(results.methods)
+    with matplotlib.rc_context(plot.STYLE):
+        sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, bars, sweeps,
+                                                              losses, clouds, similarities, pictures, made)]
+    here = pathlib.Path(__file__).parent
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True,
+                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters["breakable"] = breakable
+    return environment.get_template("page.html").render(
+        command=results.command, version=results.version, made=f"{results.made:%d %B %Y, %H:%M}".lstrip("0"),
+        headline=headline(results), sentences=summary.sentences(results), tiles=summary.tiles(results),
+        sections=[section for section in sections if section])

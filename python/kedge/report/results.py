@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads OUT/results.json and OUT/figures.json, and believes nothing they say until it is checked."""
+import dataclasses
+import datetime
+import json
+import numbers
+
+import numpy as np
+import pandas as pd
+
+from . import drawings
+from .errors import BadResults
+
+FORMAT_VERSION = 1
+AXES = ["anchors", "support", "shrinkage"]
+METRICS = ["weighted_f1", "accuracy", "macro_f1", "mrr", "recall@1", "recall@5", "recall@10", "nmse", "rr_std",
+           "paired_cosine", "mse", "psnr"]
+METHODS = ["absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-cosine", "param-single",
+           "param-multi", "consensus"]
+
+
+@dataclasses.dataclass
+class Results:
+    """What one 'kedge stitch' or 'kedge sweep' measured; names are in the order in which they are shown."""
+    command: str
+    version: str
+    made: datetime.datetime
+    settings: dict
+    records: pd.DataFrame
+    runs: list
+    drawings: dict
+
+    @property
+    def encoders(self):
+        spaces = [space.get("name") for space in self.settings.get("spaces", []) if isinstance(space, dict)]
+        given = [name for name in spaces if isinstance(name, str)]
+        found = pd.unique(pd.concat([self.records.encoder, self.records.trained_on]))
+        return [name for name in dict.fromkeys(given) if name in set(found)] + [n for n in found if n not in given]
+
+    @property
+    def methods(self):
+        found = list(pd.unique(self.records.method))
+        return [name for name in METHODS if name in found] + [name for name in found if name not in METHODS]
+
+    @property
+    def seeds(self):
+        return self.records.seed.nunique()
+
+    @property
+    def swept(self):
+        """The axes of the sweep: those on which the records take more than one value."""
+        return [axis for axis in AXES if self.records[axis].nunique() > 1]
+
+
+def load(path):
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise BadResults(f"cannot read {path}: {error.strerror}; make it with 'kedge stitch -o {path.parent}'")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "it is not text"
+        raise BadResults(f"{path} is not whole JSON ({reason}); make it again with 'kedge stitch' or 'kedge sweep'")
+
+
+def expect(good, path, expected, found):
+    if not good:
+        raise BadResults(f"{path}: expected {expected}, found {shorten(found)}; make the file again with 'kedge "
+                         "stitch' or 'kedge sweep'")
+
+
+def shorten(value):
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def number(value, path, where):
+    """A float; null, NaN, infinity and numbers beyond all measure are 'not measured'."""
+    if value is None:
+        return np.nan
+    expect(isinstance(value, numbers.Real) and not isinstance(value, bool), path, f"a number or null in {where}", value)
+    return float(value) if abs(value) < 1e30 else np.nan
+
+
+def read_record(record, index, path):
+    expect(isinstance(record, dict), path, f"an object as record {index}", record)
+    row = {}
+    for key in ("method", "encoder", "trained_on"):
+        expect(isinstance(record.get(key), str), path, f"a name in '{key}' of record {index}", record.get(key))
+        row[key] = record[key]
+    for key in ["seed", *AXES, *METRICS]:
+        row[key] = number(record.get(key), path, f"'{key}' of record {index}")
+    zero_shot = record.get("zero_shot", row["encoder"] != row["trained_on"])
+    expect(isinstance(zero_shot, bool), path, f"true or false in 'zero_shot' of record {index}", zero_shot)
+    row["zero_shot"] = zero_shot and row["method"] != "absolute"
+    return row
+
+
+def read_run(run, index, path):
+    expect(isinstance(run, dict) and isinstance(run.get("method"), str), path, f"a method in run {index}", run)
+    sources = run.get("sources") or []
+    expect(isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
+           f"a list of names in 'sources' of run {index}", sources)
+    history = run.get("history") or []
+    expect(isinstance(history, list) and all(isinstance(epoch, dict) for epoch in history), path,
+           f"a list of epochs in 'history' of run {index}", history)
+    row = {"method": run["method"], "sources": sources}
+    for key in ["seed", "seconds", *AXES]:
+        row[key] = number(run.get(key), path, f"'{key}' of run {index}")
+    row["history"] = [{key: number(value, path, f"'{key}' of epoch {epoch} of run {index}")
+                       for key, value in losses.items()} for epoch, losses in enumerate(history)]
+    return row
+
+
+def read(folder):
+    path = folder / "results.json"
+    document = load(path)
+    expect(isinstance(document, dict) and document.get("format") == "kedge results", path,
+           "\"format\": \"kedge results\"", document.get("format") if isinstance(document, dict) else document)
+    version = document.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise BadResults(f"{path}: this report reads format version {FORMAT_VERSION}, found {shorten(version)}; use "
+                         "the report of the kedge that wrote it, or make the file again")
+    records, runs, settings = document.get("records"), document.get("runs", []), document.get("settings") or {}
+    expect(isinstance(records, list), path, "a list in 'records'", records)
+    expect(isinstance(runs, list), path, "a list in 'runs'", runs)
+    expect(isinstance(settings, dict), path, "an object in 'settings'", settings)
+    expect(isinstance(settings.get("spaces", []), list), path, "a list in 'spaces'", settings.get("spaces"))
+    if not records:
+        raise BadResults(f"{path}: expected at least one record, found none; did the command end before its first "
+                         "measurement? run it again")
+    table = pd.DataFrame([read_record(record, index, path) for index, record in enumerate(records)])
+    if table[METRICS].isna().all(axis=None):
+        raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
+                         "labels, targets or at least two spaces")
+    table["seed"] = table.seed.fillna(0)
+    drawn = folder / "figures.json"
+    return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
+                   datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table,
+                   [read_run(run, index, path) for index, run in enumerate(runs)],
+                   drawings.check(load(drawn), drawn) if drawn.exists() else {})

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the numbers say, in sentences. Every number is computed from the records; the first sentence leads the page."""
+import itertools
+
+import numpy as np
+from markupsafe import Markup
+
+from . import measure
+from .measure import F1, MRR, MSE, PSNR, R1
+
+BASELINE = "random-cosine"
+
+
+def count(number, word):
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def name(text):
+    return Markup("<em>{}</em>").format(text)
+
+
+def sentence(template, *values):
+    return Markup(template).format(*values)
+
+
+def change(loss, std=np.nan, unit="points of F1"):
+    """'loses 1.8 points of F1'; a negative loss is a gain, and what rounds to nothing is said so."""
+    if abs(loss) < 0.05:
+        return f"neither loses nor gains {unit.split(' of ')[-1] if ' of ' in unit else unit}"
+    spread = f" ± {std:.1f}" if np.isfinite(std) and std >= 0.05 else ""
+    return f"{'loses' if loss > 0 else 'gains'} {abs(loss):.1f}{spread} {unit}"
+
+
+class Losses:
+    """Points of F1 that heads of one method lose on encoders they have never seen, against the encoders' own heads."""
+
+    def __init__(self, records, method):
+        absolute = records[records.method == "absolute"]
+        self.against = "absolute" if measure.has(absolute, F1) else method
+        reference = absolute if self.against == "absolute" else measure.own(records[records.method == method])
+        self.own = measure.over_seeds(reference, F1, ["encoder"])["mean"] * 100
+        rows = measure.zero_shot(records[records.method == method]).dropna(subset=["weighted_f1"])
+        rows = rows[rows.encoder.isin(self.own.index)]
+        self.rows = rows.assign(weighted_f1=rows.encoder.map(self.own) - rows.weighted_f1 * 100)
+        self.pairs = measure.over_seeds(self.rows, F1, ["trained_on", "encoder"])["mean"]
+        self.mean, self.std = measure.over_seeds(self.rows, F1, []).iloc[0]
+
+    def same_pairs(self, other):
+        """This loss on the pairs that the other method has too."""
+        keys = set(other.pairs.index)
+        rows = self.rows[[key in keys for key in zip(self.rows.trained_on, self.rows.encoder)]]
+        return measure.over_seeds(rows, F1, []).iloc[0]
+
+
+def scope(results, pairs):
+    return f"{count(pairs, 'pair')} of encoders, {count(results.seeds, 'seed')}"
+
+
+def heads(results, records):
+    """The best method's mean loss, its best and its worst pair, and the baseline on the same pairs."""
+    method = measure.best_method(records, F1)
+    if method is None:
+        return
+    loss = Losses(records, method)
+    if loss.pairs.empty:  # nothing to compare with
+        value = measure.over_seeds(measure.zero_shot(records[records.method == method]), F1, []).iloc[0]
+        pairs = len(measure.zero_shot(records)[["encoder", "trained_on"]].drop_duplicates())
+        yield sentence("With {}, heads reach an F1 of {} on encoders they have never seen ({}).", name(method),
+                       F1.text(value["mean"], 1), scope(results, pairs))
+        return
+    own = np.mean([loss.own[encoder] for _, encoder in loss.pairs.index])
+    kind = "a head trained on that encoder itself" if loss.against == "absolute" else "a head on that encoder's own RR"
+    average = " on average" if len(loss.pairs) > 1 else ""
+    yield sentence("With {}, a head trained on one encoder and used on another, which it has never seen, {}{}: {:.1f} "
+                   "against {:.1f} with {} ({}).", name(method), change(loss.mean, loss.std), average, own - loss.mean,
+                   own, kind, scope(results, len(loss.pairs)))
+    if len(loss.pairs) > 1:
+        for word, (source, encoder) in (("best", loss.pairs.idxmin()), ("worst", loss.pairs.idxmax())):
+            yield sentence("The {} pair: a head trained on {} {} on {}, which it has never seen (its own head: "
+                           "{:.1f}).", word, name(source), change(loss.pairs[source, encoder]), name(encoder),
+                           loss.own[encoder])
+    if method == BASELINE:
+        if len(relative(results)) > 1:
+            yield sentence("No other method does better than {} here.", name(BASELINE))
+        return
+    baseline = Losses(records, BASELINE)
+    if not baseline.pairs.empty and loss.against == "absolute":
+        mean, std = baseline.same_pairs(loss)
+        if np.isfinite(mean):
+            yield sentence("The usual relative representation, {}, {} on the same pairs.", name(BASELINE),
+                           change(mean, std))
+
+
+def relative(results):
+    return [method for method in results.methods if method != "absolute"]
+
+
+def retrieval(results, records):
+    """How often the same item is found first across encoders."""
+    tested = measure.zero_shot(records)
+    metric = R1 if measure.has(tested, R1) else MRR
+    method = measure.best_method(records, metric)
+    if method is None:
+        return
+    values = measure.over_seeds(tested, R1, ["method"])["mean"]
+    ranks = measure.over_seeds(tested, MRR, ["method"])["mean"]
+    mrr = f", MRR {MRR.text(ranks[method])}" if method in ranks else ""
+    if metric is MRR:
+        yield sentence("Across encoders, the same item is found with an MRR of {} with {}.", MRR.text(ranks[method]),
+                       name(method))
+        return
+    among = ""
+    if isinstance(rows := test_rows(results), int):
+        among = f" among {rows:,} test rows"
+    baseline = sentence("; {}: {} %", name(BASELINE), R1.text(values[BASELINE], 1)) \
+        if BASELINE in values and method != BASELINE else ""
+    yield sentence("Across encoders, the same item is found at rank 1{} in {} % of the look-ups with {} (R@1{}{}).",
+                   among, R1.text(values[method], 1), name(method), mrr, baseline)
+
+
+def test_rows(results):
+    limits = results.settings.get("test")
+    good = isinstance(limits, list) and len(limits) == 2 and all(isinstance(n, int) for n in limits)
+    return limits[1] - limits[0] if good else None
+
+
+def decoders(results, records):
+    """The error of decoders on encoders they have never seen."""
+    method = measure.best_method(records, MSE)
+    if method is None:
+        return
+    tested = measure.zero_shot(records)
+
+    def errors(rows):
+        psnr = measure.over_seeds(rows, PSNR, []).iloc[0]["mean"]
+        more = f" (PSNR {PSNR.text(psnr, 1)} dB)" if np.isfinite(psnr) else ""
+        return MSE.text(measure.over_seeds(rows, MSE, []).iloc[0]["mean"]) + more
+
+    others = []
+    absolute = records[records.method == "absolute"]
+    if measure.has(absolute, MSE):
+        others.append(sentence("; decoders trained on those encoders themselves: {}", errors(absolute)))
+    if method != BASELINE and measure.has(tested[tested.method == BASELINE], MSE):
+        others.append(sentence("; {}: {}", name(BASELINE), errors(tested[tested.method == BASELINE])))
+    yield sentence("Decoders used on encoders they have never seen have an MSE of {} with {}{}.",
+                   errors(tested[tested.method == method]), name(method), Markup("").join(others))
+
+
+def sweep(results):
+    """What the last step along each axis still brought, and from where on there is little left to gain."""
+    point = measure.reference_point(results)
+    for axis in results.swept:
+        fixed = {other: value for other, value in point.items() if other != axis}
+        records = measure.at(results.records, fixed)
+        metric = measure.primary(records)
+        if metric not in (F1, MRR):
+            metric = MRR
+        along = measure.zero_shot(records).dropna(subset=[axis])
+        method = measure.best_method(along, metric)
+        if method is None:
+            continue
+        line = measure.over_seeds(along[along.method == method], metric, [axis])["mean"].sort_index()
+        if len(line) < 2:
+            continue
+        (before, after), (old, new) = line.index[-2:], line.iloc[-2:]
+        steps = f"from {measure.amount(before, axis)} to {measure.axis_words(axis, after)}"
+        if axis == "shrinkage":
+            steps = f"from shrinkage {before:g} to {after:g}"
+        if metric is F1:
+            moved = change((old - new) * 100, unit="points")
+            moved = "does not change" if moved.startswith("neither") else moved
+        else:
+            moved = f"{'gains' if new >= old else 'loses'} {MRR.text(abs(new - old))}"
+        near = {F1.key: ("half a point", 0.005), MRR.key: (".010", 0.010)}[metric.key]
+        good = list(itertools.takewhile(lambda value: line[value] >= line.max() - near[1], reversed(line.index)))
+        yield sentence("With {}, {} {} {}{}.", name(method), steps, metric.name, moved,
+                       saturation(axis, line, good, near[0]))
+
+
+def saturation(axis, line, good, near):
+    if not good:
+        return f"; its best was at {measure.axis_words(axis, line.idxmax())}"
+    if len(good) == 1:
+        return "; it had not levelled off"
+    return f"; from {measure.axis_words(axis, good[-1])} on it is within {near} of its best"
+
+
+def sentences(results):
+    records = measure.at(results.records, measure.reference_point(results))
+    found = [*heads(results, records), *decoders(results, records), *retrieval(results, records), *sweep(results)]
+    return found or [Markup("These results hold no zero-shot measurement: every head was used on the encoder it was "
+                            "trained on.")]
+
+
+def tiles(results):
+    """A few numbers to see before reading: (number, what it is)."""
+    records = measure.at(results.records, measure.reference_point(results))
+    tested, metric = measure.zero_shot(records), measure.primary(records)
+    shown = []
+
+    def add(rows, metric, says, digits=1):
+        value = measure.over_seeds(rows, metric, []).iloc[0]["mean"]
+        if np.isfinite(value):
+            shown.append((metric.text(value, digits) + metric.unit, says))
+
+    if metric in (F1, MSE):
+        best = measure.best_method(records, metric)
+        add(tested[tested.method == best], metric, f"{metric.name} zero-shot, {best}")
+        add(records[records.method == "absolute"], metric, f"{metric.name} of the own heads, absolute")
+        if best != BASELINE:
+            add(tested[tested.method == BASELINE], metric, f"{metric.name} zero-shot, {BASELINE}")
+    best = measure.best_method(records, R1)
+    if best is not None:
+        add(tested[tested.method == best], R1, f"found at rank 1, {best}")
+        if metric not in (F1, MSE):
+            add(tested[tested.method == best], MRR, f"MRR, {best}", 3)
+            if best != BASELINE:
+                add(tested[tested.method == BASELINE], R1, f"found at rank 1, {BASELINE}")
+    return shown

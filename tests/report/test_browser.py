@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page in a real browser: it shows something, complains of nothing, asks for nothing, and fits a phone."""
+import re
+import shutil
+import subprocess
+
+import matplotlib.image
+import numpy as np
+import pytest
+from conftest import fake_figures, fake_results
+
+LONG = [f"organisation/some_vision_transformer_{i}-patch14.reg4.lvd142m" for i in range(3)]
+
+
+@pytest.fixture
+def chromium(tmp_path):
+    """Opens a file and gives back what the browser wrote to stdout and the messages of the page's console."""
+    program = shutil.which("chromium")
+    if not program:
+        pytest.fail("chromium is not installed; run 'scripts/setup test'")
+
+    def opened(page, *options):
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--v=0",
+                   "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'browser'}", *options, page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line or "Uncaught" in line]
+
+    return opened
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_the_page_shows_in_a_browser(report, chromium, width):
+    report.made(fake_results(targets=True), fake_figures(pictures=True))
+    shot = report.folder / "shot.png"
+    _, messages = chromium(report.page, f"--screenshot={shot}", f"--window-size={width},3000")
+    assert messages == []
+    pixels = matplotlib.image.imread(shot)[..., :3]
+    assert pixels.shape == (3000, width, 3)
+    bands = pixels.reshape(6, 500, width, 3)
+    assert (bands.std(axis=(1, 2, 3)) > 0.02).all()  # something is drawn all the way down
+    assert len(np.unique((pixels * 255).astype(int).reshape(-1, 3), axis=0)) > 200  # letters, heat and figures
+
+
+def test_the_browser_would_tell_of_a_broken_page(tmp_path, chromium):
+    broken = tmp_path / "broken.html"
+    broken.write_text("<script>nowhere()</script>")
+    _, messages = chromium(broken, "--dump-dom")
+    assert any("nowhere" in line for line in messages), messages
+
+
+def test_nothing_is_asked_from_elsewhere(report):
+    page = report.made(fake_results(seeds=1), fake_figures(pictures=True))
+    places = re.findall(r"""(?:src|href|srcset|action|data)\s*=\s*["']?([^"'\s>]+)""", page)
+    assert places and all(place.startswith(("#", "data:")) for place in places), places
+    assert not re.search(r"@import|<script|<iframe|<link(?! rel=\"icon\" href=\"data:)", page)
+    assert all(place.startswith("#") for place in re.findall(r"url\(([^)]*)\)", page))
+
+
+@pytest.mark.parametrize("encoders", [["vit", "vgg", "use"], LONG], ids=["short", "long"])
+def test_nothing_sticks_out_on_a_phone(report, chromium, encoders):
+    figures = fake_figures(encoders=encoders, rows=50, pictures=True)
+    page = report.made(fake_results(encoders=encoders, seeds=2), figures)
+    measured = report.folder / "measured.html"
+    script = ("<script>const wide = document.documentElement.clientWidth;"
+              "const out = [...document.querySelectorAll('section, section > *, figure, svg, .scroll')]"
+              ".filter(e => e.getBoundingClientRect().right > wide + 1).map(e => e.className || e.tagName);"
+              "document.title = 'measured ' + wide + ' ' + document.documentElement.scrollWidth + ' ' + out;</script>")
+    measured.write_text(page.replace("</body>", script + "</body>"))
+    dumped, _ = chromium(measured, "--dump-dom", "--window-size=420,900")
+    wide, needed, out = re.search(r"<title>measured (\d+) (\d+) (.*?)</title>", dumped).groups()
+    assert int(needed) <= int(wide) <= 500 and out == "", (wide, needed, out)

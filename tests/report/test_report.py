@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page says what the records say. Expected numbers are computed here from plain lists, not by the report."""
+import html
+import html.parser
+import re
+import statistics
+
+import pytest
+from conftest import ENCODERS, METHODS, fake_figures, fake_results
+
+
+class Tables(html.parser.HTMLParser):
+    """Sections -> rows of (text, bold) as a reader sees them, row headers repeated where they span rows."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.sections, self.section, self.cell, self.spans, self.bold = {}, None, None, {}, False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "section":
+            self.section = self.sections.setdefault(attributes["id"], [])
+        elif tag == "table":
+            self.spans = {}
+        elif tag == "tr":
+            self.section.append([])
+            for column, (left, cell) in list(self.spans.items()):
+                if left and column == len(self.section[-1]):
+                    self.section[-1].append(cell)
+                    self.spans[column] = (left - 1, cell)
+        elif tag in ("td", "th"):
+            self.cell, self.bold = "", False
+            self.span, self.column = int(attributes.get("rowspan", 1)), len(self.section[-1])
+        elif tag == "b" and self.cell is not None:
+            self.bold = True
+
+    def handle_data(self, data):
+        if self.cell is not None:
+            self.cell += data
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            cell = (" ".join(self.cell.split()), self.bold)
+            self.section[-1].append(cell)
+            if self.span > 1:
+                self.spans[self.column] = (self.span - 1, cell)
+            self.cell = None
+
+
+def summary(page):
+    text = re.search(r'<section id="summary">(.*?)</section>', page, re.S).group(1)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())
+
+
+def values(results, key, **wanted):
+    return [r[key] for r in results["records"] if r[key] is not None and all(r[k] == v for k, v in wanted.items())]
+
+
+def written(numbers, scale=100, digits=2):
+    text = f"{scale * statistics.mean(numbers):.{digits}f}"
+    return text + (f" ± {scale * statistics.stdev(numbers):.{digits}f}" if len(numbers) > 1 else "")
+
+
+def loss(results, method, encoder, source):
+    own = statistics.mean(values(results, "weighted_f1", method="absolute", encoder=encoder))
+    stitched = values(results, "weighted_f1", method=method, encoder=encoder, trained_on=source)
+    return 100 * (own - statistics.mean(stitched))
+
+
+def pairs(encoders=ENCODERS):
+    return [(encoder, source) for encoder in encoders for source in encoders if encoder != source]
+
+
+def set_f1(results, f1):
+    """Every F1 by a rule, so that the test knows it."""
+    for r in results["records"]:
+        r["weighted_f1"] = f1(r)
+    return results
+
+
+def test_the_classification_table_holds_every_mean_and_deviation(report):
+    results = fake_results()
+    rows = Tables(report.made(results)).sections["heads"]
+    assert [text for text, _ in rows[0]] == ["Encoder", "Head trained on", *METHODS]
+    assert len(rows) == 1 + len(ENCODERS) ** 2
+    for (encoder, _), (source, _), *cells in rows[1:]:
+        own = source.endswith(" own")
+        source = source.replace(" own", "")
+        assert own == (source == encoder)
+        for method, (text, _) in zip(METHODS, cells):
+            numbers = values(results, "weighted_f1", method=method, encoder=encoder, trained_on=source)
+            assert text == (written(numbers) if numbers else "–"), (encoder, source, method)
+
+
+def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report):
+    better = {("vgg16", "vit-s14"): "param-multi", ("tinyvit-sam", "vgg16"): "random-cosine"}
+    results = set_f1(fake_results(seeds=1), lambda r: 0.9 if better.get((r["encoder"], r["trained_on"])) == r["method"]
+                     else 0.8 if r["method"] == "consensus" else 0.5)
+    for (encoder, _), (source, _), *cells in Tables(report.made(results)).sections["heads"][1:]:
+        bold = [method for method, (_, is_bold) in zip(METHODS, cells) if is_bold]
+        wanted = [] if source.endswith(" own") else [better.get((encoder, source), "consensus")]
+        assert bold == wanted, (encoder, source)
+
+
+def test_equal_numbers_are_bold_together(report):
+    results = set_f1(fake_results(seeds=1), lambda r: 0.7 if r["method"] in ("consensus", "param-multi") else 0.5)
+    row = Tables(report.made(results)).sections["heads"][2]
+    assert [text for text, bold in row if bold] == ["70.00", "70.00"]
+
+
+def test_the_means_and_the_retrieval_table_hold_what_was_measured(report):
+    results = fake_results()
+    sections = Tables(report.made(results)).sections
+    head = [text for text, _ in sections["means"][0]]
+    for row in sections["means"][1:]:
+        method, cells = row[0][0], dict(zip(head[1:], (text for text, _ in row[1:])))
+        for title, key, scale, digits in (("F1 zero-shot", "weighted_f1", 100, 2), ("R@10", "recall@10", 100, 2),
+                                          ("MRR", "mrr", 1, 3)):
+            each = [statistics.mean(found) for seed in range(3)
+                    if (found := values(results, key, method=method, zero_shot=True, seed=seed))]
+            wanted = written(each, scale, digits) if each else "–"
+            assert cells[title] == (wanted.replace("0.", ".") if key == "mrr" else wanted), (method, title)
+    rows = sections["retrieval"]
+    assert [text for text, _ in rows[1][2:5]] == ["R@1", "R@5", "MRR"]
+    for (source, _), (encoder, _), *cells in rows[2:]:
+        numbers = values(results, "recall@1", method="consensus", encoder=encoder, trained_on=source)
+        assert cells[-3] == (written(numbers), True), (source, encoder)
+
+
+def test_the_summary_has_the_right_numbers(report):
+    results = fake_results()
+    text = summary(report.made(results))
+    losses = {pair: loss(results, "consensus", *pair) for pair in pairs()}
+    assert f"loses {statistics.mean(losses.values()):.1f} " in text
+    assert "(12 pairs of encoders, 3 seeds)" in text
+    for word, choose in (("best", min), ("worst", max)):
+        encoder, source = choose(losses, key=losses.get)
+        own = 100 * statistics.mean(values(results, "weighted_f1", method="absolute", encoder=encoder))
+        assert (f"The {word} pair: a head trained on {source} loses {losses[encoder, source]:.1f} points of F1 on "
+                f"{encoder}, which it has never seen (its own head: {own:.1f}).") in text
+    baseline = statistics.mean(loss(results, "random-cosine", *pair) for pair in pairs())
+    assert re.search(rf"random-cosine, loses {baseline:.1f}( ± \d\.\d)? points of F1 on the same pairs", text)
+    found = 100 * statistics.mean(values(results, "recall@1", method="consensus", zero_shot=True))
+    assert f"at rank 1 among 1,500 test rows in {found:.1f} % of the look-ups with consensus" in text
+
+
+def test_a_negative_loss_is_a_gain_and_nothing_is_neither(report):
+    rule = {"absolute": 0.70, "consensus": 0.72, "random-cosine": 0.7001}
+    results = set_f1(fake_results(methods=list(rule)), lambda r: rule[r["method"]])
+    text = summary(report.made(results))
+    assert "gains 2.0 points of F1 on average: 72.0 against 70.0" in text
+    assert "random-cosine, neither loses nor gains F1 on the same pairs" in text
+    assert "loses" not in text.replace("neither loses nor gains", "")
+
+
+def test_one_seed_has_no_deviation_and_the_words_agree_in_number(report):
+    results = fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1)
+    page = report.made(results)
+    assert "±" not in page and "standard deviation" not in page
+    assert "(2 pairs of encoders, 1 seed)" in summary(page)
+    results["records"] = [r for r in results["records"] if not (r["zero_shot"] and r["encoder"] == ENCODERS[0])]
+    text = summary(report.made(results))
+    assert "(1 pair of encoders, 1 seed)" in text and "on average" not in text and "best pair" not in text
+
+
+def test_deviations_are_those_of_a_sample(report):
+    results = set_f1(fake_results(seeds=2), lambda r: 0.5 + 0.02 * r["seed"])
+    assert Tables(report.made(results)).sections["heads"][2][3][0] == "51.00 ± 1.41"  # ddof 1; ddof 0 would give 1.00
+
+
+def test_without_the_absolute_head_the_method_is_held_against_its_own_heads(report):
+    results = set_f1(fake_results(methods=["consensus"], seeds=1), lambda r: 0.6 if r["zero_shot"] else 0.65)
+    text = summary(report.made(results))
+    assert "loses 5.0 points of F1 on average: 60.0 against 65.0 with a head on that encoder's own RR" in text
+    assert "random-cosine" not in text
+
+
+def test_without_labels_the_page_is_about_retrieval(report):
+    page = report.made(fake_results(labels=False), fake_figures(classes=0))
+    sections = Tables(page).sections
+    assert "heads" not in sections and "retrieval" in sections
+    assert "F1" not in html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", page, flags=re.S))
+    assert summary(page).count("found at rank 1") >= 1
+    assert "no labels: the colour is the place" in page
+
+
+def test_targets_give_errors_and_pictures(report):
+    results = fake_results(labels=False, targets=True)
+    page = report.made(results, fake_figures(pictures=True))
+    mse = statistics.mean(values(results, "mse", method="consensus", zero_shot=True))
+    own = statistics.mean(values(results, "mse", method="absolute"))
+    assert f"have an MSE of {mse:.4f} (PSNR" in summary(page)
+    assert f"decoders trained on those encoders themselves: {own:.4f} (PSNR" in summary(page)
+    rows = Tables(page).sections["decoders"]
+    (encoder, _), (source, _), *cells = rows[2]
+    best = statistics.mean(values(results, "mse", method="consensus", encoder=encoder, trained_on=source))
+    assert [text.split(" ± ")[0] for text, bold in cells if bold] == [f"{best:.4f}"]
+    strips = re.search(r'<section id="pictures">(.*?)</section>', page, re.S).group(1)
+    assert re.findall(r"<figcaption>([\w-]+)", strips) == ["original", *METHODS]
+    assert strips.count("<img ") == len(METHODS) + 1 and strips.count("MSE ") >= len(METHODS)
+
+
+@pytest.mark.parametrize("shape", [[4, 6], [4, 6, 3], [3, 4, 6]])
+def test_pictures_are_drawn_with_their_own_pixels(report, shape):
+    """Three samples of bytes, one too bright and one too dark, as grey and with the channels last and first."""
+    import base64
+    import io
+
+    import matplotlib.image
+    import numpy as np
+    colour = np.zeros((4, 6, 3)) + ([255, 102, 0] if len(shape) == 3 else [102, 102, 102])
+    sample = colour[..., 0] if len(shape) == 2 else colour.transpose(2, 0, 1) if shape[0] == 3 else colour
+    figures = {"reconstructions": {"shape": shape, "trained_on": "a", "encoder": "b", "methods": {},
+                                   "original": [(sample + 153).ravel().tolist(), sample.ravel().tolist(),
+                                                [-3.0] * sample.size]}}
+    page = report.made(fake_results(seeds=1), figures)
+    strip = re.search(r'<section id="pictures">.*?base64,([^"]*)"', page, re.S).group(1)
+    pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(strip)))
+    assert pixels.shape == (4, 3 * 6 + 2, 4)
+    np.testing.assert_allclose(pixels[:, :6, :3], np.clip(colour + 153, 0, 255) / 255, atol=0.004)
+    np.testing.assert_allclose(pixels[:, 7:13, :3], colour / 255, atol=0.004)
+    assert (pixels[:, [6, 13], 3] == 0).all() and (pixels[:, 14:, :3] == 0).all()
+
+
+def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_largest_point(report):
+    results = fake_results(sweep={"anchors": [50, 200, 300]}, seeds=2)
+    reach = {50: 0.60, 200: 0.70, 300: 0.703, None: 0.72}
+    set_f1(results, lambda r: reach[r["anchors"]] - (0.1 if r["method"] != "consensus" and r["anchors"] else 0))
+    page = report.made(results)
+    assert ("With consensus, from 200 to 300 anchors F1 gains 0.3 points; from 200 anchors on it is within half a "
+            "point of its best.") in summary(page)
+    assert Tables(page).sections["heads"][2][-1] == ("70.30 ± 0.00", True)
+    assert "Shown at one point of the sweep: 300 anchors." in page
+    set_f1(results, lambda r: {50: 0.7, 200: 0.69, 300: 0.65, None: 0.72}[r["anchors"]])
+    assert "from 200 to 300 anchors F1 loses 4.0 points; its best was at 50 anchors." in summary(report.made(results))
+
+
+def test_two_axes_at_once_make_a_grid_and_a_group_of_lines_for_each(report):
+    sweep = {"anchors": [50, 300], "support": [100, 2000]}
+    results = fake_results(sweep=sweep, methods=["absolute", "consensus"], seeds=2)
+    page = report.made(results)
+    rows = Tables(page).sections["sweep"]
+    assert [text for text, _ in rows[0]] == ["anchors \\ support", "100", "2,000"]
+    for row, anchors in zip(rows[1:], (50, 300)):
+        for (text, _), support in zip(row[1:], (100, 2000)):
+            each = [statistics.mean(values(results, "weighted_f1", zero_shot=True, seed=seed, anchors=anchors,
+                                           support=support)) for seed in range(2)]
+            assert text == written(each)
+    assert "The rest stays at 2,000 support rows." in page and "The rest stays at 300 anchors." in page
+
+
+def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(report):
+    results = fake_results(seeds=1)
+    assert "never saw it" in report.made(results)
+    for run in results["runs"]:
+        run["sources"] = ENCODERS if run["method"] == "param-multi" else run["sources"]
+    page = report.made(results)
+    assert "Take care: by the runs, param-multi also learned" in page and "never saw it" not in page
+
+
+def test_names_are_text_and_never_markup_or_formulas(report):
+    bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
+    results = fake_results(encoders=bad, methods=["absolute", "random-cosine", "<i>$m_1$</i>"], seeds=1)
+    page = report.made(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
+    assert "<script" not in page and "<img src=x" not in page and "<i>" not in page
+    for name in bad:
+        assert str(html.escape(name)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
+
+
+def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report):
+    figures = fake_figures(rows=100)
+    points = figures["relative"][-1]["points"]
+    for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6)):
+        points[space] = [[scale * x, scale * y] for x, y in points[space]]
+    page = report.made(fake_results(seeds=1), figures)
+    notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
+    factor = int(re.fullmatch(r"magnified (\d+) x", notes["vgg16"]).group(1))
+    assert 30 < factor < 100 and notes["vit-s14"] == "over 1,000 x smaller" and notes["tinyvit-sam"] == "held out"
+    assert "effnet-lite0" not in notes
+
+
+def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
+    results = fake_results(seeds=2)
+    for index, r in enumerate(results["records"]):
+        for key in ("weighted_f1", "mrr", "nmse", "accuracy"):
+            r[key] = [r[key], None, float("nan"), float("inf")][index % 4]
+    for run in results["runs"]:
+        for epoch in run["history"][::3]:
+            epoch["coverage"] = None
+    page = report.made(results)
+    assert not re.search(r"\bnan\b|\binf\b", html.unescape(re.sub(r"<[^>]*>", " ", page.split("</style>")[1])))
+    only = fake_results(methods=["absolute"], seeds=1)
+    assert "hold no zero-shot measurement" in summary(report.made(only))
+
+
+def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report):
+    names = [f"organisation/some_vision_transformer_{i:02d}-patch14.reg4.lvd142m" for i in range(12)]
+    figures = fake_figures(encoders=names, classes=35, rows=500, pictures=True)
+    report.made(fake_results(encoders=names, seeds=2), figures)
+    assert 1e6 < report.page.stat().st_size < 6e6
+
+
+BAD = {
+    "no file": (None, ["results.json", "No such file", "kedge stitch"]),
+    "truncated": ('{"format": "kedge results", "records": [', ["not whole JSON", "line 1", "again"]),
+    "not text": ("\x00\x01", ["not whole JSON"]),
+    "another format": ({"format": "something"}, ['"kedge results"', '"something"']),
+    "a list": ([], ["kedge results"]),
+    "a later version": ({**fake_results(seeds=1), "format_version": 2}, ["reads format version 1, found 2"]),
+    "no records": ({**fake_results(seeds=1), "records": []}, ["at least one record, found none", "run it again"]),
+    "no list": ({**fake_results(seeds=1), "records": {}}, ["a list in 'records'"]),
+    "text for a number": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
+                                                                 "mrr": "high"}]}, ["'mrr' of record 0", '"high"']),
+    "no name": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": 3, "trained_on": "b"}]},
+                ["a name in 'encoder' of record 0", "found 3"]),
+    "all null": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b"}]},
+                 ["nothing but null in every record"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_results_are_refused_in_one_sentence(report, case):
+    results, says = BAD[case]
+    report.write(results)
+    report.refused(says)
+
+
+@pytest.mark.parametrize("figures, says", [
+    ("{", ["figures.json", "not whole JSON"]),
+    ({"raw": {"a": [[1, 2, 3]]}}, ["rows of 2 numbers", "space 'a'"]),
+    ({"raw": {"a": [[1, 2]], "b": [[1, 2], [3, 4]]}}, ["equally many rows", "1 and, in 'raw', space 'b', 2"]),
+    ({"raw": {"a": [[1, 2]]}, "labels": [1, 2]}, ["one for each drawn row (1)"]),
+    ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
+])
+def test_bad_drawings_are_refused_in_one_sentence(report, figures, says):
+    report.write(fake_results(seeds=1), figures)
+    report.refused(says)
+
+
+def test_it_runs_as_a_user_runs_it(report):
+    report.write(fake_results(seeds=1))
+    done = report.run()
+    assert done.returncode == 0 and done.stderr.startswith(f"report: wrote {report.page} ("), done.stderr
+    assert "consensus" in report.page.read_text()
+    assert report.run("--no-such-option").returncode == 2
+
+
+def test_the_old_page_stays_where_the_new_one_cannot_be_written(report):
+    report.write(fake_results(seeds=1))
+    done = report.run("--output", report.folder / "missing" / "page.html")
+    assert done.returncode == 1 and "cannot write" in done.stderr and done.stderr.count("\n") == 1
+    report.page.write_text("old")
+    report.write("{")
+    assert report.run().returncode == 3
+    assert report.page.read_text() == "old"
