@@ -7,9 +7,9 @@
 .PHONY: demo test bench lint asan docs format clean
 
 demo:
-	@scripts/setup build
+	@scripts/setup demo
 	@scripts/build release kedge_cli
-	@build/release/cli/kedge demo
+	@build/release/cli/kedge demo --out build/demo
 
 test:
 	@scripts/setup test

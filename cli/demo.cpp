@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
-#include "console.h"
+#include "report.h"
+#include "stitch.h"
 
 #include <fmt/format.h>
-#include <kedge/kedge.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -12,66 +13,91 @@ namespace kedge::cli {
 namespace {
 
 constexpr const char* kEncoders[] = {"smollm2-135m", "gemma3-270m", "minilm-l6", "use-multilingual"};
+constexpr const char* kMethods[] = {"random-cosine", "param-multi", "consensus"};
 constexpr RowRange kTrain{0, 3000};
 constexpr RowRange kTest{3000, 3300};
 
 struct Options {
   std::string data = "data/slm";
+  std::string output = "kedge-demo";
+  bool no_report = false;
   CommonOptions common;
 };
 
-struct Contender {
-  const char* title;
-  Method method;
-  Similarity similarity;
-  std::vector<Matrix> rr;  ///< of the test rows, one per encoder
-};
-
-std::vector<Matrix> transform_test_rows(const Contender& contender, const Options& o) {
-  std::vector<Space> train;
+StitchData open_data(const Options& o) {
+  if (!std::filesystem::is_directory(o.data)) {
+    throw Error(
+        Code::bad_file,
+        fmt::format("the demo's embeddings are not in '{}'; run it in kedge's own folder, or give --data", o.data));
+  }
+  const std::filesystem::path folder(o.data);
+  StitchData data;
   for (const char* encoder : kEncoders) {
-    const auto file = (std::filesystem::path(o.data) / encoder).string() + ".npy";
-    train.emplace_back(encoder, open_rows(file), kTrain);
+    data.spaces.emplace_back(encoder, open_rows((folder / encoder).string() + ".npy"));
   }
-  FitOptions options;
-  options.method = contender.method;
-  options.similarity = contender.similarity;
-  const Bundle bundle = fit(train, options, make_progress(o.common));
-  std::vector<Matrix> rr;
-  for (const Space& space : train) {
-    const Space test = space.with_rows(kTest);
-    rr.push_back(bundle.map(space.name()).apply(test.read_all().view()));
-  }
-  return rr;
+  data.train = kTrain;
+  data.test = kTest;
+  data.labels = read_integers((folder / "labels_object.npy").string());
+  return data;
 }
 
-/// The same sentence found again across encoders: one line per ordered pair, one group of columns per contender.
-Json print_table(const std::vector<Contender>& contenders, const Options& o) {
-  Json records = Json::array();
-  const bool table = !o.common.json;
-  if (table) {
-    fmt::print("\n{:<36}", "");
-    for (const Contender& c : contenders) fmt::print("  {:^22}", c.title);
-    fmt::print("\n{:<17}  {:<17}", "from", "to");
-    for (std::size_t i = 0; i < contenders.size(); ++i) fmt::print("  {:>6}  {:>6}  {:>6}", "R@1", "R@5", "MRR");
-    fmt::print("\n{:-<{}}\n", "", 36 + 24 * contenders.size());
-  }
-  for (std::size_t i = 0; i < std::size(kEncoders); ++i) {
-    for (std::size_t j = 0; j < std::size(kEncoders); ++j) {
-      if (i == j) continue;
-      if (table) fmt::print("{:<17}  {:<17}", kEncoders[i], kEncoders[j]);
-      for (const Contender& c : contenders) {
-        const Comparison found = compare(c.rr[i].view(), c.rr[j].view());
-        if (table) fmt::print("  {:6.1f}  {:6.1f}  {:6.3f}", 100 * found.recall[0], 100 * found.recall[1], found.mrr);
-        records.push_back({{"from", kEncoders[i]},
-                           {"to", kEncoders[j]},
-                           {"method", c.title},
-                           {"recall@1", found.recall[0]},
-                           {"recall@5", found.recall[1]},
-                           {"mrr", found.mrr}});
+const Measurement* find(const StitchResults& results, std::string_view method, std::string_view trained_on,
+                        std::string_view encoder) {
+  const auto found = std::ranges::find_if(results.measurements, [&](const Measurement& m) {
+    return m.method == method && m.trained_on == trained_on && m.encoder == encoder;
+  });
+  return found == results.measurements.end() ? nullptr : &*found;
+}
+
+/// The paper's table of language models: the same sentence found again from one encoder to another.
+void print_retrieval(const StitchResults& results) {
+  fmt::print("\nThe same sentence found again, in %: first of 300 (R@1), among the first 5 (R@5)\n\n{:<36}", "");
+  for (const char* method : kMethods) fmt::print("  {:^15}", method);
+  fmt::print("\n{:<17}  {:<17}", "from", "to (never seen)");
+  for (std::size_t i = 0; i < std::size(kMethods); ++i) fmt::print("  {:>6}  {:>7}", "R@1", "R@5");
+  fmt::print("\n{:-<{}}\n", "", 36 + 17 * std::size(kMethods));
+  for (const char* from : kEncoders) {
+    for (const char* to : kEncoders) {
+      if (from == to) continue;
+      fmt::print("{:<17}  {:<17}", from, to);
+      for (const char* method : kMethods) {
+        const Measurement* m = find(results, method, from, to);
+        fmt::print("  {:6.1f}  {:7.1f}", 100 * m->pair->recall[0], 100 * m->pair->recall[1]);
       }
-      if (table) fmt::print("\n");
+      fmt::print("\n");
     }
+  }
+}
+
+/// What each encoder's own head reaches, and heads that were trained on the other encoders.
+void print_heads(const StitchResults& results) {
+  fmt::print(
+      "\nWhich of 25 objects is the sentence about? Weighted F1 in %: each encoder's own head, and the mean of\n"
+      "three heads that were trained on the other encoders and know nothing of this one\n\n{:<17}  {:>9}",
+      "encoder", "own head");
+  for (const char* method : kMethods) fmt::print("  {:>14}", method);
+  fmt::print("\n{:-<{}}\n", "", 28 + 16 * std::size(kMethods));
+  for (const char* encoder : kEncoders) {
+    fmt::print("{:<17}  {:9.1f}", encoder,
+               100 * find(results, "absolute", encoder, encoder)->labels->weighted_f1);
+    for (const char* method : kMethods) {
+      double sum = 0;
+      for (const char* head : kEncoders) {
+        if (head != encoder) sum += find(results, method, head, encoder)->labels->weighted_f1;
+      }
+      fmt::print("  {:14.1f}", 100 * sum / static_cast<double>(std::size(kEncoders) - 1));
+    }
+    fmt::print("\n");
+  }
+}
+
+Json to_json(const StitchResults& results) {
+  Json records = Json::array();
+  for (const Measurement& m : results.measurements) {
+    Json one = {{"method", m.method}, {"from", m.trained_on}, {"to", m.encoder}};
+    if (m.labels) one["weighted_f1"] = m.labels->weighted_f1;
+    if (m.pair) one.update({{"recall@1", m.pair->recall[0]}, {"recall@5", m.pair->recall[1]}, {"mrr", m.pair->mrr}});
+    records.push_back(std::move(one));
   }
   return records;
 }
@@ -79,32 +105,42 @@ Json print_table(const std::vector<Contender>& contenders, const Options& o) {
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  std::vector<Contender> contenders = {{"random + cosine", Method::random, Similarity::cosine, {}},
-                                       {"k-means + WIP", Method::kmeans, Similarity::wip, {}},
-                                       {"consensus", Method::consensus, Similarity::wip, {}}};
-  if (!std::filesystem::is_directory(o.data)) {
-    throw Error(
-        Code::bad_file,
-        fmt::format("the demo's embeddings are not in '{}'; run it in kedge's own folder, or give --data", o.data));
-  }
+  const StitchData data = open_data(o);
+  StitchOptions options;
+  options.methods = {parse_stitch_method("absolute")};
+  for (const char* method : kMethods) options.methods.push_back(parse_stitch_method(method));
+  make_folder(o.output);
   if (!o.common.json && !o.common.quiet) {
     fmt::print(
-        "Four encoders that were never trained together embedded the same 3300 sentences. kedge learns 300 shared\n"
-        "anchors on 3000 of them. Can the other 300 be found again, one by one, from one encoder to another?\n");
+        "Four encoders that were never trained together embedded the same 3300 sentences. kedge holds each of them\n"
+        "out in turn, learns 300 anchors from what the other three say about 3000 of the sentences, and gives the\n"
+        "one it has never seen a map to the same anchors. Random rows and cosines stand for what was done before.\n\n");
+    std::fflush(stdout);
   }
-  for (Contender& contender : contenders) contender.rr = transform_test_rows(contender, o);
-  print_json(o.common, print_table(contenders, o));
-  say(o.common,
-      fmt::format("\nR@k: the same sentence is among the k nearest of 300, in %; MRR: mean of 1/rank. {:.1f} s.",
-                  watch.seconds()));
+  const StitchResults results = stitch_into(o.output, data, options, true, o.common);
+  if (!o.common.json) {
+    print_retrieval(results);
+    print_heads(results);
+  }
+  const std::string page = o.no_report ? "" : make_report(o.common, o.output);
+  print_json(o.common, {{"records", to_json(results)},
+                        {"report", page.empty() ? Json() : Json(page)},
+                        {"seconds", watch.seconds()}});
+  if (o.common.json) return;
+  fmt::print("\n{:.0f} s. Results and tables are in {}/.\n", watch.seconds(), o.output);
+  if (!page.empty()) fmt::print("The report: {}\n", std::filesystem::absolute(page).string());
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("demo", "Show what kedge does, on four small encoders that come with it");
+  CLI::App* c = app.add_subcommand("demo", "Tell the whole story on four small encoders that come with kedge");
   c->add_option("--data", o->data, "Folder of the demo's embeddings")->capture_default_str()->type_name("FOLDER");
+  c->add_option("-o,--out", o->output, "Folder for results, tables and the report")
+      ->capture_default_str()
+      ->type_name("FOLDER");
+  c->add_flag("--no-report", o->no_report, "Write results and tables only");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -117,15 +117,6 @@ StitchOptions options_of(const Options& o) {
   return options;
 }
 
-void make_folder(const std::string& folder) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem || !std::filesystem::is_directory(folder)) {
-    throw Error(Code::failed, fmt::format("cannot make the folder '{}'{}{}", folder, problem ? ": " : "",
-                                          problem ? problem.message() : ""));
-  }
-}
-
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;

@@ -7,6 +7,9 @@
 
 namespace kedge::cli {
 
+/// Throws Error(Code::failed) if there can be no such folder.
+void make_folder(const std::string& folder);
+
 /// Runs the protocol, saves the results into the folder after every run and says how it goes. Results that are there
 /// already are kept unless `fresh`.
 [[nodiscard]] StitchResults stitch_into(const std::string& folder, const StitchData& data,

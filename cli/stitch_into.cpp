@@ -36,6 +36,15 @@ void require_own(const StitchData& data, const std::string& folder) {
 
 }  // namespace
 
+void make_folder(const std::string& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem || !std::filesystem::is_directory(folder)) {
+    throw Error(Code::failed, fmt::format("cannot make the folder '{}'{}{}", folder, problem ? ": " : "",
+                                          problem ? problem.message() : ""));
+  }
+}
+
 StitchResults stitch_into(const std::string& folder, const StitchData& data, const StitchOptions& options, bool fresh,
                           const CommonOptions& common) {
   require_own(data, folder);

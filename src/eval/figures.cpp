@@ -44,10 +44,10 @@ class Plane {
   }
 
  private:
-  /// Four digits are more than a plot shows.
+  /// More digits than a plot shows, also of a cloud far from the origin.
   static double rounded(double value) {
     if (value == 0 || !std::isfinite(value)) return 0;
-    const double scale = std::pow(10, 4 - std::ceil(std::log10(std::abs(value))));
+    const double scale = std::pow(10, 6 - std::ceil(std::log10(std::abs(value))));
     return std::round(value * scale) / scale;
   }
 
