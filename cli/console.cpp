@@ -22,8 +22,9 @@ void on_interrupt(int) {
 }
 
 std::string time_left(double seconds) {
-  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
-  return fmt::format("{:.0f} min {:02.0f} s", std::floor(seconds / 60), std::fmod(seconds, 60));
+  const auto whole = static_cast<std::size_t>(std::lround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  return fmt::format("{} min {:02} s", whole / 60, whole % 60);
 }
 
 /// Draws one step after another; a step is known by its name.

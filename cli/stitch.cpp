@@ -158,7 +158,7 @@ void add_data_options(CLI::App* c, Options& o) {
       ->type_name("FIRST:END");
   c->add_option("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
       ->type_name("FILE");
-  c->add_option("--targets", o.targets, "What decoders give back for every row, any matrix, e.g. pixels")
+  c->add_option("--targets", o.targets, "What decoders give back for every row: any matrix, also of uint8, e.g. pixels")
       ->type_name("FILE");
   c->add_option("--target-shape", o.target_shape, "Shape of one row of the targets as a picture, for the report")
       ->type_name("HxW");

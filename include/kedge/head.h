@@ -42,6 +42,9 @@ struct HeadOptions {
   static constexpr std::size_t kDecoderHidden = 512;
 };
 
+/// Throws Error(Code::bad_argument) for options out of range.
+void require_valid(const HeadOptions& options);
+
 /// A head's function of rows, features -> outputs; safe to call from several threads.
 using HeadFunction = std::function<Matrix(MatrixView<const float> features)>;
 

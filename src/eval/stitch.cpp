@@ -4,6 +4,7 @@
 #include "eval/figures.h"
 #include "eval/stitch_run.h"
 #include "eval/stitch_settings.h"
+#include "map/fit.h"
 #include "map/support.h"
 
 #include <fmt/format.h>
@@ -45,6 +46,15 @@ std::vector<PlannedRun> leave_out_known(std::vector<PlannedRun> plan, const Stit
   }
   std::erase_if(plan, [](const PlannedRun& run) { return run.methods.empty(); });
   return plan;
+}
+
+/// What cannot work is said before anything is computed.
+void require_learnable(const StitchContext& context, const PlannedRun& run) {
+  std::vector<Space> sources;
+  for (const std::size_t i : run.sources) sources.push_back(context.train(i));
+  for (const StitchMethod& method : run.methods) {
+    if (!sources.empty()) require_fit(sources, fit_options_of(method, context.options().points[run.point], run.seed));
+  }
 }
 
 /// How far all runs together are, in the units of their costs.
@@ -135,6 +145,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
 
   const StitchContext context(data, options);
   const std::vector<PlannedRun> plan = leave_out_known(plan_runs(data, options), context, results.measurements);
+  for (const PlannedRun& run : plan) require_learnable(context, run);
   Figures figures(context, results.figures);
   figures.add_geometry();
   results.figures = figures.text();

@@ -60,6 +60,7 @@ void require_labels(const StitchData& data) {
 }
 
 void require_options(const StitchData& data, const StitchOptions& options) {
+  require_valid(options.head);
   if (options.methods.empty()) refuse("no method was given");
   if (options.seeds.empty()) refuse("no seed was given; give 1 or more");
   if (options.points.empty()) refuse("nothing to run: give at least one number of anchors");

@@ -18,18 +18,6 @@ namespace {
 
 constexpr Names<HeadKind, 2> kNames{"head", {"mlp", "linear"}};
 
-void require_valid(const HeadOptions& o) {
-  const auto refuse = [](std::string_view what, auto value, std::string_view expected) {
-    throw Error(Code::bad_argument, fmt::format("the head's {} is {}, expected {}", what, value, expected));
-  };
-  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
-  if (o.batch == 0) refuse("batch", o.batch, "1 or more rows");
-  if (!positive(o.learning_rate)) refuse("learning rate", o.learning_rate, "a number above 0");
-  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0) refuse("weight decay", o.weight_decay, "a number of 0 or more");
-  if (!(o.dropout >= 0 && o.dropout < 1)) refuse("dropout", o.dropout, "a number from 0 to below 1");
-  if (!positive(o.l2)) refuse("l2", o.l2, "a number above 0");
-}
-
 void require_rows(MatrixView<const float> features, std::size_t others, std::string_view what) {
   if (features.rows == others && features.rows != 0 && features.cols != 0) return;
   throw Error(Code::bad_argument, fmt::format("a head needs as many {} as rows of features, got {} for {} rows of {}",
@@ -156,6 +144,18 @@ HeadFunction train_ridge_decoder(MatrixView<const float> features, MatrixView<co
 }
 
 }  // namespace
+
+void require_valid(const HeadOptions& o) {
+  const auto refuse = [](std::string_view what, auto value, std::string_view expected) {
+    throw Error(Code::bad_argument, fmt::format("the head's {} is {}, expected {}", what, value, expected));
+  };
+  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
+  if (o.batch == 0) refuse("batch", o.batch, "1 or more rows");
+  if (!positive(o.learning_rate)) refuse("learning rate", o.learning_rate, "a number above 0");
+  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0) refuse("weight decay", o.weight_decay, "a number of 0 or more");
+  if (!(o.dropout >= 0 && o.dropout < 1)) refuse("dropout", o.dropout, "a number from 0 to below 1");
+  if (!positive(o.l2)) refuse("l2", o.l2, "a number above 0");
+}
 
 std::string_view to_string(HeadKind kind) {
   return kNames.of(kind);

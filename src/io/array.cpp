@@ -78,6 +78,7 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
       break;
     case DType::f32: each(4, [&](auto* at) { return std::bit_cast<float>(load<std::uint32_t>(at, swapped)); }); break;
     case DType::f64: each(8, [&](auto* at) { return std::bit_cast<double>(load<std::uint64_t>(at, swapped)); }); break;
+    case DType::u8: each(1, [](auto* at) { return std::to_integer<std::uint8_t>(*at); }); break;
     default: throw Error(Code::bad_file, fmt::format("cannot read {} values as floats", to_string(dtype)));
   }
 }
@@ -86,6 +87,7 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
+    case DType::u8: return 1;
     case DType::f16:
     case DType::bf16: return 2;
     case DType::f32:
@@ -103,11 +105,16 @@ std::string_view to_string(DType dtype) {
     case DType::bf16: return "bfloat16";
     case DType::f32: return "float32";
     case DType::f64: return "float64";
+    case DType::u8: return "uint8";
     case DType::i32: return "int32";
     case DType::i64: return "int64";
     case DType::other: break;
   }
   return "other";
+}
+
+bool is_integer(DType dtype) {
+  return dtype == DType::u8 || dtype == DType::i32 || dtype == DType::i64;
 }
 
 void require_float_matrix(const ArrayInfo& array, const std::string& label) {
@@ -146,12 +153,14 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<double>
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to) {
-  if (dtype != DType::i32 && dtype != DType::i64) {
-    throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
-  }
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    to[i] = dtype == DType::i64 ? static_cast<std::int64_t>(load<std::uint64_t>(from + 8 * i, swapped))
-                                : static_cast<std::int32_t>(load<std::uint32_t>(from + 4 * i, swapped));
+  const auto each = [&](std::size_t width, auto value_at) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = value_at(from + i * width);
+  };
+  switch (dtype) {
+    case DType::u8: return each(1, [](auto* at) { return std::to_integer<std::int64_t>(*at); });
+    case DType::i32: return each(4, [&](auto* at) { return static_cast<std::int32_t>(load<std::uint32_t>(at, swapped)); });
+    case DType::i64: return each(8, [&](auto* at) { return static_cast<std::int64_t>(load<std::uint64_t>(at, swapped)); });
+    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace kedge::io {
 
-enum class DType { f16, bf16, f32, f64, i32, i64, other };
+enum class DType { f16, bf16, f32, f64, u8, i32, i64, other };
 
 [[nodiscard]] std::size_t size_of(DType dtype);
 [[nodiscard]] std::string_view to_string(DType dtype);
@@ -25,7 +25,10 @@ struct ArrayInfo {
   std::size_t bytes = 0;
 };
 
-/// rows x cols of a matrix of floats; throws Error(Code::bad_file) for any other shape or type.
+/// Whether labels and row numbers can be read from it.
+[[nodiscard]] bool is_integer(DType dtype);
+
+/// rows x cols of a matrix of floats or of bytes, such as pixels; throws Error(Code::bad_file) for any other shape or type.
 void require_float_matrix(const ArrayInfo& array, const std::string& label);
 
 /// Copies `count` consecutive values to float or double. `from` must hold count * size_of(dtype) bytes.

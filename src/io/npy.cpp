@@ -128,6 +128,8 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
     array.dtype = DType::f32;
   else if (type == "f8")
     array.dtype = DType::f64;
+  else if (type == "u1")
+    array.dtype = DType::u8;
   else if (type == "i4")
     array.dtype = DType::i32;
   else if (type == "i8")
@@ -135,13 +137,13 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   else
     array.dtype = DType::other;
   const char order = descr.empty() ? '?' : descr.front();
-  if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=')) {
+  if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && array.dtype != DType::u8)) {
     throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32 or float64 "
                                             "(or int64 for row numbers); convert it with array.astype('float32')",
                                             label, descr));
   }
   constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';
-  array.swapped = order != '=' && order != kNative;
+  array.swapped = order != '=' && order != kNative && array.dtype != DType::u8;
 }
 
 std::size_t byte_at(std::span<const std::byte> file, std::size_t i) {

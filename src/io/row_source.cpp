@@ -183,7 +183,7 @@ std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std:
 std::vector<std::int64_t> read_integers(const std::string& path) {
   if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
   const auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
-  const bool integers = array.dtype == io::DType::i64 || array.dtype == io::DType::i32;
+  const bool integers = io::is_integer(array.dtype);
   if (!integers || array.shape.size() != 1) {
     throw Error(Code::bad_file,
                 fmt::format("{}: expected a one-dimensional array of int64, found {} dimension(s) of {}; "

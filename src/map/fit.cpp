@@ -183,6 +183,10 @@ AttachBy default_attach_by(Method method, Similarity similarity) {
   return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
 }
 
+void require_fit(std::span<const Space> spaces, const FitOptions& options) {
+  (void)prepare(spaces, options);
+}
+
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
   Bundle bundle = prepare(spaces, options);
   if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, {}, options, progress);

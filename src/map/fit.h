@@ -14,4 +14,7 @@ namespace kedge {
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
                          const Progress& progress);
 
+/// Throws what fit() would throw before it reads any row.
+void require_fit(std::span<const Space> spaces, const FitOptions& options);
+
 }  // namespace kedge

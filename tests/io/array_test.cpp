@@ -132,6 +132,9 @@ TEST(Array, ReadsIntegersOfBothWidthsAndOrders) {
   constexpr std::int64_t kLarge = -0x0123456789abcdef;
   EXPECT_EQ(convert_one<std::int64_t>(packed({kLarge}, std::endian::native), DType::i64), kLarge);
   EXPECT_EQ(convert_one<std::int64_t>(packed({kLarge}, kOther), DType::i64, kSwapped), kLarge);
+  EXPECT_EQ(convert_one<std::int64_t>("\xfe", DType::u8), 254);
+  EXPECT_EQ(convert_one<float>("\xfe", DType::u8), 254.0F);
+  EXPECT_EQ(convert_one<double>("\xfe", DType::u8), 254.0);
   EXPECT_EQ(convert_one<std::int64_t>(packed({std::int32_t{-5}}, std::endian::native), DType::i32), -5);
   EXPECT_EQ(convert_one<std::int64_t>(packed({std::int32_t{-5}}, kOther), DType::i32, kSwapped), -5);
 }

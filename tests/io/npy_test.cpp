@@ -210,8 +210,16 @@ TEST(Npy, RefusesArraysOfRecords) {
                  "records");
 }
 
+TEST(Npy, KnowsBytesHoweverTheirOrderIsWritten) {
+  for (const char* descr : {"|u1", "<u1", ">u1", "=u1"}) {
+    const ArrayInfo array = parse(npy_file(npy_dictionary(descr, "(2,)"), "\x01\xff"));
+    EXPECT_EQ(array.dtype, DType::u8);
+    EXPECT_FALSE(array.swapped);
+  }
+}
+
 TEST(Npy, RefusesOtherTypesAndSaysHowToConvert) {
-  for (const char* descr : {"",    "<",   "f4",  "<f", "<f1", "<f16", "|f4",    "!f4", "<c8",  "|u1",
+  for (const char* descr : {"",    "<",   "f4",  "<f", "<f1", "<f16", "|f4",    "!f4", "<c8",
                             "|i1", "<u8", "|b1", "|O", "<U4", "|S4",  "<M8[s]", "|V2", "<f4 ", "<f44"}) {
     expect_refused(npy_file(npy_dictionary(descr, "(0, 3)"), ""), "astype('float32')");
   }

@@ -149,7 +149,7 @@ class TensorPath : public ::testing::Test {
                             R"("double":{"dtype":"F64","shape":[1,2],"data_offsets":[16,32]},)"
                             R"("ids":{"dtype":"I64","shape":[2],"data_offsets":[32,48]},)"
                             R"("a#b":{"dtype":"F32","shape":[1,1],"data_offsets":[48,52]},)"
-                            R"("raw":{"dtype":"U8","shape":[2,2],"data_offsets":[52,56]}})",
+                            R"("raw":{"dtype":"I8","shape":[2,2],"data_offsets":[52,56]}})",
                             packed<std::uint16_t>({0x3c00, 0x7bff, 0x3f80, 0xc049}) + packed({0.1F, -0.0F}) +
                                 packed({0.1, 1e300}) + packed({3L, -4L}) + packed({7.0F}) + "rawx");
   }

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stitch and sweep from the shell: what they write, that they resume, and what wrong input gets."""
+import csv
+import json
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+SMALL = ["--anchors", 8, "--support", 80, "--epochs", 3, "--batch", 64, "--no-report"]
+
+
+@pytest.fixture
+def world(kedge):
+    """Three spaces of 240 rows that see the same causes, labels and pictures that follow from them."""
+    rng = np.random.default_rng(1)
+    causes = rng.normal(size=(240, 5))
+    for name, dim in (("a", 9), ("b", 6), ("c", 7)):
+        noise = 0.2 * rng.normal(size=(240, dim))
+        np.save(kedge.folder / f"{name}.npy", (causes @ rng.normal(size=(5, dim)) + noise + 2).astype(np.float32))
+    np.save(kedge.folder / "labels.npy", (causes[:, 0] > 0).astype(np.int64) + 2 * (causes[:, 1] > 0))
+    np.save(kedge.folder / "pixels.npy", (1 / (1 + np.exp(-causes @ rng.normal(size=(5, 12))))).astype(np.float32))
+    spaces = sum((["--space", f"{n}={n}.npy"] for n in "abc"), [])
+    return [*spaces, "--train", "0:200", "--test", "200:240"]
+
+
+def records(kedge, folder="out"):
+    return json.loads((kedge.folder / folder / "results.json").read_text())["records"]
+
+
+def test_every_method_is_measured_for_every_pair(kedge, world):
+    methods = "absolute,random-cosine,random-wip,kmeans-wip,fps-cosine,param-single,param-multi,param-cosine,consensus"
+    summary = kedge.json("stitch", *world, *SMALL, "--labels", "labels.npy", "--targets", "pixels.npy",
+                         "--target-shape", "3x4", "--methods", methods, "--seeds", 2, "-o", "out")
+    found = records(kedge)
+    assert summary["records"] == len(found) == 2 * (3 + 8 * 9)
+    assert {r["method"] for r in found} == set(methods.split(","))
+    for r in found:
+        assert 0 <= r["weighted_f1"] <= 1 and r["mse"] > 0 and np.isfinite(r["psnr"])
+        assert r["zero_shot"] == (r["encoder"] != r["trained_on"]) == (r["mrr"] is not None)
+        assert (r["anchors"] is None) == (r["rr_std"] is None) == (r["method"] == "absolute")
+    lines = list(csv.DictReader((kedge.folder / "out" / "results.csv").open()))
+    assert [line["method"] for line in lines] == [r["method"] for r in found]
+    assert float(lines[-1]["weighted_f1"]) == found[-1]["weighted_f1"]
+    figures = json.loads((kedge.folder / "out" / "figures.json").read_text())
+    pictures = figures["reconstructions"]
+    assert (pictures["trained_on"], pictures["encoder"], pictures["shape"]) == ("a", "c", [3, 4])
+    assert np.array(pictures["original"]) == pytest.approx(np.load(kedge.folder / "pixels.npy")[200:210], abs=1e-3)
+    assert set(pictures["methods"]) == set(methods.split(","))
+    assert {s["similarity"] for s in figures["similarities"]} == {"wip", "cosine", "euclidean", "inner"}
+    assert np.array(figures["raw"]["b"]).shape == (40, 2)
+    means = {m["method"]: m["F1"]["mean"] for m in summary["means"]}
+    own = [r["weighted_f1"] for r in found if r["method"] == "consensus" and r["zero_shot"]]
+    assert means["consensus"] == pytest.approx(100 * np.mean(own))
+
+
+def test_without_labels_there_is_retrieval_only(kedge, world):
+    kedge.ok("stitch", *world, *SMALL, "--methods", "absolute,random-cosine,consensus", "-o", "out")
+    assert {r["method"] for r in records(kedge)} == {"random-cosine", "consensus"}
+    assert all(r["weighted_f1"] is None and r["mse"] is None for r in records(kedge))
+
+
+def test_linear_heads_are_those_of_scikit_learn(kedge, world):
+    from sklearn.linear_model import LogisticRegression
+    kedge.ok("stitch", *world, *SMALL, "--labels", "labels.npy", "--methods", "absolute", "--head", "linear", "-o", "out")
+    labels = np.load(kedge.folder / "labels.npy")
+    for r in records(kedge):
+        rows = np.load(kedge.folder / f"{r['encoder']}.npy")
+        peer = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows[:200], labels[:200])
+        assert r["accuracy"] == pytest.approx(peer.score(rows[200:], labels[200:]), abs=0.01)
+
+
+def test_a_sweep_has_a_record_for_every_point(kedge, world):
+    kedge.ok("sweep", *world, "--labels", "labels.npy", "--no-report", "--epochs", 2, "--methods", "random,param",
+             "--similarity", "wip,cosine", "--anchors", "4,8", "--support", "50,100", "--shrinkage", "0.1,auto", "-o", "out")
+    found = records(kedge)
+    assert {r["method"] for r in found} == {"random-wip", "random-cosine", "param-multi", "param-cosine"}
+    points = {(r["anchors"], r["support"], r["shrinkage"]) for r in found}
+    assert points == {(m, k, s) for m in (4, 8) for k in (50, 100) for s in (0.1, "ledoit-wolf")}
+    assert len(found) == 4 * 8 * 9
+    assert "## Sweep: MRR" in (kedge.folder / "out" / "tables.md").read_text()
+
+
+def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge, world):
+    command = ["stitch", *world, "--labels", "labels.npy", "--anchors", 8, "--support", 80, "--batch", 64, "--epochs", 400,
+               "--no-report", "--methods", "random-cosine,param-multi,consensus"]
+    kedge.ok(*command, "-o", "whole")
+    process = subprocess.Popen([kedge.program, *map(str, command), "-o", "parts"], cwd=kedge.folder,
+                               stderr=subprocess.PIPE, text=True)
+    done = kedge.folder / "parts" / "results.json"
+    until = time.monotonic() + 60
+    while not done.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, stderr
+    assert "the same command goes on" in stderr
+    before = records(kedge, "parts")
+    assert 0 < len(before) < len(records(kedge, "whole"))
+    again = kedge.ok(*command, "-o", "parts")
+    assert f"has {len(before)} records already" in again.stderr
+    assert records(kedge, "parts") == records(kedge, "whole")
+    assert "param-multi" not in kedge.ok(*command, "-o", "parts").stderr.split("means over")[0]
+
+
+def test_results_of_other_settings_are_not_mixed(kedge, world):
+    command = ["stitch", *world, *SMALL, "--methods", "consensus", "-o", "out"]
+    kedge.ok(*command)
+    before = (kedge.folder / "out" / "results.json").read_bytes()
+    refused = kedge.run(*command, "--power", 1)
+    assert refused.returncode == 2 and "fit.power was 0.5 and is now 1" in refused.stderr
+    assert (kedge.folder / "out" / "results.json").read_bytes() == before
+    kedge.ok(*command, "--power", 1, "--fresh")
+    assert (kedge.folder / "out" / "results.json").read_bytes() != before
+
+
+def test_bundles_can_be_kept_and_used(kedge, world):
+    kedge.ok("stitch", *world, *SMALL, "--methods", "param-multi", "--hold-out", "b", "--keep-bundles", "-o", "out")
+    (bundle,) = (kedge.folder / "out" / "bundles").iterdir()
+    assert "from-a+c" in bundle.name
+    known = kedge.json("inspect", bundle)
+    assert {s["name"] for s in known["spaces"]} == {"a", "b", "c"}
+
+
+def test_no_report_program_is_said_and_costs_nothing(kedge, world, monkeypatch):
+    monkeypatch.setenv("KEDGE_REPORT", "/nowhere/kedge-report")
+    done = kedge.ok("stitch", *world, *SMALL[:-1], "--methods", "consensus", "-o", "out")
+    assert "there is no report" in done.stderr and "/nowhere/kedge-report" in done.stderr
+    assert len(records(kedge)) == 9
+
+
+@pytest.mark.parametrize("code, change, says", [
+    (2, ["--test", "150:240"], ["overlap", "150:240", "0:200"]),
+    (2, ["--train", "0:300"], ["train rows 0:300", "240 rows"]),
+    (3, ["--labels", "short.npy"], ["short.npy", "239 labels", "240 rows"]),
+    (3, ["--labels", "a.npy"], ["a.npy", "int64", "float32"]),
+    (3, ["--labels", "gone.npy"], ["gone.npy"]),
+    (2, ["--labels", "one.npy"], ["label 5", "two classes"]),
+    (2, ["--labels", "missing.npy"], ["label 9 of test row 220", "train rows 0:200"]),
+    (3, ["--targets", "few.npy"], ["few.npy", "10 rows of targets", "240 rows"]),
+    (2, ["--targets", "pixels.npy", "--target-shape", "5x5"], ["5x5", "25 values", "have 12"]),
+    (2, ["--targets", "pixels.npy", "--target-shape", "3by4"], ["3by4", "28x28"]),
+    (2, ["--methods", "param-cos"], ["param-cos", "consensus"]),
+    (2, ["--methods", "consensus", "--hold-out", "d"], ["'d'", "a, b, c"]),
+    (2, ["--labels", "labels.npy", "--head", "ridge"], ["ridge", "--targets"]),
+    (2, ["--labels", "labels.npy", "--head-dropout", "1"], ["dropout"]),
+    (2, ["--seeds", "0"], ["0 is too few"]),
+    (2, ["--space", "a=b.npy"], ["two spaces are called 'a'"]),
+    (2, ["--anchors", "300"], ["300", "support"]),
+    (1, ["-o", "a.npy"], ["a.npy"]),
+])
+def test_wrong_input_gets_a_sentence(kedge, world, code, change, says):
+    labels = np.load(kedge.folder / "labels.npy")
+    np.save(kedge.folder / "short.npy", labels[:-1])
+    np.save(kedge.folder / "one.npy", np.full(240, 5))
+    labels[220] = 9
+    np.save(kedge.folder / "missing.npy", labels)
+    np.save(kedge.folder / "few.npy", np.ones((10, 12), np.float32))
+    done = kedge.run("stitch", *world, "--methods", "absolute,consensus", "--no-report", "-o", "out", *change)
+    assert done.returncode == code, done.stderr
+    for word in says:
+        assert word in done.stderr, done.stderr
+    assert not (kedge.folder / "out" / "results.json").exists()
