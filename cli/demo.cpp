@@ -78,8 +78,7 @@ void print_heads(const StitchResults& results) {
   for (const char* method : kMethods) fmt::print("  {:>14}", method);
   fmt::print("\n{:-<{}}\n", "", 28 + 16 * std::size(kMethods));
   for (const char* encoder : kEncoders) {
-    fmt::print("{:<17}  {:9.1f}", encoder,
-               100 * find(results, "absolute", encoder, encoder)->labels->weighted_f1);
+    fmt::print("{:<17}  {:9.1f}", encoder, 100 * find(results, "absolute", encoder, encoder)->labels->weighted_f1);
     for (const char* method : kMethods) {
       double sum = 0;
       for (const char* head : kEncoders) {
@@ -123,9 +122,9 @@ void run(const Options& o) {
     print_heads(results);
   }
   const std::string page = o.no_report ? "" : make_report(o.common, o.output);
-  print_json(o.common, {{"records", to_json(results)},
-                        {"report", page.empty() ? Json() : Json(page)},
-                        {"seconds", watch.seconds()}});
+  print_json(
+      o.common,
+      {{"records", to_json(results)}, {"report", page.empty() ? Json() : Json(page)}, {"seconds", watch.seconds()}});
   if (o.common.json) return;
   fmt::print("\n{:.0f} s. Results and tables are in {}/.\n", watch.seconds(), o.output);
   if (!page.empty()) fmt::print("The report: {}\n", std::filesystem::absolute(page).string());

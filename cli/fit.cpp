@@ -185,8 +185,7 @@ void add_training_files(CLI::App& c, Options& o) {
                "Where the state of training is kept [OUT.checkpoint]; removed when done")
       ->type_name("FILE")
       ->group(FitFlags::kLearning);
-  c.add_option("--checkpoint-every", checkpoint.every,
-               "Epochs between checkpoints; one is also written on Ctrl-C")
+  c.add_option("--checkpoint-every", checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N")
@@ -226,14 +225,18 @@ void add_fit(CLI::App& app) {
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N");
-  auto* support = c->add_option("--support", o->flags.fit.support, support_help())->check(kPositiveCount)->type_name("N");
+  auto* support =
+      c->add_option("--support", o->flags.fit.support, support_help())->check(kPositiveCount)->type_name("N");
   c->add_option("--keep", o->flags.fit.keep,
                 "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
                 "needs fewer; 0 keeps all (not for consensus and adapters)")
       ->check(kCount)
       ->capture_default_str()
       ->type_name("N");
-  c->add_option("--seed", o->flags.fit.seed, "Same seed, same bundle")->check(kCount)->capture_default_str()->type_name("N");
+  c->add_option("--seed", o->flags.fit.seed, "Same seed, same bundle")
+      ->check(kCount)
+      ->capture_default_str()
+      ->type_name("N");
   c->add_option("--shrinkage", o->shrinkage,
                 "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "
                 "each space")

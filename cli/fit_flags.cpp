@@ -43,7 +43,8 @@ FitOptions FitFlags::parsed() const {
   options.ridge = parse_ridge(ridge);
   if (!support_ids.empty()) {
     options.support_ids = read_integers(support_ids);
-    if (options.support_ids.empty()) throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", support_ids));
+    if (options.support_ids.empty())
+      throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", support_ids));
   }
   return options;
 }

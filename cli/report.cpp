@@ -47,8 +47,9 @@ std::string make_report(const CommonOptions& options, const std::string& folder)
   constexpr int kNotFound = 127;
   const std::string why =
       status == -1 || status == kNotFound
-          ? fmt::format("the program '{}' was not found; 'pip install' kedge's python folder, or name it in $KEDGE_REPORT",
-                        program)
+          ? fmt::format(
+                "the program '{}' was not found; 'pip install' kedge's python folder, or name it in $KEDGE_REPORT",
+                program)
           : fmt::format("'{}' failed with status {}", program, status);
   say(options, fmt::format("there is no report: {}. The results themselves are in {}", why, folder));
   return "";

@@ -162,8 +162,9 @@ void add_data_options(CLI::App* c, Options& o) {
       ->type_name("FILE");
   c->add_option("--target-shape", o.target_shape, "Shape of one row of the targets as a picture, for the report")
       ->type_name("HxW");
-  c->add_option("-o,--out", o.output, "Folder for results, tables and the report; what is there already is not "
-                                      "computed again")
+  c->add_option("-o,--out", o.output,
+                "Folder for results, tables and the report; what is there already is not "
+                "computed again")
       ->required()
       ->type_name("FOLDER");
 }
@@ -186,7 +187,8 @@ void add_run_options(CLI::App* c, Options& o) {
     add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
         ->check(CLI::IsMember(similarity_names()));
     add_list(c, "--anchors", o.anchors, "Numbers of anchors")->check(kPositiveCount);
-    add_list(c, "--shrinkage", o.shrinkages, "Pulls of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
+    add_list(c, "--shrinkage", o.shrinkages,
+             "Pulls of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
         ->capture_default_str();
   } else {
     c->add_option("--anchors", o.flags.fit.anchors, "Number of anchors")
@@ -220,8 +222,9 @@ void add_head_options(CLI::App* c, Options& o) {
       ->group(group);
   const std::string epochs = fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
                                          HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs);
-  const std::string hidden = fmt::format(
-      "Hidden values of an mlp; 0 means as many as features for labels and {} for targets", HeadOptions::kDecoderHidden);
+  const std::string hidden =
+      fmt::format("Hidden values of an mlp; 0 means as many as features for labels and {} for targets",
+                  HeadOptions::kDecoderHidden);
   add("--head-epochs", o.head.epochs, epochs.c_str());
   add("--head-hidden", o.head.hidden, hidden.c_str());
   add("--head-batch", o.head.batch, "Rows per step of an mlp");
@@ -253,8 +256,9 @@ void add_command(CLI::App& app, bool sweep, const char* name, const char* help) 
 }  // namespace
 
 void add_stitch(CLI::App& app) {
-  add_command(app, false, "stitch",
-              "Hold every encoder out in turn and see how heads trained on the others do on it; with tables and a report");
+  add_command(
+      app, false, "stitch",
+      "Hold every encoder out in turn and see how heads trained on the others do on it; with tables and a report");
 }
 
 void add_sweep(CLI::App& app) {

@@ -51,8 +51,8 @@ StitchResults stitch_into(const std::string& folder, const StitchData& data, con
   require_writable((std::filesystem::path(folder) / "results.json").string());
   StitchResults known = fresh ? StitchResults() : load_results(folder);
   if (!known.measurements.empty()) {
-    say(common, fmt::format("{} has {} records already; only what is missing is computed", folder,
-                            known.measurements.size()));
+    say(common,
+        fmt::format("{} has {} records already; only what is missing is computed", folder, known.measurements.size()));
   }
   const Stopwatch watch;
   const auto observe = [&](const StitchEvent& event) {
@@ -96,8 +96,9 @@ std::string text_summary(const StitchResults& results) {
   std::size_t width = 6;
   for (const MethodScores& method : all) {
     width = std::max(width, method.method.size());
-    swept = swept || (method.anchors != 0 && (method.anchors != all.back().anchors || method.support != all.back().support ||
-                                              method.shrinkage != all.back().shrinkage));
+    swept = swept ||
+            (method.anchors != 0 && (method.anchors != all.back().anchors || method.support != all.back().support ||
+                                     method.shrinkage != all.back().shrinkage));
     for (const MeanScore& score : method.scores) {
       if (std::ranges::count(metrics, score.metric) == 0) metrics.push_back(score.metric);
     }
@@ -108,7 +109,8 @@ std::string text_summary(const StitchResults& results) {
   for (const MethodScores& method : all) {
     text += fmt::format("\n{:<{}}", method.method, width);
     const auto number = [](std::size_t value) { return value == 0 ? "" : fmt::to_string(value); };
-    if (swept) text += fmt::format("{:>9}{:>9}{:>11}", number(method.anchors), number(method.support), method.shrinkage);
+    if (swept)
+      text += fmt::format("{:>9}{:>9}{:>11}", number(method.anchors), number(method.support), method.shrinkage);
     for (const std::string& metric : metrics) {
       const auto score = std::ranges::find(method.scores, metric, &MeanScore::metric);
       std::string cell;

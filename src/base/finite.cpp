@@ -32,7 +32,11 @@ KEDGE_EVERY_PROCESSOR bool none_odd(const double* values, std::size_t count) {
 
 }  // namespace
 
-bool all_finite(std::span<const float> values) { return none_odd(values.data(), values.size()); }
-bool all_finite(std::span<const double> values) { return none_odd(values.data(), values.size()); }
+bool all_finite(std::span<const float> values) {
+  return none_odd(values.data(), values.size());
+}
+bool all_finite(std::span<const double> values) {
+  return none_odd(values.data(), values.size());
+}
 
 }  // namespace kedge

@@ -55,15 +55,22 @@ class Plane {
   EigenRows<double> axes_;
 };
 
-double mean_paired_cosine(const std::vector<Matrix>& features) {
+/// The mean cosine of the same row in two spaces, over all pairs of them. Each space's mean is taken off first: cosines
+/// and distances are all of one sign, and would agree whatever they say.
+double mean_centred_cosine(const std::vector<Matrix>& features) {
+  std::vector<EigenRows<double>> centred;
+  for (const Matrix& rows : features) {
+    centred.emplace_back(as_eigen(rows.view()).cast<double>());
+    centred.back().rowwise() -= column_means(EigenRows<double>(centred.back()));
+  }
   double sum = 0;
   std::size_t pairs = 0;
-  for (std::size_t i = 0; i < features.size(); ++i) {
+  for (std::size_t i = 0; i < centred.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j, ++pairs) {
-      const auto a = as_eigen(features[i].view());
-      const auto b = as_eigen(features[j].view());
+      const auto& a = centred[i];
+      const auto& b = centred[j];
       for (Eigen::Index r = 0; r < a.rows(); ++r) {
-        const double lengths = static_cast<double>(a.row(r).norm()) * b.row(r).norm();
+        const double lengths = a.row(r).norm() * b.row(r).norm();
         if (lengths > 0) sum += a.row(r).dot(b.row(r)) / lengths / static_cast<double>(a.rows());
       }
     }
@@ -92,7 +99,7 @@ Figures::Json Figures::panel(const std::vector<Matrix>& features) const {
   for (std::size_t i = 0; i < features.size(); ++i) {
     points[context_.data().spaces[i].name()] = plane.points(features[i]);
   }
-  return {{"points", std::move(points)}, {"paired_cosine", mean_paired_cosine(features)}};
+  return {{"points", std::move(points)}, {"centred_cosine", mean_centred_cosine(features)}};
 }
 
 void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
@@ -100,7 +107,8 @@ void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
     if (!one.features.empty()) {
       Json& all = json_["relative"];
       if (!all.is_array()) all = Json::array();
-      std::erase_if(all.get_ref<Json::array_t&>(), [&](const Json& old) { return old.value("method", "") == one.method; });
+      std::erase_if(all.get_ref<Json::array_t&>(),
+                    [&](const Json& old) { return old.value("method", "") == one.method; });
       Json added = {{"method", one.method}, {"held_out", nullptr}, {"seed", run.seed}};
       if (one.held_out) added["held_out"] = *one.held_out;
       added.update(panel(one.features));
@@ -124,8 +132,8 @@ void Figures::add_geometry() {
   json_["labels"] = nullptr;
   if (context_.has_labels()) {
     const auto labels = context_.test_labels();
-    json_["labels"] = std::vector(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(
-                                                                       std::min(kShownRows, labels.size())));
+    json_["labels"] =
+        std::vector(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(std::min(kShownRows, labels.size())));
   }
   const std::size_t spaces = context_.data().spaces.size();
   std::vector<Matrix> rows;

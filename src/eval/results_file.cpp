@@ -72,9 +72,10 @@ Json to_json(const StitchRun& run) {
                        {"orthogonality", l.orthogonality},
                        {"length", l.length}});
   }
-  return {{"method", run.method},          {"sources", run.sources},        {"seed", run.seed},
-          {"anchors", count(run.anchors)}, {"support", count(run.support)}, {"shrinkage", shrinkage_json(run.shrinkage)},
-          {"seconds", run.seconds},        {"history", std::move(history)}};
+  return {
+      {"method", run.method},          {"sources", run.sources},        {"seed", run.seed},
+      {"anchors", count(run.anchors)}, {"support", count(run.support)}, {"shrinkage", shrinkage_json(run.shrinkage)},
+      {"seconds", run.seconds},        {"history", std::move(history)}};
 }
 
 double value_of(const Json& json, const std::string& key) {

@@ -70,8 +70,7 @@ class Overall {
       const std::scoped_lock lock(lock_);
       if (report.step == "learning" && report.total > 0) {
         constexpr double kMostOfIt = 0.95;
-        shares_[index] =
-            kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total);
+        shares_[index] = kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total);
       }
       tell(name);
     };
@@ -154,7 +153,10 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
   std::size_t done = 0;
   std::size_t total = 0;
   for (const PlannedRun& run : plan) total += run.methods.size();
-  const auto workers = static_cast<unsigned>(std::min<std::size_t>(threads(), plan.size()));
+  // A few runs on many cores are better done one after the other, each on all cores.
+  constexpr std::size_t kCoresPerRun = 4;
+  const bool one_by_one = plan.size() * kCoresPerRun < threads();
+  const auto workers = static_cast<unsigned>(one_by_one ? 1 : std::min<std::size_t>(threads(), plan.size()));
   parallel_blocks(plan.size(), 1, std::max(1U, workers), [&] {
     return [&, alone = workers > 1 ? std::make_unique<OneThread>() : nullptr](std::size_t index, std::size_t) {
       const PlannedRun& run = plan[index];

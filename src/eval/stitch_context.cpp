@@ -23,9 +23,10 @@ void require_ranges(const StitchData& data) {
   const RowRange& train = data.train;
   const RowRange& test = data.test;
   if (train.begin < test.end && test.begin < train.end) {
-    refuse("the test rows {}:{} overlap the train rows {}:{}, so heads would be judged on rows they learned from; give "
-           "ranges apart from each other",
-           test.begin, test.end, train.begin, train.end);
+    refuse(
+        "the test rows {}:{} overlap the train rows {}:{}, so heads would be judged on rows they learned from; give "
+        "ranges apart from each other",
+        test.begin, test.end, train.begin, train.end);
   }
 }
 
@@ -53,9 +54,10 @@ void require_labels(const StitchData& data) {
   }
   for (std::size_t row = data.test.begin; row < data.test.end; ++row) {
     if (known.contains(data.labels[row])) continue;
-    refuse("the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can know it; put rows of that "
-           "class into the train rows, or leave it out of the test rows",
-           data.labels[row], row, data.train.begin, data.train.end);
+    refuse(
+        "the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can know it; put rows of that "
+        "class into the train rows, or leave it out of the test rows",
+        data.labels[row], row, data.train.begin, data.train.end);
   }
 }
 
@@ -130,8 +132,8 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
     entry = &cache_[{space, shrinkage_name(point)}];
   }
   std::call_once(entry->once, [&] {
-    entry->statistics = std::make_shared<Statistics>(
-        whitened_statistics(train_[space], point.whitening, point.shrinkage_rule, {}));
+    entry->statistics =
+        std::make_shared<Statistics>(whitened_statistics(train_[space], point.whitening, point.shrinkage_rule, {}));
   });
   return entry->statistics;
 }

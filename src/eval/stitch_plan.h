@@ -20,7 +20,7 @@ struct PlannedRun {
 
   /// Rough cost in floating-point operations, to tell how much is left.
   double cost = 0;
-  bool shown = false;  ///< whether the report's figures are made of it
+  bool shown = false;                               ///< whether the report's figures are made of it
   std::size_t shown_source = 0, shown_encoder = 0;  ///< the pair whose decoded targets they show
 };
 

@@ -76,14 +76,10 @@ Json fit_settings(const FitOptions& o) {
 }
 
 Json head_settings(const HeadOptions& o) {
-  return {{"kind", to_string(o.kind)},
-          {"epochs", o.epochs},
-          {"batch", o.batch},
-          {"hidden", o.hidden},
-          {"lr", o.learning_rate},
-          {"weight_decay", o.weight_decay},
-          {"dropout", o.dropout},
-          {"l2", o.l2}};
+  return {{"kind", to_string(o.kind)}, {"epochs", o.epochs},
+          {"batch", o.batch},          {"hidden", o.hidden},
+          {"lr", o.learning_rate},     {"weight_decay", o.weight_decay},
+          {"dropout", o.dropout},      {"l2", o.l2}};
 }
 
 /// The first path at which two settings differ.

@@ -80,7 +80,8 @@ std::optional<TableCell> cell_of(const StitchResults& results, const Metric& met
   for (const auto& [seed, sum] : seeds) cell.mean += sum.first / static_cast<double>(sum.second) / count;
   if (seeds.size() > 1) {
     double squares = 0;
-    for (const auto& [seed, sum] : seeds) squares += std::pow(sum.first / static_cast<double>(sum.second) - cell.mean, 2);
+    for (const auto& [seed, sum] : seeds)
+      squares += std::pow(sum.first / static_cast<double>(sum.second) - cell.mean, 2);
     cell.std = std::sqrt(squares / (count - 1));
   }
   return cell;
@@ -124,7 +125,8 @@ std::vector<Pair> pairs_of(const StitchResults& results, bool zero_shot_only, bo
   for (const Pair& pair : pairs) {
     if (std::ranges::count(firsts, pair.first) == 0) firsts.push_back(pair.first);
   }
-  std::ranges::stable_sort(pairs, {}, [&](const Pair& p) { return std::ranges::find(firsts, p.first) - firsts.begin(); });
+  std::ranges::stable_sort(pairs, {},
+                           [&](const Pair& p) { return std::ranges::find(firsts, p.first) - firsts.begin(); });
   return pairs;
 }
 
@@ -251,7 +253,8 @@ std::vector<Table> make_tables(const StitchResults& results) {
     return tables;
   }
   add(by_pair(results, {f1()}, false), "Stitched heads",
-      "Weighted F1 in %. The encoder is where the head is used; the head was trained on the features of another encoder, "
+      "Weighted F1 in %. The encoder is where the head is used; the head was trained on the features of another "
+      "encoder, "
       "or of the same. Absolute: a head on the encoder's own embeddings.");
   add(by_pair(results, {mse()}, false), "Stitched decoders",
       "Mean squared error of decoded targets. Absolute: a decoder of the encoder's own embeddings.");

@@ -62,9 +62,9 @@ std::string markdown(const Table& table) {
 
 /// A label is written once for the rows it belongs to, and a rule parts those from the next.
 std::string latex(const Table& table) {
-  std::string text = fmt::format("\\begin{{table}}[t]\n\\centering\n\\caption{{{}}}\n\\begin{{tabular}}{{{}{}}}\n\\toprule\n",
-                                 latex_text(table.caption), std::string(table.label_names.size(), 'l'),
-                                 std::string(table.columns.size(), 'c'));
+  std::string text = fmt::format(
+      "\\begin{{table}}[t]\n\\centering\n\\caption{{{}}}\n\\begin{{tabular}}{{{}{}}}\n\\toprule\n",
+      latex_text(table.caption), std::string(table.label_names.size(), 'l'), std::string(table.columns.size(), 'c'));
   std::vector<std::string> header;
   for (const std::string& name : table.label_names) header.push_back(latex_text(name));
   for (const std::string& name : table.columns) header.push_back(latex_text(name));

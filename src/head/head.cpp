@@ -96,14 +96,15 @@ HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<cons
   const Standard in(features);
   const Standard out(targets);
   const Matrix x = matrix_of(in.apply(features));
-  const MlpTraining training{{features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
-                             o.epochs == 0 ? HeadOptions::kDecoderEpochs : o.epochs,
-                             o.batch,
-                             o.learning_rate,
-                             o.weight_decay,
-                             0,
-                             o.seed,
-                             "training an mlp decoder"};
+  const MlpTraining training{
+      {features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
+      o.epochs == 0 ? HeadOptions::kDecoderEpochs : o.epochs,
+      o.batch,
+      o.learning_rate,
+      o.weight_decay,
+      0,
+      o.seed,
+      "training an mlp decoder"};
   const OutputLoss squared_error = [&](std::span<const std::size_t> ids, EigenRows<float>& outputs) {
     for (Eigen::Index r = 0; r < outputs.rows(); ++r) {
       outputs.row(r) -= (as_eigen(targets.row(ids[static_cast<std::size_t>(r)])) - out.mean) / out.spread;
@@ -152,7 +153,8 @@ void require_valid(const HeadOptions& o) {
   const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
   if (o.batch == 0) refuse("batch", o.batch, "1 or more rows");
   if (!positive(o.learning_rate)) refuse("learning rate", o.learning_rate, "a number above 0");
-  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0) refuse("weight decay", o.weight_decay, "a number of 0 or more");
+  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0)
+    refuse("weight decay", o.weight_decay, "a number of 0 or more");
   if (!(o.dropout >= 0 && o.dropout < 1)) refuse("dropout", o.dropout, "a number from 0 to below 1");
   if (!positive(o.l2)) refuse("l2", o.l2, "a number above 0");
 }

@@ -69,15 +69,14 @@ typename Mlp<T>::template Parts<V> Mlp<T>::parts(V& vector) const {
   auto* const bias1 = take(hidden);
   auto* const weight2 = take(outputs * hidden);
   auto* const bias2 = take(outputs);
-  return {{scale, norm},          {shift, norm},  {weight1, hidden, inputs}, {bias1, hidden}, {weight2, outputs, hidden},
+  return {{scale, norm},   {shift, norm}, {weight1, hidden, inputs}, {bias1, hidden}, {weight2, outputs, hidden},
           {bias2, outputs}};
 }
 
 template <class T>
 Mlp<T>::Mlp(const MlpShape& shape, Random& random) : shape_(shape) {
   const std::size_t norm = shape.norms ? 2 * shape.inputs : 0;
-  const std::size_t size =
-      norm + shape.hidden * (shape.inputs + 1) + shape.outputs * (shape.hidden + 1);
+  const std::size_t size = norm + shape.hidden * (shape.inputs + 1) + shape.outputs * (shape.hidden + 1);
   parameters_ = Vector::Zero(static_cast<Eigen::Index>(size));
   auto p = parts(parameters_);
   p.scale.setOnes();

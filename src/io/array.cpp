@@ -158,8 +158,10 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::in
   };
   switch (dtype) {
     case DType::u8: return each(1, [](auto* at) { return std::to_integer<std::int64_t>(*at); });
-    case DType::i32: return each(4, [&](auto* at) { return static_cast<std::int32_t>(load<std::uint32_t>(at, swapped)); });
-    case DType::i64: return each(8, [&](auto* at) { return static_cast<std::int64_t>(load<std::uint64_t>(at, swapped)); });
+    case DType::i32:
+      return each(4, [&](auto* at) { return static_cast<std::int32_t>(load<std::uint32_t>(at, swapped)); });
+    case DType::i64:
+      return each(8, [&](auto* at) { return static_cast<std::int64_t>(load<std::uint64_t>(at, swapped)); });
     default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
   }
 }

@@ -28,7 +28,8 @@ struct ArrayInfo {
 /// Whether labels and row numbers can be read from it.
 [[nodiscard]] bool is_integer(DType dtype);
 
-/// rows x cols of a matrix of floats or of bytes, such as pixels; throws Error(Code::bad_file) for any other shape or type.
+/// rows x cols of a matrix of floats or of bytes, such as pixels; throws Error(Code::bad_file) for any other shape or
+/// type.
 void require_float_matrix(const ArrayInfo& array, const std::string& label);
 
 /// Copies `count` consecutive values to float or double. `from` must hold count * size_of(dtype) bytes.

@@ -55,7 +55,9 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
   if (!temporary_.empty() && size >= kDirectFrom) reserve(size);
 }
 
-OutputFile::~OutputFile() { discard(); }
+OutputFile::~OutputFile() {
+  discard();
+}
 
 /// Takes the space now: a disk too small says so before the work, and writes that do not extend the file need not wait
 /// for each other.

@@ -92,8 +92,8 @@ def fake_figures(encoders=ENCODERS, methods=METHODS, classes=10, rows=300, pictu
 
     relative = [{"method": m, "held_out": encoders[-1] if m != "random-cosine" else None, "seed": 0,
                  "points": {e: turned(3 * QUALITY.get(m, 0.2)) for e in encoders},
-                 "paired_cosine": 1 - 2 * QUALITY.get(m, 0.2)} for m in methods if m != "absolute"]
-    similarities = [{"similarity": s, "points": {e: turned(a) for e in encoders}, "paired_cosine": 1 - a}
+                 "centred_cosine": 1 - 2 * QUALITY.get(m, 0.2)} for m in methods if m != "absolute"]
+    similarities = [{"similarity": s, "points": {e: turned(a) for e in encoders}, "centred_cosine": 1 - a}
                     for s, a in (("wip", 0.1), ("cosine", 0.5), ("euclidean", 0.7), ("inner", 0.9))]
     images = None
     if pictures:

@@ -133,7 +133,8 @@ TEST(LogisticLoss, IsMinimalWhereTheFitEnds) {
 }
 
 TEST(Minimize, FindsTheMinimumOfABadlyScaledBowl) {
-  const Eigen::VectorXd scales = Eigen::VectorXd::LinSpaced(20, 0, 6).unaryExpr([](double e) { return std::pow(10, e); });
+  const Eigen::VectorXd scales =
+      Eigen::VectorXd::LinSpaced(20, 0, 6).unaryExpr([](double e) { return std::pow(10, e); });
   const Eigen::VectorXd centre = Eigen::VectorXd::LinSpaced(20, -1, 1);
   const SmoothProblem bowl{[&](const Eigen::VectorXd& x, Eigen::VectorXd& gradient) {
                              gradient = scales.cwiseProduct(x - centre);

@@ -67,8 +67,9 @@ StitchOptions options_for(const std::vector<std::string>& methods) {
   return options;
 }
 
-const std::vector<std::string> kAllMethods{"absolute",     "random-cosine", "random-wip",   "kmeans-wip", "fps-cosine",
-                                           "param-single", "param-multi",   "param-cosine", "consensus",  "param-ridge"};
+const std::vector<std::string> kAllMethods{"absolute",   "random-cosine", "random-wip",  "kmeans-wip",
+                                           "fps-cosine", "param-single",  "param-multi", "param-cosine",
+                                           "consensus",  "param-ridge"};
 
 void poison(Matrix& space, std::size_t first, float value) {
   for (std::size_t r = first; r < space.rows(); ++r) std::ranges::fill(space.row(r), value);
@@ -76,7 +77,7 @@ void poison(Matrix& space, std::size_t first, float value) {
 
 TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
   for (const char* name : {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single",
-                                  "param-multi", "param-cosine", "consensus", "param-multi-ridge", "consensus-inner"}) {
+                           "param-multi", "param-cosine", "consensus", "param-multi-ridge", "consensus-inner"}) {
     EXPECT_EQ(to_string(parse_stitch_method(name)), name);
   }
   EXPECT_EQ(to_string(parse_stitch_method("param")), "param-multi");

@@ -40,11 +40,11 @@ def scatters(entries, key, path, rows):
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
             fail(path, f"an object as entry {index} of '{key}'", type(entry).__name__)
-        cosine = entry.get("paired_cosine")
+        cosine = entry.get("centred_cosine")
         good = isinstance(cosine, (int, float)) and abs(cosine) <= 2  # NaN is not
         checked.append({"name": str(entry.get("method", entry.get("similarity", "?"))),
                         "held_out": entry.get("held_out"), "seed": entry.get("seed"),
-                        "paired_cosine": float(cosine) if good else None,
+                        "centred_cosine": float(cosine) if good else None,
                         "points": points(entry.get("points"), path, f"entry {index} of '{key}'", rows)})
     return checked
 

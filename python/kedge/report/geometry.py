@@ -92,7 +92,7 @@ def common_basis(entry, paint, dpi, what):
             shown = closer
         drawing = cloud(points, paint, shown, f"RR of {space}, {what} {entry['name']}", dpi)
         panels.append(plot.Panel(space, drawing, ", ".join(notes)))
-    cosine = f"paired cosine {entry['paired_cosine']:.2f}" if entry["paired_cosine"] is not None else ""
+    cosine = f"centred cosine {entry['centred_cosine']:.2f}" if entry["centred_cosine"] is not None else ""
     return plot.Group(panels, entry["name"], cosine, size="cloud")
 
 

@@ -109,9 +109,9 @@ def clouds(results, records, look):
     groups = geometry.before(results.drawings, paint) + relative
     text = ["Each panel shows the two main directions (PCA) of the test rows of one encoder. Before, every encoder has "
             "a geometry of its own. After, the RR of all encoders are drawn in one basis, that of the first: where "
-            "they speak one language, the panels of a row look alike. The paired cosine is the mean cosine between two "
-            "encoders' RR of the same item. It is also high where all items look alike, so read it with MRR. The "
-            "outermost dots may lie beyond the frame."] if relative else \
+            "they speak one language, the panels of a row look alike. The centred cosine is the mean cosine between "
+            "two encoders' RR of the same item, each around its own mean: 1 where they agree, 0 where they have "
+            "nothing in common. The outermost dots may lie beyond the frame."] if relative else \
            ["Each panel shows the two main directions (PCA) of the test rows of one encoder, on its own."]
     if groups:
         text.append(paint.words())
