@@ -125,6 +125,10 @@ void run(const Options& o) {
   const StitchData data = data_of(o);
   make_folder(o.output);
   if (!options.bundle_folder.empty()) make_folder(options.bundle_folder);
+  const auto multi = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::param_multi; };
+  if (data.spaces.size() == 2 && std::ranges::any_of(options.methods, multi)) {
+    say(o.common, "with two spaces and one held out, param-multi has one source to learn from, as param-single has");
+  }
   const StitchResults results = stitch_into(o.output, data, options, o.fresh, o.common);
   const std::string page = o.no_report ? "" : make_report(o.common, o.output);
   say(o.common, "\n" + text_summary(results));

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <kedge/device.h>
+#include <kedge/error.h>
 
 #include <algorithm>
 #include <mutex>
@@ -68,12 +69,19 @@ class Overall {
   [[nodiscard]] Progress of(std::size_t index, const PlannedRun& run, const std::string& name) {
     return [this, index, &run, name](const ProgressReport& report) {
       const std::scoped_lock lock(lock_);
+      if (stopped_) throw Error(Code::failed, "another run failed");
       if (report.step == "learning" && report.total > 0) {
         constexpr double kMostOfIt = 0.95;
         shares_[index] = kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total);
       }
       tell(name);
     };
+  }
+
+  /// Runs under way end at their next report.
+  void stop() {
+    const std::scoped_lock lock(lock_);
+    stopped_ = true;
   }
 
   void finish(std::size_t index, const PlannedRun& run, const std::string& name) {
@@ -95,6 +103,7 @@ class Overall {
   std::mutex lock_;
   std::vector<double> shares_;
   double total_ = 0;
+  bool stopped_ = false;
 };
 
 std::string name_of(const PlannedRun& run, const StitchContext& context) {
@@ -161,8 +170,14 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
     return [&, alone = workers > 1 ? std::make_unique<OneThread>() : nullptr](std::size_t index, std::size_t) {
       const PlannedRun& run = plan[index];
       const std::string name = name_of(run, context);
-      RunOutcome outcome = execute(context, run, overall.of(index, run, name));
-      overall.finish(index, run, name);
+      RunOutcome outcome;
+      try {
+        outcome = execute(context, run, overall.of(index, run, name));
+        overall.finish(index, run, name);
+      } catch (...) {
+        overall.stop();
+        throw;
+      }
       const std::scoped_lock guard(lock);
       figures.add(outcome.shown, run);
       results.figures = figures.text();
