@@ -106,6 +106,7 @@ void run(const Options& o) {
   const Stopwatch watch;
   const StitchData data = open_data(o);
   StitchOptions options;
+  options.figures = !o.no_report;
   options.methods = {parse_stitch_method("absolute")};
   for (const char* method : kMethods) options.methods.push_back(parse_stitch_method(method));
   make_folder(o.output);
@@ -117,15 +118,15 @@ void run(const Options& o) {
     std::fflush(stdout);
   }
   const StitchResults results = stitch_into(o.output, data, options, true, o.common);
-  if (!o.common.json) {
+  if (!o.common.json && !o.common.quiet) {
     print_retrieval(results);
     print_heads(results);
   }
-  const std::string page = o.no_report ? "" : make_report(o.common, o.output);
+  const std::string page = o.no_report ? "" : make_report(o.output);
   print_json(
       o.common,
       {{"records", to_json(results)}, {"report", page.empty() ? Json() : Json(page)}, {"seconds", watch.seconds()}});
-  if (o.common.json) return;
+  if (o.common.json || o.common.quiet) return;
   fmt::print("\n{:.0f} s. Results and tables are in {}/.\n", watch.seconds(), o.output);
   if (!page.empty()) fmt::print("The report: {}\n", std::filesystem::absolute(page).string());
 }

@@ -39,7 +39,7 @@ int run(std::vector<std::string> words) {
 
 }  // namespace
 
-std::string make_report(const CommonOptions& options, const std::string& folder) {
+std::string make_report(const std::string& folder) {
   const std::string program = find_program();
   const std::string page = (std::filesystem::path(folder) / "report.html").string();
   const int status = run({program, folder, "--quiet"});
@@ -51,7 +51,8 @@ std::string make_report(const CommonOptions& options, const std::string& folder)
                 "the program '{}' was not found; 'pip install' kedge's python folder, or name it in $KEDGE_REPORT",
                 program)
           : fmt::format("'{}' failed with status {}", program, status);
-  say(options, fmt::format("there is no report: {}. The results themselves are in {}", why, folder));
+  if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1b[K");
+  fmt::print(stderr, "kedge: there is no report: {}. The results themselves are in {}\n", why, folder);
   return "";
 }
 

@@ -8,11 +8,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 
 namespace kedge::cli {
 namespace {
+
+constexpr std::size_t kMostSeeds = 10000;
 
 struct Options {
   bool sweep = false;
@@ -31,14 +34,19 @@ struct Options {
 
 std::vector<std::size_t> parse_shape(const std::string& text) {
   std::vector<std::size_t> shape;
-  for (const std::string& part : CLI::detail::split(text, 'x')) {
-    if (!CLI::Validator(kPositiveCount)(part).empty()) {
+  std::string_view rest = text;
+  for (;;) {
+    std::size_t size = 0;
+    const auto [end, problem] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+    const bool last = end == rest.data() + rest.size();
+    if (problem != std::errc() || size == 0 || (!last && *end != 'x')) {
       throw Error(Code::bad_argument,
                   fmt::format("--target-shape is '{}', expected sizes such as 28x28 or 32x32x3", text));
     }
-    shape.push_back(std::stoul(part));
+    shape.push_back(size);
+    if (last) return shape;
+    rest = {end + 1, rest.data() + rest.size()};
   }
-  return shape;
 }
 
 StitchData data_of(const Options& o) {
@@ -56,7 +64,11 @@ StitchData data_of(const Options& o) {
                                               o.labels, data.labels.size(), rows));
     }
   }
-  if (!o.targets.empty()) data.targets = open_rows(o.targets);
+  if (!o.targets.empty()) {
+    ShapedRows targets = open_shaped_rows(o.targets);
+    data.targets = std::move(targets.rows);
+    data.target_shape = std::move(targets.shape);
+  }
   if (!o.target_shape.empty()) data.target_shape = parse_shape(o.target_shape);
   return data;
 }
@@ -67,7 +79,8 @@ std::vector<StitchMethod> methods_of(const Options& o) {
   const auto add = [&](const StitchMethod& method) {
     if (std::ranges::count(methods, method) == 0) methods.push_back(method);
   };
-  for (const std::string& name : o.methods) {
+  for (std::string name : o.methods) {
+    CLI::detail::trim(name);
     if (o.similarities.empty()) add(parse_stitch_method(name));
     for (const std::string& similarity : o.similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
   }
@@ -104,6 +117,23 @@ HeadOptions head_of(const Options& o) {
   return head;
 }
 
+/// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
+void leave_out_impossible(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
+  const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
+  const std::size_t rows = end - std::min(data.train.begin, end);
+  const auto impossible = [&](const FitOptions& point) {
+    if (!point.support_ids.empty()) return point.anchors > point.support_ids.size();
+    return point.anchors > (point.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : point.support);
+  };
+  if (std::ranges::all_of(points, impossible)) return;  // then it is no matter of combinations
+  for (const FitOptions& point : points) {
+    if (!impossible(point)) continue;
+    say(common, fmt::format("{} anchors need as many support rows; left out with a support of {}", point.anchors,
+                            point.support));
+  }
+  std::erase_if(points, impossible);
+}
+
 StitchOptions options_of(const Options& o) {
   StitchOptions options;
   options.methods = methods_of(o);
@@ -113,6 +143,7 @@ StitchOptions options_of(const Options& o) {
   options.hold_out = o.hold_out;
   options.head = head_of(o);
   options.samples = o.samples;
+  options.figures = !o.no_report;
   if (o.keep_bundles) options.bundle_folder = (std::filesystem::path(o.output) / "bundles").string();
   return options;
 }
@@ -121,8 +152,13 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   require_device(parse_device(o.flags.device));
-  const StitchOptions options = options_of(o);
+  StitchOptions options = options_of(o);
   const StitchData data = data_of(o);
+  if (o.sweep) leave_out_impossible(options.points, data, o.common);
+  const auto absolute = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::absolute; };
+  if (o.labels.empty() && o.targets.empty() && std::ranges::any_of(options.methods, absolute)) {
+    say(o.common, "without --labels or --targets there are no heads: retrieval only, and nothing for absolute");
+  }
   make_folder(o.output);
   if (!options.bundle_folder.empty()) make_folder(options.bundle_folder);
   const auto multi = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::param_multi; };
@@ -130,7 +166,7 @@ void run(const Options& o) {
     say(o.common, "with two spaces and one held out, param-multi has one source to learn from, as param-single has");
   }
   const StitchResults results = stitch_into(o.output, data, options, o.fresh, o.common);
-  const std::string page = o.no_report ? "" : make_report(o.common, o.output);
+  const std::string page = o.no_report ? "" : make_report(o.output);
   say(o.common, "\n" + text_summary(results));
   say(o.common, fmt::format("wrote {} records, tables and figures to {}{}, {:.1f} s", results.measurements.size(),
                             o.output, page.empty() ? "" : "; open " + page, watch.seconds()));
@@ -180,17 +216,20 @@ void add_run_options(CLI::App* c, Options& o) {
       ->capture_default_str();
   c->add_option("--seeds", o.seeds, "How many seeds to run everything with")
       ->check(kPositiveCount)
+      ->check(CLI::Range(std::size_t{1}, kMostSeeds))
       ->capture_default_str()
       ->type_name("N");
   c->add_option("--seed", o.first_seed, "The first of them")->check(kCount)->capture_default_str()->type_name("N");
   c->add_option("--hold-out", o.hold_out, "Hold out only this space; repeat for several [each in turn]")
       ->take_all()
+      ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
   if (o.sweep) {
     add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
         ->check(CLI::IsMember(similarity_names()));
-    add_list(c, "--anchors", o.anchors, "Numbers of anchors")->check(kPositiveCount);
+    add_list(c, "--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.flags.fit.anchors))
+        ->check(kPositiveCount);
     add_list(c, "--shrinkage", o.shrinkages,
              "Pulls of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
         ->capture_default_str();
@@ -248,7 +287,9 @@ void add_command(CLI::App& app, bool sweep, const char* name, const char* help) 
   CLI::App* c = app.add_subcommand(name, help);
   add_data_options(c, *o);
   add_run_options(c, *o);
-  CLI::Option* support = sweep ? add_list(c, "--support", o->supports, "Numbers of rows anchors are made of")
+  CLI::Option* support = sweep ? add_list(c, "--support", o->supports,
+                                          fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]",
+                                                      FitOptions::kDefaultSupport))
                                : c->add_option("--support", o->flags.fit.support, support_help())->type_name("N");
   support->check(kPositiveCount);
   add_head_options(c, *o);
@@ -266,7 +307,8 @@ void add_stitch(CLI::App& app) {
 }
 
 void add_sweep(CLI::App& app) {
-  add_command(app, true, "sweep", "The same over numbers of anchors, support rows, similarities or shrinkages");
+  add_command(app, true, "sweep",
+              "Stitch at every combination of numbers of anchors and support rows, similarities and shrinkages");
 }
 
 }  // namespace kedge::cli

@@ -2,10 +2,15 @@
 #include "stitch.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace kedge::cli {
@@ -34,6 +39,62 @@ void require_own(const StitchData& data, const std::string& folder) {
   }
 }
 
+/// Held for the whole command: two at once would write over each other's results.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(folder_);
+      throw Error(Code::failed,
+                  fmt::format("another kedge is writing to '{}'; wait for it, or give another folder", folder));
+    }
+  }
+  ~FolderLock() {
+    if (folder_ >= 0) ::close(folder_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int folder_;
+};
+
+/// Saves what is there now and then, and at the end whatever ends it.
+class Saver {
+ public:
+  explicit Saver(const std::string& folder) : folder_(folder) {}
+  void offer(const StitchResults& results) {
+    if (since_.seconds() < kSecondsBetweenSaves) {
+      unsaved_ = results;
+      return;
+    }
+    save(results);
+  }
+  void save(const StitchResults& results) {
+    save_results(results, folder_);
+    unsaved_.reset();
+    since_ = Stopwatch();
+  }
+  void save_rest() {
+    if (unsaved_) save(*std::exchange(unsaved_, std::nullopt));
+  }
+
+ private:
+  static constexpr double kSecondsBetweenSaves = 1;
+  std::string folder_;
+  std::optional<StitchResults> unsaved_;
+  Stopwatch since_;
+};
+
+std::string describe(const StitchEvent& event, double seconds) {
+  const StitchRun& run = event.run;
+  return fmt::format("[{:>{}}/{}] {} on {}, seed {}{}{}{} ({:.1f} s; {:.0f} s so far)", event.done,
+                     fmt::to_string(event.total).size(), event.total, run.method, fmt::join(run.sources, "+"), run.seed,
+                     run.point.anchors == 0 ? "" : fmt::format(", {} anchors", run.point.anchors),
+                     run.point.support == 0 ? "" : fmt::format(" of {} rows", run.point.support),
+                     describe_scores(event), run.seconds, seconds);
+}
+
 }  // namespace
 
 void make_folder(const std::string& folder) {
@@ -49,37 +110,40 @@ StitchResults stitch_into(const std::string& folder, const StitchData& data, con
                           const CommonOptions& common) {
   require_own(data, folder);
   require_writable((std::filesystem::path(folder) / "results.json").string());
+  const FolderLock lock(folder);
   StitchResults known = fresh ? StitchResults() : load_results(folder);
-  if (!known.measurements.empty()) {
-    say(common,
-        fmt::format("{} has {} records already; only what is missing is computed", folder, known.measurements.size()));
-  }
+  const std::size_t before = known.measurements.size();
   const Stopwatch watch;
+  Saver saver(folder);
   const auto observe = [&](const StitchEvent& event) {
-    save_results(event.so_far, folder);
-    const StitchRun& run = event.run;
-    say(common, fmt::format("[{:>{}}/{}] {} on {}, seed {}{}{}{} ({:.1f} s; {:.0f} s so far)", event.done,
-                            fmt::to_string(event.total).size(), event.total, run.method, fmt::join(run.sources, "+"),
-                            run.seed, run.anchors == 0 ? "" : fmt::format(", {} anchors", run.anchors),
-                            run.support == 0 ? "" : fmt::format(" of {} rows", run.support), describe_scores(event),
-                            run.seconds, watch.seconds()));
+    if (event.done == 1 && before > 0) {
+      say(common, fmt::format("{} has {} records already; only what is missing is computed", folder, before));
+    }
+    saver.offer(event.so_far);
+    say(common, describe(event, watch.seconds()));
   };
-  StitchResults results;
   try {
-    results = stitch(data, options, std::move(known), make_progress(common, kSecondsBetweenLines), observe);
+    StitchResults results =
+        stitch(data, options, std::move(known), make_progress(common, kSecondsBetweenLines), observe);
+    saver.save(results);
+    return results;
   } catch (const Interrupted&) {
+    saver.save_rest();
     throw Interrupted(fmt::format("interrupted; the same command goes on with what is in {}", folder));
+  } catch (...) {
+    saver.save_rest();
+    throw;
   }
-  save_results(results, folder);
-  return results;
 }
 
 Json means_to_json(const StitchResults& results) {
   Json all = Json::array();
   for (const MethodScores& method : mean_scores(results)) {
     Json one = {{"method", method.method}};
-    if (method.anchors != 0) {
-      one.update({{"anchors", method.anchors}, {"support", method.support}, {"shrinkage", method.shrinkage}});
+    if (method.point != StitchPoint()) {
+      one.update({{"anchors", method.point.anchors},
+                  {"support", method.point.support},
+                  {"shrinkage", method.point.shrinkage}});
     }
     for (const MeanScore& score : method.scores) {
       one[score.metric] = {{"mean", score.mean}, {"std", score.std ? Json(*score.std) : Json()}};
@@ -96,21 +160,20 @@ std::string text_summary(const StitchResults& results) {
   std::size_t width = 6;
   for (const MethodScores& method : all) {
     width = std::max(width, method.method.size());
-    swept = swept ||
-            (method.anchors != 0 && (method.anchors != all.back().anchors || method.support != all.back().support ||
-                                     method.shrinkage != all.back().shrinkage));
+    if (method.method != "absolute") swept = swept || method.point != all.back().point;
     for (const MeanScore& score : method.scores) {
       if (std::ranges::count(metrics, score.metric) == 0) metrics.push_back(score.metric);
     }
   }
   std::string text = fmt::format("means over zero-shot pairs (absolute: each encoder's own head)\n{:<{}}", "", width);
-  if (swept) text += fmt::format("{:>9}{:>9}{:>11}", "anchors", "support", "shrinkage");
+  if (swept) text += fmt::format("{:>9}{:>9}{:>13}", "anchors", "support", "shrinkage");
   for (const std::string& metric : metrics) text += fmt::format("{:>14}", metric);
   for (const MethodScores& method : all) {
     text += fmt::format("\n{:<{}}", method.method, width);
     const auto number = [](std::size_t value) { return value == 0 ? "" : fmt::to_string(value); };
     if (swept)
-      text += fmt::format("{:>9}{:>9}{:>11}", number(method.anchors), number(method.support), method.shrinkage);
+      text += fmt::format("{:>9}{:>9}{:>13}", number(method.point.anchors), number(method.point.support),
+                          method.point.shrinkage);
     for (const std::string& metric : metrics) {
       const auto score = std::ranges::find(method.scores, metric, &MeanScore::metric);
       std::string cell;

@@ -38,11 +38,18 @@ class RowSource {
 /// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
 /// one). Throws Error(Code::bad_file) for anything it cannot trust.
 [[nodiscard]] std::shared_ptr<const RowSource> open_rows(const std::string& path);
+/// The same for rows that are pictures or the like, rows x height x width and so on: each becomes one row of values.
+/// `shape` is that of a row, empty where it is plain values.
+struct ShapedRows {
+  std::shared_ptr<const RowSource> rows;
+  std::vector<std::size_t> shape;
+};
+[[nodiscard]] ShapedRows open_shaped_rows(const std::string& path);
 /// Rows that stay in the caller's memory, which must outlive the source.
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label);
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std::string label);
 
-/// Reads a one-dimensional integer array (row numbers, labels) from `.npy` or `.safetensors#tensor`.
+/// Reads a one-dimensional array of integers of any width (row numbers, labels) from `.npy` or `.safetensors#tensor`.
 [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
 
 /// Streams float32 rows into an `.npy` file that appears, whole, on finish() and never otherwise.

@@ -7,6 +7,7 @@
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,14 +51,22 @@ struct StitchOptions {
   HeadOptions head;
   std::size_t samples = 10;   ///< test rows whose decoded targets are kept for the report
   std::string bundle_folder;  ///< where given, every bundle is saved there
+  bool figures = true;        ///< whether to compute what only the report draws: the spaces under each similarity
+};
+
+/// What a sweep runs over; all 0 and empty for absolute, which knows none of them.
+struct StitchPoint {
+  std::size_t anchors = 0, support = 0;
+  std::string shrinkage;  ///< a number, or the name of the rule that chooses it for each space
+
+  friend auto operator<=>(const StitchPoint&, const StitchPoint&) = default;
 };
 
 /// One head on one encoder's test rows, or one pair of spaces where there is no head.
 struct Measurement {
   std::string method, encoder, trained_on;
   std::uint64_t seed = 0;
-  std::size_t anchors = 0, support = 0;  ///< 0 for absolute
-  std::string shrinkage;                 ///< a number or the name of a rule; empty for absolute
+  StitchPoint point;
   std::optional<Classification> labels;
   std::optional<Regression> targets;
   std::optional<Comparison> pair;  ///< of trained_on and encoder; none where they are the same
@@ -71,9 +80,8 @@ struct StitchRun {
   std::string method;
   std::vector<std::string> sources;  ///< that the anchors were learned from
   std::uint64_t seed = 0;
-  std::size_t anchors = 0, support = 0;
-  std::string shrinkage;
-  double seconds = 0;
+  StitchPoint point;
+  double seconds = 0;  ///< of the fit, attaching and heads; methods that share a fit each count it
   std::vector<Losses> history;
 };
 
@@ -117,8 +125,7 @@ struct MeanScore {
 };
 struct MethodScores {
   std::string method;
-  std::size_t anchors = 0, support = 0;
-  std::string shrinkage;
+  StitchPoint point;
   std::vector<MeanScore> scores;
 };
 /// By method and point of a sweep.

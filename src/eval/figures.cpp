@@ -4,6 +4,7 @@
 #include "backend/eigh.h"
 #include "base/eigen.h"
 
+#include <kedge/error.h>
 #include <kedge/metrics.h>
 
 #include <algorithm>
@@ -91,7 +92,30 @@ Json pictures(const Matrix& rows) {
 }  // namespace
 
 Figures::Figures(const StitchContext& context, const std::string& known)
-    : context_(context), json_(known.empty() ? Json::object() : Json::parse(known)) {}
+    : context_(context), json_(Json::parse(known, nullptr, false)) {
+  if (!json_.is_object()) json_ = Json::object();
+  const auto is_list = [](const Json& value, const char* key) {
+    return value.is_array() && std::ranges::all_of(value, [&](const Json& entry) {
+             return entry.is_object() && entry.contains(key) && entry.at(key).is_string();
+           });
+  };
+  if (json_.contains("relative") && !is_list(json_.at("relative"), "method")) json_.erase("relative");
+  if (json_.contains("similarities") && !is_list(json_.at("similarities"), "similarity")) json_.erase("similarities");
+  if (json_.contains("raw") && !json_.at("raw").is_object()) json_.erase("raw");
+  if (json_.contains("reconstructions")) {
+    const Json& decoded = json_.at("reconstructions");
+    if (!decoded.is_object() || !decoded.value("methods", Json()).is_object()) json_.erase("reconstructions");
+  }
+}
+
+bool Figures::has(const std::string& method) const {
+  const Json none = Json::array();
+  const Json& panels = json_.contains("relative") ? json_.at("relative") : none;
+  const auto same = [&](const Json& panel) { return panel.at("method") == method; };
+  const bool drawn = method == "absolute" || std::ranges::any_of(panels, same);
+  if (!context_.has_targets() || context_.options().samples == 0) return drawn;
+  return drawn && json_.contains("reconstructions") && json_.at("reconstructions").at("methods").contains(method);
+}
 
 Figures::Json Figures::panel(const std::vector<Matrix>& features) const {
   const Plane plane(features.front());
@@ -115,50 +139,62 @@ void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
       all.push_back(std::move(added));
     }
     if (one.decoded.rows() == 0) continue;
-    Json& decoded = json_["reconstructions"];
     const auto& names = context_.data().spaces;
-    decoded["shape"] = context_.data().target_shape.empty() ? Json() : Json(context_.data().target_shape);
-    decoded["trained_on"] = names[run.shown_source].name();
-    decoded["encoder"] = names[run.shown_encoder].name();
     Matrix original(one.decoded.rows(), one.decoded.cols());
     as_eigen(original.view()) = as_eigen(context_.test_targets().view().middle_rows(0, original.rows()));
-    decoded["original"] = pictures(original);
+    Json fresh = {{"shape", context_.data().target_shape.empty() ? Json() : Json(context_.data().target_shape)},
+                  {"trained_on", names[run.shown_source].name()},
+                  {"encoder", names[run.shown_encoder].name()},
+                  {"original", pictures(original)}};
+    Json& decoded = json_["reconstructions"];
+    if (decoded.is_null()) decoded = Json::object();
+    for (const auto& [key, value] : fresh.items()) {  // rows of another pair or number cannot stand beside these
+      if (decoded.value(key, Json()) != value) decoded["methods"] = Json::object();
+    }
+    decoded.update(fresh);
     decoded["methods"][one.method] = pictures(one.decoded);
   }
 }
 
-void Figures::add_geometry() {
-  if (json_.contains("similarities")) return;
+void Figures::add_geometry(const Progress& progress) {
+  if (json_.contains("similarities") && json_.contains("raw")) return;
   json_["labels"] = nullptr;
   if (context_.has_labels()) {
     const auto labels = context_.test_labels();
-    json_["labels"] =
-        std::vector(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(std::min(kShownRows, labels.size())));
+    json_["labels"] = Json(labels.first(std::min(kShownRows, labels.size())));
   }
-  const std::size_t spaces = context_.data().spaces.size();
   std::vector<Matrix> rows;
-  for (std::size_t i = 0; i < spaces; ++i) {
+  for (const Space& space : context_.data().spaces) {
     const RowRange test = context_.data().test;
-    const Space some = context_.data().spaces[i].with_rows({test.begin, std::min(test.end, test.begin + kShownRows)});
-    rows.push_back(some.read_all());
-    json_["raw"][some.name()] = Plane(rows.back()).points(rows.back());
+    rows.push_back(space.with_rows({test.begin, std::min(test.end, test.begin + kShownRows)}).read_all());
+    json_["raw"][space.name()] = Plane(rows.back()).points(rows.back());
+    if (progress) progress({"drawing", rows.size(), context_.data().spaces.size(), ""});
   }
   json_["similarities"] = Json::array();
   for (const std::string_view name : similarity_names()) {
-    PlannedRun run;
-    run.seed = context_.options().seeds.front();
-    run.methods = {{StitchMethod::Anchors::random, parse_similarity(name)}};
-    run.sources = {0};
-    Bundle bundle = learn_anchors(context_, run, {});
-    attach_missing(context_, run, bundle);
-    std::vector<Matrix> features;
-    for (std::size_t i = 0; i < spaces; ++i) {
-      features.push_back(bundle.map(context_.data().spaces[i].name()).apply(rows[i].view()));
+    try {
+      Json added = {{"similarity", name}};
+      added.update(panel(features_under(parse_similarity(name), rows, progress)));
+      json_["similarities"].push_back(std::move(added));
+    } catch (const Error& problem) {
+      if (problem.code() == Code::failed) throw;  // an interrupt among others
     }
-    Json added = {{"similarity", name}};
-    added.update(panel(features));
-    json_["similarities"].push_back(std::move(added));
   }
+}
+
+std::vector<Matrix> Figures::features_under(Similarity similarity, const std::vector<Matrix>& rows,
+                                            const Progress& progress) const {
+  PlannedRun run;
+  run.seed = context_.options().seeds.front();
+  run.methods = {{StitchMethod::Anchors::random, similarity}};
+  run.sources = {0};
+  Bundle bundle = learn_anchors(context_, run, progress);
+  attach_missing(context_, run, bundle);
+  std::vector<Matrix> features;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    features.push_back(bundle.map(context_.data().spaces[i].name()).apply(rows[i].view()));
+  }
+  return features;
 }
 
 }  // namespace kedge

@@ -14,18 +14,24 @@ namespace kedge {
 /// Later panels of a method replace earlier ones.
 class Figures {
  public:
-  /// `known` is what was drawn before, or empty.
+  /// `known` is what was drawn before; what of it is not ours is left out.
   Figures(const StitchContext& context, const std::string& known);
 
+  /// Whether all that a shown run draws of a method is there already.
+  [[nodiscard]] bool has(const std::string& method) const;
+
   void add(std::span<const ShownFeatures> shown, const PlannedRun& run);
-  /// The spaces themselves, and their RR to the same random anchors under each similarity, unless there already.
-  void add_geometry();
+  /// The spaces themselves, and their RR to the same random anchors under each similarity, unless there already. A
+  /// similarity that cannot be computed is left out.
+  void add_geometry(const Progress& progress);
 
   [[nodiscard]] std::string text() const { return json_.dump(); }
 
  private:
   using Json = nlohmann::ordered_json;
   [[nodiscard]] Json panel(const std::vector<Matrix>& features) const;
+  [[nodiscard]] std::vector<Matrix> features_under(Similarity similarity, const std::vector<Matrix>& rows,
+                                                   const Progress& progress) const;
 
   const StitchContext& context_;
   Json json_;

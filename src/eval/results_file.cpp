@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <set>
 
 namespace kedge {
 namespace {
@@ -41,9 +43,9 @@ Json to_json(const Measurement& m) {
                {"trained_on", m.trained_on},
                {"zero_shot", m.zero_shot()},
                {"seed", m.seed},
-               {"anchors", count(m.anchors)},
-               {"support", count(m.support)},
-               {"shrinkage", shrinkage_json(m.shrinkage)}};
+               {"anchors", count(m.point.anchors)},
+               {"support", count(m.point.support)},
+               {"shrinkage", shrinkage_json(m.point.shrinkage)}};
   const auto label = [&](auto member) { return m.labels ? number((*m.labels).*member) : Json(); };
   json["weighted_f1"] = label(&Classification::weighted_f1);
   json["accuracy"] = label(&Classification::accuracy);
@@ -72,53 +74,73 @@ Json to_json(const StitchRun& run) {
                        {"orthogonality", l.orthogonality},
                        {"length", l.length}});
   }
-  return {
-      {"method", run.method},          {"sources", run.sources},        {"seed", run.seed},
-      {"anchors", count(run.anchors)}, {"support", count(run.support)}, {"shrinkage", shrinkage_json(run.shrinkage)},
-      {"seconds", run.seconds},        {"history", std::move(history)}};
+  return {{"method", run.method},
+          {"sources", run.sources},
+          {"seed", run.seed},
+          {"anchors", count(run.point.anchors)},
+          {"support", count(run.point.support)},
+          {"shrinkage", shrinkage_json(run.point.shrinkage)},
+          {"seconds", run.seconds},
+          {"history", std::move(history)}};
 }
 
-double value_of(const Json& json, const std::string& key) {
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(Code::bad_file, why);
+}
+
+double number_of(const Json& json, const std::string& key) {
   const auto found = json.find(key);
-  return found == json.end() || found->is_null() ? std::nan("") : found->get<double>();
+  if (found == json.end() || found->is_null()) return std::nan("");
+  if (!found->is_number()) refuse(fmt::format("'{}' is no number", key));
+  return found->get<double>();
 }
 
-std::size_t count_of(const Json& json, const char* key) {
-  return json.at(key).is_null() ? 0 : json.at(key).get<std::size_t>();
+/// Of F1, accuracy, recall and MRR.
+double share_of(const Json& json, const std::string& key) {
+  const double value = number_of(json, key);
+  if (!(value >= 0 && value <= 1 + 1e-9)) refuse(fmt::format("'{}' is not between 0 and 1", key));
+  return value;
 }
 
-std::string shrinkage_of(const Json& json) {
-  const Json& value = json.at("shrinkage");
-  if (value.is_null()) return "";
-  return value.is_number() ? fmt::format("{}", value.get<double>()) : value.get<std::string>();
+std::uint64_t count_of(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  if (value.is_null()) return 0;
+  if (!value.is_number_unsigned()) refuse(fmt::format("'{}' is no whole number of 0 or more", key));
+  return value.get<std::uint64_t>();
+}
+
+StitchPoint point_of(const Json& json) {
+  const Json& shrinkage = json.at("shrinkage");
+  std::string name;
+  if (shrinkage.is_number()) name = fmt::format("{}", shrinkage.get<double>());
+  if (shrinkage.is_string()) name = shrinkage.get<std::string>();
+  return {count_of(json, "anchors"), count_of(json, "support"), name};
 }
 
 Measurement measurement_of(const Json& json) {
   Measurement m;
-  m.method = json.at("method");
+  m.method = to_string(parse_stitch_method(json.at("method").get<std::string>()));
   m.encoder = json.at("encoder");
   m.trained_on = json.at("trained_on");
-  m.seed = json.at("seed");
-  m.anchors = count_of(json, "anchors");
-  m.support = count_of(json, "support");
-  m.shrinkage = shrinkage_of(json);
+  m.seed = count_of(json, "seed");
+  m.point = point_of(json);
   if (!json.at("weighted_f1").is_null()) {
-    m.labels = {json.at("accuracy"), json.at("weighted_f1"), json.at("macro_f1")};
+    m.labels = {share_of(json, "accuracy"), share_of(json, "weighted_f1"), share_of(json, "macro_f1")};
   }
   if (!json.at("mse").is_null()) {
-    const double psnr = value_of(json, "psnr");
-    m.targets = {json.at("mse"), std::isnan(psnr) ? std::numeric_limits<double>::infinity() : psnr};
+    const double psnr = number_of(json, "psnr");
+    m.targets = {number_of(json, "mse"), std::isnan(psnr) ? std::numeric_limits<double>::infinity() : psnr};
   }
-  if (!json.at("rr_std").is_null()) m.rr_std = json.at("rr_std").get<double>();
+  if (!json.at("rr_std").is_null()) m.rr_std = number_of(json, "rr_std");
   if (!json.at("mrr").is_null()) {
     Comparison pair;
-    pair.mrr = json.at("mrr");
+    pair.mrr = share_of(json, "mrr");
     for (const std::size_t k : CompareOptions().recall_at) {
-      pair.recall.push_back(json.at(fmt::format("recall@{}", k)).get<double>());
+      pair.recall.push_back(share_of(json, fmt::format("recall@{}", k)));
     }
-    pair.nmse = value_of(json, "nmse");
-    pair.paired_cosine = value_of(json, "paired_cosine");
-    pair.linear_cka = value_of(json, "linear_cka");
+    pair.nmse = number_of(json, "nmse");
+    pair.paired_cosine = number_of(json, "paired_cosine");
+    pair.linear_cka = number_of(json, "linear_cka");
     m.pair = std::move(pair);
   }
   return m;
@@ -128,10 +150,8 @@ StitchRun run_of(const Json& json) {
   StitchRun run;
   run.method = json.at("method");
   run.sources = json.at("sources").get<std::vector<std::string>>();
-  run.seed = json.at("seed");
-  run.anchors = count_of(json, "anchors");
-  run.support = count_of(json, "support");
-  run.shrinkage = shrinkage_of(json);
+  run.seed = count_of(json, "seed");
+  run.point = point_of(json);
   run.seconds = json.at("seconds");
   for (const Json& l : json.at("history")) {
     run.history.push_back({l.at("total"), l.at("symnce"), l.at("coverage"), l.at("orthogonality"), l.at("length")});
@@ -164,6 +184,21 @@ std::string csv_of(const Json& records) {
   return text;
 }
 
+/// One entry on each line: short, and still a file that a person or diff can read.
+std::string lines_of(const Json& list) {
+  std::string text;
+  for (const Json& entry : list) text += fmt::format("{}\n  {}", text.empty() ? "" : ",", entry.dump());
+  return fmt::format("[{}]", text);
+}
+
+std::string members_of(const Json& object) {
+  std::string text;
+  for (const auto& [key, value] : object.items()) {
+    text += fmt::format("{} {}: {}", text.empty() ? "" : ",\n", Json(key).dump(), value.dump());
+  }
+  return text;
+}
+
 void write(const std::filesystem::path& path, std::string_view text) {
   io::OutputFile file(path.string());
   file.append(text);
@@ -180,49 +215,52 @@ std::string read(const std::filesystem::path& path) {
 void save_results(const StitchResults& results, const std::string& folder) {
   const std::filesystem::path out(folder);
   Json records = Json::array();
-  bool swept = false;
+  std::set<StitchPoint> points;
   for (const Measurement& m : results.measurements) {
     records.push_back(to_json(m));
-    const auto& first = results.measurements.front();
-    swept = swept || (m.anchors != 0 && first.anchors != 0 &&
-                      (m.anchors != first.anchors || m.support != first.support || m.shrinkage != first.shrinkage));
+    if (m.point != StitchPoint()) points.insert(m.point);
   }
   Json runs = Json::array();
   for (const StitchRun& run : results.runs) runs.push_back(to_json(run));
-  write(out / "results.csv", csv_of(records));
-  const Json json = {{"format", kFormat},
+  const Json head = {{"format", kFormat},
                      {"format_version", kFormatVersion},
                      {"kedge_version", version()},
-                     {"command", swept ? "sweep" : "stitch"},
-                     {"settings", Json::parse(results.settings)},
-                     {"records", std::move(records)},
-                     {"runs", std::move(runs)}};
+                     {"command", points.size() > 1 ? "sweep" : "stitch"},
+                     {"settings", Json::parse(results.settings)}};
+  write(out / "results.csv", csv_of(records));
   write(out / "figures.json", results.figures.empty() ? "{}" : results.figures);
   write(out / "tables.md", markdown_tables(results));
   write(out / "tables.tex", latex_tables(results));
-  write(out / "results.json", json.dump(1) + "\n");
+  write(out / "results.json", fmt::format("{{\n{},\n \"records\": {},\n \"runs\": {}\n}}\n", members_of(head),
+                                          lines_of(records), lines_of(runs)));
 }
 
 StitchResults load_results(const std::string& folder) {
   const std::filesystem::path file = std::filesystem::path(folder) / "results.json";
   StitchResults results;
   if (!std::filesystem::exists(file)) return results;
+  const auto damaged = [&](std::string_view why) {
+    return Error(Code::bad_file,
+                 fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, give another "
+                             "folder, or --fresh to write over it",
+                             file.string(), why));
+  };
   try {
     const Json json = Json::parse(read(file));
-    if (json.at("format") != kFormat) throw Error(Code::bad_file, "it is no file of kedge results");
-    if (json.at("format_version").get<int>() > kFormatVersion) {
-      throw Error(Code::bad_file, fmt::format("it has format version {}, this kedge knows up to {}",
-                                              json.at("format_version").get<int>(), kFormatVersion));
+    if (!json.is_object() || json.value("format", Json()) != kFormat) refuse("it is no file of kedge results");
+    const Json format = json.value("format_version", Json());
+    if (format != kFormatVersion) {
+      refuse(fmt::format("it has format version {}, this kedge knows {}", format.dump(), kFormatVersion));
     }
+    if (!json.at("settings").is_object()) refuse("its settings are missing");
     results.settings = json.at("settings").dump();
     for (const Json& record : json.at("records")) results.measurements.push_back(measurement_of(record));
     for (const Json& run : json.at("runs")) results.runs.push_back(run_of(run));
-    const std::string figures = read(file.parent_path() / "figures.json");
-    if (Json::accept(figures)) results.figures = figures;
-  } catch (const std::exception& problem) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: results of an earlier run cannot be read ({}); move it away, or give another folder",
-                            file.string(), problem.what()));
+    results.figures = read(file.parent_path() / "figures.json");
+  } catch (const Error& problem) {
+    throw damaged(problem.what());
+  } catch (const nlohmann::json::exception&) {
+    throw damaged("it is cut short or has been changed");
   }
   return results;
 }

@@ -5,13 +5,14 @@
 #include "eval/stitch_run.h"
 #include "eval/stitch_settings.h"
 #include "map/fit.h"
-#include "map/support.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -20,30 +21,31 @@
 namespace kedge {
 namespace {
 
-using Key = std::tuple<std::string, std::string, std::string, std::uint64_t, std::size_t, std::size_t, std::string>;
+using Key = std::tuple<std::string, std::string, std::string, std::uint64_t, StitchPoint>;
 
 Key key_of(const Measurement& m) {
-  return {m.method, m.encoder, m.trained_on, m.seed, m.anchors, m.support, m.shrinkage};
+  return {m.method, m.encoder, m.trained_on, m.seed, m.point};
 }
 
-/// Leaves out of a plan what is known already.
+/// Leaves out of a plan what is known already, and drawn and saved where that is asked for.
 std::vector<PlannedRun> leave_out_known(std::vector<PlannedRun> plan, const StitchContext& context,
-                                        const std::vector<Measurement>& known) {
+                                        const std::vector<Measurement>& known, const Figures& figures) {
   std::set<Key> keys;
   for (const Measurement& m : known) keys.insert(key_of(m));
   const auto& spaces = context.data().spaces;
   for (PlannedRun& run : plan) {
-    const FitOptions& point = context.options().points[run.point];
-    const bool absolute = run.sources.empty();
-    const std::size_t anchors = absolute ? 0 : point.anchors;
-    const std::size_t support = absolute ? 0 : support_size(point, context.train(0).rows());
-    const std::string shrinkage = absolute ? "" : shrinkage_name(point);
-    std::erase_if(run.methods, [&](const StitchMethod& method) {
-      return std::ranges::all_of(run.pairs, [&](const auto& pair) {
-        return keys.contains(Key{to_string(method), spaces[pair.second].name(), spaces[pair.first].name(), run.seed,
-                                 anchors, support, shrinkage});
-      });
-    });
+    const StitchPoint point = run.sources.empty() ? StitchPoint() : context.point(run.point);
+    const auto is_known = [&](const StitchMethod& method, const auto& pair) {
+      return keys.contains(
+          Key{to_string(method), spaces[pair.second].name(), spaces[pair.first].name(), run.seed, point});
+    };
+    const auto is_done = [&](const StitchMethod& method) {
+      const std::string file = bundle_file(context, run, method);
+      const bool saved = file.empty() || std::filesystem::exists(file);
+      const bool drawn = !run.shown || figures.has(to_string(method));
+      return saved && drawn && std::ranges::all_of(run.pairs, [&](const auto& pair) { return is_known(method, pair); });
+    };
+    std::erase_if(run.methods, is_done);
   }
   std::erase_if(plan, [](const PlannedRun& run) { return run.methods.empty(); });
   return plan;
@@ -58,6 +60,11 @@ void require_learnable(const StitchContext& context, const PlannedRun& run) {
   }
 }
 
+[[noreturn]] void refuse_nothing() {
+  throw Error(Code::bad_argument,
+              "there is nothing to measure: absolute heads need labels or targets; give them, or other methods");
+}
+
 /// How far all runs together are, in the units of their costs.
 class Overall {
  public:
@@ -70,9 +77,9 @@ class Overall {
     return [this, index, &run, name](const ProgressReport& report) {
       const std::scoped_lock lock(lock_);
       if (stopped_) throw Error(Code::failed, "another run failed");
+      constexpr double kMostOfIt = 0.95;
       if (report.step == "learning" && report.total > 0) {
-        constexpr double kMostOfIt = 0.95;
-        shares_[index] = kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total);
+        set(index, kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total));
       }
       tell(name);
     };
@@ -86,23 +93,27 @@ class Overall {
 
   void finish(std::size_t index, const PlannedRun& run, const std::string& name) {
     const std::scoped_lock lock(lock_);
-    shares_[index] = run.cost;
+    set(index, run.cost);
     tell(name);
   }
 
  private:
-  void tell(const std::string& name) {
-    if (!progress_) return;
-    double done = 0;
-    for (const double share : shares_) done += share;
+  void set(std::size_t index, double share) {
+    done_ += share - shares_[index];
+    shares_[index] = share;
+  }
+
+  void tell(const std::string& name) const {
     constexpr double kSteps = 1000;
-    progress_({"stitching", static_cast<std::size_t>(kSteps * done / total_), static_cast<std::size_t>(kSteps), name});
+    if (!progress_) return;
+    const double share = std::clamp(done_ / total_, 0.0, 1.0);
+    progress_({"stitching", static_cast<std::size_t>(kSteps * share), static_cast<std::size_t>(kSteps), name});
   }
 
   const Progress& progress_;
   std::mutex lock_;
   std::vector<double> shares_;
-  double total_ = 0;
+  double done_ = 0, total_ = 0;
   bool stopped_ = false;
 };
 
@@ -124,21 +135,26 @@ void sort(StitchResults& results, const StitchData& data, const StitchOptions& o
   std::vector<std::string> spaces;
   for (const Space& space : data.spaces) spaces.push_back(space.name());
   std::ranges::stable_sort(results.measurements, {}, [&](const Measurement& m) {
-    return std::tuple(place(methods, m.method), m.method, m.anchors, m.support, m.shrinkage, place(spaces, m.encoder),
+    return std::tuple(place(methods, m.method), m.method, m.point, place(spaces, m.encoder),
                       place(spaces, m.trained_on), m.seed);
   });
   std::ranges::stable_sort(results.runs, {}, [&](const StitchRun& r) {
-    return std::tuple(place(methods, r.method), r.method, r.anchors, r.support, r.shrinkage, r.sources, r.seed);
+    return std::tuple(place(methods, r.method), r.method, r.point, r.sources, r.seed);
   });
 }
 
-/// Measurements of a method that is run again, in part or whole, make room for the new ones.
+/// What is run again, in part or whole, makes room for the new.
 void merge(StitchResults& results, const RunOutcome& outcome) {
   std::set<Key> fresh;
   for (const Measurement& m : outcome.measurements) fresh.insert(key_of(m));
   std::erase_if(results.measurements, [&](const Measurement& m) { return fresh.contains(key_of(m)); });
-  for (const Measurement& m : outcome.measurements) results.measurements.push_back(m);
-  for (const StitchRun& run : outcome.runs) results.runs.push_back(run);
+  results.measurements.insert(results.measurements.end(), outcome.measurements.begin(), outcome.measurements.end());
+  for (const StitchRun& run : outcome.runs) {
+    std::erase_if(results.runs, [&](const StitchRun& old) {
+      return old.method == run.method && old.sources == run.sources && old.seed == run.seed && old.point == run.point;
+    });
+    results.runs.push_back(run);
+  }
 }
 
 }  // namespace
@@ -152,44 +168,50 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
   results.settings = settings;
 
   const StitchContext context(data, options);
-  const std::vector<PlannedRun> plan = leave_out_known(plan_runs(data, options), context, results.measurements);
-  for (const PlannedRun& run : plan) require_learnable(context, run);
   Figures figures(context, results.figures);
-  figures.add_geometry();
-  results.figures = figures.text();
+  const std::vector<PlannedRun> whole = plan_runs(data, options);
+  if (whole.empty()) refuse_nothing();
+  const std::vector<PlannedRun> plan = leave_out_known(whole, context, results.measurements, figures);
+  for (const PlannedRun& run : plan) require_learnable(context, run);
+
+  // A few runs on many cores are better done one after the other, each on all cores; a GPU has room for one at a time.
+  // The whole plan decides, so that what is left of it after an interruption is computed the same way.
+  constexpr std::size_t kCoresPerRun = 4;
+  const bool one_by_one = whole.size() * kCoresPerRun < threads() || options.points.front().device != Device::cpu;
   Overall overall(plan, progress);
   std::mutex lock;
   std::size_t done = 0;
   std::size_t total = 0;
   for (const PlannedRun& run : plan) total += run.methods.size();
-  // A few runs on many cores are better done one after the other, each on all cores.
-  constexpr std::size_t kCoresPerRun = 4;
-  const bool one_by_one = plan.size() * kCoresPerRun < threads();
-  const auto workers = static_cast<unsigned>(one_by_one ? 1 : std::min<std::size_t>(threads(), plan.size()));
-  parallel_blocks(plan.size(), 1, std::max(1U, workers), [&] {
-    return [&, alone = workers > 1 ? std::make_unique<OneThread>() : nullptr](std::size_t index, std::size_t) {
+  const auto take_in = [&](const PlannedRun& run, const RunOutcome& outcome) {
+    const std::scoped_lock guard(lock);
+    figures.add(outcome.shown, run);
+    results.figures = figures.text();
+    merge(results, outcome);
+    sort(results, data, options);
+    const std::size_t pairs = run.pairs.size();
+    for (std::size_t i = 0; i < outcome.runs.size(); ++i) {
+      const auto measured = std::span<const Measurement>(outcome.measurements).subspan(i * pairs, pairs);
+      if (observer) observer({results, outcome.runs[i], measured, ++done, total});
+    }
+  };
+  parallel_blocks(plan.size(), 1, one_by_one ? 1 : threads(), [&] {
+    return [&, alone = one_by_one ? nullptr : std::make_unique<OneThread>()](std::size_t index, std::size_t) {
       const PlannedRun& run = plan[index];
       const std::string name = name_of(run, context);
-      RunOutcome outcome;
       try {
-        outcome = execute(context, run, overall.of(index, run, name));
+        take_in(run, execute(context, run, overall.of(index, run, name)));
         overall.finish(index, run, name);
       } catch (...) {
         overall.stop();
         throw;
       }
-      const std::scoped_lock guard(lock);
-      figures.add(outcome.shown, run);
-      results.figures = figures.text();
-      merge(results, outcome);
-      sort(results, data, options);
-      const std::size_t pairs = run.pairs.size();
-      for (std::size_t i = 0; i < outcome.runs.size(); ++i) {
-        const auto measured = std::span<const Measurement>(outcome.measurements).subspan(i * pairs, pairs);
-        if (observer) observer({results, outcome.runs[i], measured, ++done, total});
-      }
     };
   });
+  if (options.figures) {
+    figures.add_geometry(progress);
+    results.figures = figures.text();
+  }
   return results;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/stitch_context.h"
 
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "eval/stitch_plan.h"
 
@@ -75,6 +76,23 @@ void require_options(const StitchData& data, const StitchOptions& options) {
   }
 }
 
+/// What the report can draw.
+void require_picture(const StitchData& data) {
+  const auto& shape = data.target_shape;
+  if (!data.targets) refuse("targets have the shape {}, but there are no targets", fmt::join(shape, "x"));
+  const bool gray = shape.size() == 2;
+  const bool colour = shape.size() == 3 && (shape.front() == 3 || shape.back() == 3);
+  if (!gray && !colour) {
+    refuse("targets have the shape {}, expected height x width, with 3 before or after them for colours",
+           fmt::join(shape, "x"));
+  }
+  std::size_t values = 1;
+  for (const std::size_t size : shape) values = checked_mul(values, size);
+  if (values == data.targets->cols()) return;
+  refuse("a target of shape {} has {} values, but the rows of {} have {}", fmt::join(shape, "x"), values,
+         data.targets->label(), data.targets->cols());
+}
+
 Matrix read_targets(const StitchData& data, RowRange range) {
   return Space("targets", data.targets, range).read_all();
 }
@@ -95,12 +113,7 @@ StitchData checked(StitchData data, const StitchOptions& options) {
     throw Error(Code::bad_file, fmt::format("{}: there are {} rows of targets for {} rows of the spaces",
                                             data.targets->label(), data.targets->rows(), rows));
   }
-  std::size_t picture = data.targets && !data.target_shape.empty() ? 1 : 0;
-  for (const std::size_t size : data.target_shape) picture *= size;
-  if (picture != 0 && picture != data.targets->cols()) {
-    refuse("a target of shape {} has {} values, but the rows of {} have {}", fmt::join(data.target_shape, "x"), picture,
-           data.targets->label(), data.targets->cols());
-  }
+  if (!data.target_shape.empty()) require_picture(data);
   return data;
 }
 
@@ -125,15 +138,21 @@ std::span<const std::int64_t> StitchContext::test_labels() const {
   return std::span(data_.labels).subspan(data_.test.begin, data_.test.end - data_.test.begin);
 }
 
-std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, const FitOptions& point) const {
+StitchPoint StitchContext::point(std::size_t index) const {
+  return point_of(options_.points[index], train_.front().rows());
+}
+
+std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, const FitOptions& point,
+                                                            bool whitened) const {
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(lock_);
-    entry = &cache_[{space, shrinkage_name(point)}];
+    entry = &cache_[{space, point_of(point, train_.front().rows()).shrinkage, whitened}];
   }
   std::call_once(entry->once, [&] {
+    const OneThread alone;
     entry->statistics =
-        std::make_shared<Statistics>(whitened_statistics(train_[space], point.whitening, point.shrinkage_rule, {}));
+        std::make_shared<Statistics>(statistics_of(train_[space], point.whitening, point.shrinkage_rule, whitened, {}));
   });
   return entry->statistics;
 }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace kedge {
@@ -33,8 +33,12 @@ class StitchContext {
   /// The range of the train targets: what PSNR is relative to.
   [[nodiscard]] double target_range() const { return target_range_; }
 
-  /// Of a space's train rows; computed once for each kind of shrinkage.
-  [[nodiscard]] std::shared_ptr<const Statistics> statistics(std::size_t space, const FitOptions& point) const;
+  [[nodiscard]] StitchPoint point(std::size_t index) const;
+
+  /// Of a space's train rows, whitened if a method needs that; computed once for each kind of shrinkage, on one thread
+  /// so that it does not matter who asks first.
+  [[nodiscard]] std::shared_ptr<const Statistics> statistics(std::size_t space, const FitOptions& point,
+                                                             bool whitened) const;
 
  private:
   struct Entry {
@@ -48,7 +52,7 @@ class StitchContext {
   Matrix train_targets_, test_targets_;
   double target_range_ = 1;
   mutable std::mutex lock_;
-  mutable std::map<std::pair<std::size_t, std::string>, Entry> cache_;
+  mutable std::map<std::tuple<std::size_t, std::string, bool>, Entry> cache_;
 };
 
 /// The same data with every range cut to the rows there are. Throws what StitchContext throws.

@@ -13,18 +13,21 @@ namespace {
 
 using Anchors = StitchMethod::Anchors;
 
-/// Methods with equal keys can share their mixture: PARAM and random rows do not look at the similarity.
-bool same_mixture(const StitchMethod& a, const StitchMethod& b) {
-  if (a.anchors != b.anchors) return false;
+/// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
+/// ridge learn from the sources, those by mixture do not.
+bool same_mixture(const StitchMethod& a, const StitchMethod& b, SupportSelect select) {
+  if (a.anchors != b.anchors || (a.anchors == Anchors::random && a.ridge != b.ridge)) return false;
   const bool blind =
-      a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random;
+      select == SupportSelect::random &&
+      (a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random);
   return blind || a.similarity == b.similarity;
 }
 
-std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods) {
+std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods, SupportSelect select) {
   std::vector<std::vector<StitchMethod>> groups;
   for (const StitchMethod& method : methods) {
-    const auto group = std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method); });
+    const auto group =
+        std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method, select); });
     if (group == groups.end()) {
       groups.push_back({method});
     } else if (std::ranges::count(*group, method) == 0) {
@@ -77,11 +80,15 @@ double head_cost(const PlannedRun& run, const StitchData& data, const StitchOpti
     trained.push_back(trained_on);
     const bool absolute = run.sources.empty();
     const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim() : options.points[run.point].anchors);
-    const double epochs = options.head.kind == HeadKind::mlp ? HeadOptions::kClassifierEpochs : 2;
+    const HeadOptions& head = options.head;
+    const auto passes = [&](std::size_t otherwise) {
+      return static_cast<double>(head.epochs == 0 ? otherwise : head.epochs);
+    };
+    const double epochs = head.kind == HeadKind::mlp ? passes(HeadOptions::kClassifierEpochs) : 2;
     total += 6 * rows * dim * dim * epochs;
-    if (data.targets) {
-      total += 6 * rows * static_cast<double>(HeadOptions::kDecoderHidden * data.targets->cols()) *
-               HeadOptions::kDecoderEpochs;
+    if (data.targets && head.kind == HeadKind::mlp) {
+      const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
+      total += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes(HeadOptions::kDecoderEpochs);
     }
   }
   return total * static_cast<double>(run.methods.size());
@@ -95,10 +102,16 @@ class Planner {
   std::vector<PlannedRun> plan() && {
     for (std::size_t point = 0; point < options_.points.size(); ++point) {
       for (const std::uint64_t seed : options_.seeds) {
-        for (const auto& methods : group_methods(options_.methods)) add(point, seed, methods);
+        const SupportSelect select = options_.points[point].support_select;
+        for (const auto& methods : group_methods(options_.methods, select)) add(point, seed, methods);
       }
     }
-    std::ranges::stable_sort(runs_, {}, &PlannedRun::cost);
+    double longest = 0;
+    for (const PlannedRun& run : runs_) longest = std::max(longest, run.cost);
+    constexpr double kQuick = 0.1;
+    std::ranges::stable_sort(runs_, {}, [longest](const PlannedRun& run) {
+      return std::pair(run.cost > kQuick * longest, run.cost > kQuick * longest ? -run.cost : run.cost);
+    });
     return std::move(runs_);
   }
 
@@ -114,7 +127,7 @@ class Planner {
         for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
         return;
       case Anchors::random:
-        if (options_.points[point].support_select == SupportSelect::random) {
+        if (options_.points[point].support_select == SupportSelect::random && !methods.front().ridge) {
           add_run(point, seed, methods, {0}, all_pairs());
           return;
         }
@@ -186,9 +199,10 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
   return options;
 }
 
-std::string shrinkage_name(const FitOptions& options) {
-  if (options.shrinkage_rule != ShrinkageRule::fixed) return std::string(to_string(options.shrinkage_rule));
-  return fmt::format("{}", options.whitening.shrinkage);
+StitchPoint point_of(const FitOptions& options, std::size_t rows) {
+  const bool fixed = options.shrinkage_rule == ShrinkageRule::fixed;
+  return {options.anchors, support_size(options, rows),
+          fixed ? fmt::format("{}", options.whitening.shrinkage) : std::string(to_string(options.shrinkage_rule))};
 }
 
 }  // namespace kedge

@@ -24,13 +24,14 @@ struct PlannedRun {
   std::size_t shown_source = 0, shown_encoder = 0;  ///< the pair whose decoded targets they show
 };
 
-/// All runs of the protocol, quick ones first. Methods that learn nothing from spaces run once for all encoders,
-/// param-single once for each source, the others once for each space held out.
+/// All runs of the protocol: quick ones first, so that there is something to see, then the longest. Methods that learn
+/// nothing from spaces run once for all encoders, param-single once for each source, the others once for each space
+/// held out.
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& options);
 
 /// The fit that a method asks for at a point of the options.
 [[nodiscard]] FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed);
-/// How a shrinkage is called in results.
-[[nodiscard]] std::string shrinkage_name(const FitOptions& options);
+/// How a point is called in results, for so many train rows.
+[[nodiscard]] StitchPoint point_of(const FitOptions& options, std::size_t rows);
 
 }  // namespace kedge

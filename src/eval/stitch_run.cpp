@@ -3,7 +3,6 @@
 
 #include "base/eigen.h"
 #include "map/fit.h"
-#include "map/support.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -30,6 +29,13 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
   Matrix rows(std::min(count, from.rows()), from.cols());
   as_eigen(rows.view()) = as_eigen(from.view().middle_rows(0, rows.rows()));
   return rows;
+}
+
+/// Rows themselves, drawn at random, need no whitening: a map folds it in.
+bool needs_whitening(const StitchMethod& method) {
+  const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
+                      method.anchors == Anchors::consensus;
+  return learns || method.ridge || (method.anchors != Anchors::random && method.similarity == Similarity::wip);
 }
 
 /// Features of one method, made when they are first needed.
@@ -97,10 +103,7 @@ class Judge {
     result.seed = run_.seed;
     const Matrix& test = features.test(encoder);
     if (!run_.sources.empty()) {
-      const FitOptions& point = context_.options().points[run_.point];
-      result.anchors = point.anchors;
-      result.support = support_size(point, context_.train(0).rows());
-      result.shrinkage = shrinkage_name(point);
+      result.point = context_.point(run_.point);
       result.rr_std = std_of(test);
     }
     if (source != encoder) {
@@ -153,15 +156,13 @@ Bundle rededicate(const Bundle& bundle, const StitchMethod& method) {
   return other;
 }
 
-void save(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const Bundle& bundle) {
-  if (context.options().bundle_folder.empty()) return;
-  std::string sources;
-  for (const std::size_t i : run.sources) sources += (sources.empty() ? "" : "+") + context.data().spaces[i].name();
-  std::ranges::replace(sources, '/', '_');
-  const std::string file = fmt::format("{}.from-{}.anchors-{}.support-{}.shrinkage-{}.seed-{}.kedge", to_string(method),
-                                       sources, bundle.mixture.rows(), bundle.support_ids.size(),
-                                       shrinkage_name(context.options().points[run.point]), run.seed);
-  save_bundle(bundle, (std::filesystem::path(context.options().bundle_folder) / file).string());
+/// A part of a file name: no folders, and not too long; what is cut is replaced by a number made of it.
+std::string file_part(const std::string& name) {
+  constexpr std::size_t kMost = 60;
+  std::string part;
+  for (const char c : name) part += c == '/' ? std::string("%2F") : std::string(1, c);
+  if (part.size() <= kMost) return part;
+  return fmt::format("{}~{:08x}", part.substr(0, kMost), std::hash<std::string>()(part) & 0xffffffffU);
 }
 
 class Clock {
@@ -184,14 +185,25 @@ StitchRun describe(const StitchContext& context, const PlannedRun& run, const St
     result.sources.push_back(context.data().spaces[run.pairs.front().first].name());
     return result;
   }
-  const FitOptions& point = context.options().points[run.point];
-  result.anchors = point.anchors;
-  result.support = support_size(point, context.train(0).rows());
-  result.shrinkage = shrinkage_name(point);
+  result.point = context.point(run.point);
   return result;
 }
 
 }  // namespace
+
+std::string bundle_file(const StitchContext& context, const PlannedRun& run, const StitchMethod& method) {
+  const std::string& folder = context.options().bundle_folder;
+  if (folder.empty() || run.sources.empty()) return "";
+  const auto& spaces = context.data().spaces;
+  std::string sources = "from-" + file_part(spaces[run.sources.front()].name());
+  for (std::size_t i = 0; i < spaces.size() && run.sources.size() > 1; ++i) {
+    if (std::ranges::count(run.sources, i) == 0) sources = "without-" + file_part(spaces[i].name());
+  }
+  const StitchPoint point = context.point(run.point);
+  const std::string name = fmt::format("{}.{}.anchors-{}.support-{}.shrinkage-{}.seed-{}.kedge", to_string(method),
+                                       sources, point.anchors, point.support, point.shrinkage, run.seed);
+  return (std::filesystem::path(folder) / name).string();
+}
 
 Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
   const FitOptions& point = context.options().points[run.point];
@@ -199,7 +211,7 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
   std::vector<Statistics> statistics;
   for (const std::size_t i : run.sources) {
     sources.push_back(context.train(i));
-    statistics.push_back(*context.statistics(i, point));
+    statistics.push_back(*context.statistics(i, point, needs_whitening(run.methods.front())));
   }
   return fit(sources, std::move(statistics), fit_options_of(run.methods.front(), point, run.seed), progress);
 }
@@ -211,8 +223,9 @@ void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle&
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);
     if (bundle.has(space.name())) continue;
-    attached.push_back(attacher.attach(space, space.gather(bundle.support_ids), *context.statistics(i, point),
-                                       bundle.attach_by, point.ridge));
+    const auto statistics = context.statistics(i, point, bundle.attach_by == AttachBy::ridge);
+    attached.push_back(
+        attacher.attach(space, space.gather(bundle.support_ids), *statistics, bundle.attach_by, point.ridge));
   }
   for (Attachment& one : attached) bundle.add(std::move(one));
 }
@@ -239,7 +252,8 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
     Judge(context, run, method, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
     outcome.runs.back().history = bundle.history;
-    save(context, run, method, bundle);
+    const std::string file = bundle_file(context, run, method);
+    if (!file.empty()) save_bundle(bundle, file);
   }
   return outcome;
 }

@@ -34,6 +34,9 @@ void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle&
 /// Learns, attaches the spaces that took no part, trains heads and judges them.
 [[nodiscard]] RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress);
 
+/// Where the bundle of a run's method is kept; "" where bundles are not.
+[[nodiscard]] std::string bundle_file(const StitchContext& context, const PlannedRun& run, const StitchMethod& method);
+
 /// Test rows that are drawn.
 inline constexpr std::size_t kShownRows = 500;
 

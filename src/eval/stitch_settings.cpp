@@ -29,7 +29,7 @@ class Checksum {
 };
 
 std::string fingerprint(const RowSource& source) {
-  constexpr std::size_t kRows = 64;
+  constexpr std::size_t kRows = 4096;
   Checksum checksum;
   checksum.add(std::span<const std::size_t>(std::vector{source.rows(), source.cols()}));
   Matrix row(1, source.cols());
@@ -71,7 +71,8 @@ Json fit_settings(const FitOptions& o) {
                {"power", c.power},
                {"refine_epochs", c.refine_epochs},
                {"refine_rate", c.refine_rate},
-               {"refine_tau", c.refine_tau}};
+               {"refine_tau", c.refine_tau},
+               {"device", to_string(o.device)}};
   return json;
 }
 
@@ -82,8 +83,30 @@ Json head_settings(const HeadOptions& o) {
           {"dropout", o.dropout},      {"l2", o.l2}};
 }
 
-/// The first path at which two settings differ.
+std::string space_difference(const Json& known, const Json& now) {
+  const auto named = [](const Json& list, const Json& name) {
+    return std::find_if(list.begin(), list.end(), [&](const Json& s) { return s.value("name", Json()) == name; });
+  };
+  for (const Json& space : now) {
+    const auto old = named(known, space.at("name"));
+    if (old == known.end()) return fmt::format("the space {} is new", space.at("name").dump());
+    if (*old != space) return fmt::format("the embeddings of {} have changed", space.at("name").dump());
+  }
+  for (const Json& space : known) {
+    if (named(now, space.value("name", Json())) == now.end()) {
+      return fmt::format("the space {} is missing", space.value("name", Json()).dump());
+    }
+  }
+  return known == now ? "" : "the spaces are in another order";
+}
+
+/// The first thing in which two settings differ. How targets are drawn changes no number.
 std::string difference(const Json& known, const Json& now, const std::string& path) {
+  if (path == "spaces" && known.is_array()) return space_difference(known, now);
+  if (path == "targets.shape") return "";
+  if (path.ends_with("fingerprint") && known != now) {
+    return fmt::format("the {} have changed", path.substr(0, path.find('.')));
+  }
   if (known.is_object() && now.is_object()) {
     for (const auto& [key, value] : now.items()) {
       const std::string inner = path.empty() ? key : path + "." + key;
@@ -91,6 +114,9 @@ std::string difference(const Json& known, const Json& now, const std::string& pa
       if (!found.empty()) return found;
     }
     return "";
+  }
+  if (known.is_object() || now.is_object()) {
+    return fmt::format("there {} {}", now.is_object() ? "were no" : "are no", path);
   }
   return known == now ? "" : fmt::format("{} was {} and is now {}", path, known.dump(), now.dump());
 }
@@ -127,7 +153,7 @@ void require_same_settings(const std::string& known, const std::string& now) {
   const std::string found = difference(Json::parse(known), Json::parse(now), "");
   if (found.empty()) return;
   throw Error(Code::bad_argument, fmt::format("the folder holds results of other settings: {}; give another folder, or "
-                                              "start anew",
+                                              "--fresh to start anew",
                                               found));
 }
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <tuple>
 
 namespace kedge {
 namespace {
@@ -87,10 +86,11 @@ std::optional<TableCell> cell_of(const StitchResults& results, const Metric& met
   return cell;
 }
 
-/// Ties at the digits shown are all best. Columns that are references take no part.
+/// Ties at the digits shown are all best. Columns that are references take no part, and nobody is best alone.
 void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, int digits, std::size_t first,
                std::size_t step, const std::vector<bool>& reference) {
-  if (better == Better::neither) return;
+  const auto rivals = std::ranges::count(reference, false) / static_cast<std::ptrdiff_t>(step);
+  if (better == Better::neither || rivals < 2) return;
   const double scale = std::pow(10, digits);
   const auto shown = [&](const TableCell& cell) { return std::round(cell.mean * scale); };
   std::optional<double> best;
@@ -121,12 +121,11 @@ std::vector<Pair> pairs_of(const StitchResults& results, bool zero_shot_only, bo
     const Pair pair = by_source ? Pair{m.trained_on, m.encoder} : Pair{m.encoder, m.trained_on};
     if (std::ranges::count(pairs, pair) == 0) pairs.push_back(pair);
   }
-  std::vector<std::string> firsts;  // groups in the order they were first seen
-  for (const Pair& pair : pairs) {
-    if (std::ranges::count(firsts, pair.first) == 0) firsts.push_back(pair.first);
+  std::vector<std::string> order;  // of the spaces: that of the encoders, which results are sorted by
+  for (const Measurement& m : results.measurements) {
+    if (std::ranges::count(order, m.encoder) == 0) order.push_back(m.encoder);
   }
-  std::ranges::stable_sort(pairs, {},
-                           [&](const Pair& p) { return std::ranges::find(firsts, p.first) - firsts.begin(); });
+  std::ranges::stable_sort(pairs, {}, [&](const Pair& p) { return std::ranges::find(order, p.first) - order.begin(); });
   return pairs;
 }
 
@@ -154,7 +153,7 @@ Table by_pair(const StitchResults& results, const std::vector<Metric>& metrics, 
         }));
       }
     }
-    for (std::size_t i = 0; i < metrics.size(); ++i) {
+    for (std::size_t i = 0; i < metrics.size() && pair.first != pair.second; ++i) {
       mark_best(row.cells, metrics[i].better, metrics[i].digits, i, metrics.size(), reference);
     }
     table.rows.push_back(std::move(row));
@@ -182,34 +181,27 @@ Table by_method(const StitchResults& results) {
   return table;
 }
 
-using Point = std::tuple<std::size_t, std::size_t, std::string>;
-
-Point point_of(const Measurement& m) {
-  return {m.anchors, m.support, m.shrinkage};
-}
-
-std::set<Point> points_of(const StitchResults& results) {
-  std::set<Point> points;
+std::set<StitchPoint> points_of(const StitchResults& results) {
+  std::set<StitchPoint> points;
   for (const Measurement& m : results.measurements) {
-    if (m.anchors != 0) points.insert(point_of(m));
+    if (m.point != StitchPoint()) points.insert(m.point);
   }
   return points;
 }
 
 /// A row per point of a sweep, a column per method.
-Table by_point(const StitchResults& results, const Metric& metric, const std::set<Point>& points) {
+Table by_point(const StitchResults& results, const Metric& metric, const std::set<StitchPoint>& points) {
   Table table{"Sweep: " + metric.name,
               "Means over all zero-shot pairs.",
               {"anchors", "support", "shrinkage"},
               methods_of(results),
               {}};
   std::erase(table.columns, "absolute");
-  for (const Point& point : points) {
-    const auto& [anchors, support, shrinkage] = point;
-    Table::Row row{{fmt::to_string(anchors), fmt::to_string(support), shrinkage}, {}, metric.digits};
+  for (const StitchPoint& point : points) {
+    Table::Row row{{fmt::to_string(point.anchors), fmt::to_string(point.support), point.shrinkage}, {}, metric.digits};
     for (const std::string& method : table.columns) {
       row.cells.push_back(cell_of(results, metric, [&](const Measurement& m) {
-        return m.method == method && m.zero_shot() && point_of(m) == point;
+        return m.method == method && m.zero_shot() && m.point == point;
       }));
     }
     mark_best(row.cells, metric.better, metric.digits, 0, 1, std::vector<bool>(row.cells.size()));
@@ -222,15 +214,15 @@ Table by_point(const StitchResults& results, const Metric& metric, const std::se
 
 std::vector<MethodScores> mean_scores(const StitchResults& results) {
   std::vector<MethodScores> all;
-  std::vector<std::pair<std::string, Point>> keys;
+  std::vector<std::pair<std::string, StitchPoint>> keys;
   for (const Measurement& m : results.measurements) {
-    const std::pair key{m.method, point_of(m)};
+    const std::pair key{m.method, m.point};
     if (std::ranges::count(keys, key) > 0) continue;
     keys.push_back(key);
-    MethodScores scores{m.method, m.anchors, m.support, m.shrinkage, {}};
+    MethodScores scores{m.method, m.point, {}};
     for (const Metric& metric : all_metrics()) {
       const auto cell = cell_of(results, metric, [&](const Measurement& other) {
-        return std::pair{other.method, point_of(other)} == key && (other.zero_shot() || other.anchors == 0);
+        return std::pair{other.method, other.point} == key && (other.zero_shot() || other.method == "absolute");
       });
       if (cell) scores.scores.push_back({metric.name, cell->mean, cell->std, metric.digits});
     }
@@ -247,7 +239,7 @@ std::vector<Table> make_tables(const StitchResults& results) {
     if (*caption != 0) table.caption = caption;
     tables.push_back(std::move(table));
   };
-  const std::set<Point> points = points_of(results);
+  const std::set<StitchPoint> points = points_of(results);
   if (points.size() > 1) {
     for (const Metric& metric : all_metrics()) add(by_point(results, metric, points), "", "");
     return tables;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kBlockRows = 4096;
 constexpr double kTolerance = 1e-6;
+constexpr double kGoodEnough = 1e-4;  // where rounding stops it before: what scikit-learn is content with
 constexpr std::size_t kMostSteps = 2000;
 
 /// Calls work(first, rows) with the features in float64, block by block, so that they are never held whole.
@@ -123,7 +124,15 @@ LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::s
   const Minimum found = minimize(problem, parameters, kTolerance, kMostSteps, [&](std::size_t step) {
     if (progress) progress({"training a linear head", step, kMostSteps, ""});
   });
-  if (!std::isfinite(found.value)) throw Error(Code::failed, "logistic regression: the loss is not finite");
+  Eigen::VectorXd gradient(parameters.size());
+  (void)loss.value(parameters, gradient);
+  const double steepest = gradient.lpNorm<Eigen::Infinity>();
+  if (!(found.converged || steepest < kGoodEnough)) {
+    throw Error(Code::failed,
+                fmt::format("logistic regression did not converge: after {} steps its gradient is still {:.2g}; "
+                            "another l2 than {} may help",
+                            found.steps, steepest, l2));
+  }
   return loss.head(parameters);
 }
 

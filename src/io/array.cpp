@@ -87,12 +87,17 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::u8: return 1;
+    case DType::u8:
+    case DType::i8: return 1;
     case DType::f16:
-    case DType::bf16: return 2;
+    case DType::bf16:
+    case DType::u16:
+    case DType::i16: return 2;
     case DType::f32:
+    case DType::u32:
     case DType::i32: return 4;
     case DType::f64:
+    case DType::u64:
     case DType::i64: return 8;
     case DType::other: break;
   }
@@ -106,7 +111,12 @@ std::string_view to_string(DType dtype) {
     case DType::f32: return "float32";
     case DType::f64: return "float64";
     case DType::u8: return "uint8";
+    case DType::i8: return "int8";
+    case DType::u16: return "uint16";
+    case DType::i16: return "int16";
+    case DType::u32: return "uint32";
     case DType::i32: return "int32";
+    case DType::u64: return "uint64";
     case DType::i64: return "int64";
     case DType::other: break;
   }
@@ -114,7 +124,7 @@ std::string_view to_string(DType dtype) {
 }
 
 bool is_integer(DType dtype) {
-  return dtype == DType::u8 || dtype == DType::i32 || dtype == DType::i64;
+  return dtype >= DType::u8 && dtype <= DType::i64;
 }
 
 void require_float_matrix(const ArrayInfo& array, const std::string& label) {
@@ -124,7 +134,7 @@ void require_float_matrix(const ArrayInfo& array, const std::string& label) {
                                             label, array.shape.size(), fmt::join(array.shape, " x ")));
   }
   if (array.shape[1] == 0) throw Error(Code::bad_file, fmt::format("{}: its rows hold no values", label));
-  if (array.dtype == DType::i32 || array.dtype == DType::i64 || array.dtype == DType::other) {
+  if (array.dtype == DType::other || (is_integer(array.dtype) && array.dtype != DType::u8)) {
     throw Error(Code::bad_file, fmt::format("{}: expected float16, float32 or float64 values, found {}; "
                                             "is this a file of labels or row numbers?",
                                             label, to_string(array.dtype)));
@@ -156,12 +166,21 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::in
   const auto each = [&](std::size_t width, auto value_at) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = value_at(from + i * width);
   };
+  const auto as = [&](auto stored, auto meant) {
+    using Stored = decltype(stored);
+    using Meant = decltype(meant);
+    each(sizeof(Stored),
+         [&](auto* at) { return static_cast<std::int64_t>(static_cast<Meant>(load<Stored>(at, swapped))); });
+  };
   switch (dtype) {
-    case DType::u8: return each(1, [](auto* at) { return std::to_integer<std::int64_t>(*at); });
-    case DType::i32:
-      return each(4, [&](auto* at) { return static_cast<std::int32_t>(load<std::uint32_t>(at, swapped)); });
-    case DType::i64:
-      return each(8, [&](auto* at) { return static_cast<std::int64_t>(load<std::uint64_t>(at, swapped)); });
+    case DType::u8: return as(std::uint8_t{}, std::uint8_t{});
+    case DType::i8: return as(std::uint8_t{}, std::int8_t{});
+    case DType::u16: return as(std::uint16_t{}, std::uint16_t{});
+    case DType::i16: return as(std::uint16_t{}, std::int16_t{});
+    case DType::u32: return as(std::uint32_t{}, std::uint32_t{});
+    case DType::i32: return as(std::uint32_t{}, std::int32_t{});
+    case DType::u64:  // larger ones than int64 has come out negative, which no row number and no usual label is
+    case DType::i64: return as(std::uint64_t{}, std::int64_t{});
     default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
   }
 }

@@ -10,7 +10,7 @@
 
 namespace kedge::io {
 
-enum class DType { f16, bf16, f32, f64, u8, i32, i64, other };
+enum class DType { f16, bf16, f32, f64, u8, i8, u16, i16, u32, i32, u64, i64, other };
 
 [[nodiscard]] std::size_t size_of(DType dtype);
 [[nodiscard]] std::string_view to_string(DType dtype);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kedge::io {
@@ -121,29 +122,24 @@ class HeaderReader {
 };
 
 void read_descr(std::string_view descr, const std::string& label, ArrayInfo& array) {
+  constexpr std::pair<std::string_view, DType> kTypes[] = {{"f2", DType::f16}, {"f4", DType::f32}, {"f8", DType::f64},
+                                                           {"u1", DType::u8},  {"b1", DType::u8},  {"i1", DType::i8},
+                                                           {"u2", DType::u16}, {"i2", DType::i16}, {"u4", DType::u32},
+                                                           {"i4", DType::i32}, {"u8", DType::u64}, {"i8", DType::i64}};
   const std::string_view type = descr.empty() ? descr : descr.substr(1);
-  if (type == "f2")
-    array.dtype = DType::f16;
-  else if (type == "f4")
-    array.dtype = DType::f32;
-  else if (type == "f8")
-    array.dtype = DType::f64;
-  else if (type == "u1")
-    array.dtype = DType::u8;
-  else if (type == "i4")
-    array.dtype = DType::i32;
-  else if (type == "i8")
-    array.dtype = DType::i64;
-  else
-    array.dtype = DType::other;
+  array.dtype = DType::other;
+  for (const auto& [name, dtype] : kTypes) {
+    if (name == type) array.dtype = dtype;
+  }
   const char order = descr.empty() ? '?' : descr.front();
-  if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && array.dtype != DType::u8)) {
+  if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && size_of(array.dtype) != 1)) {
     throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32 or float64 "
-                                            "(or int64 for row numbers); convert it with array.astype('float32')",
+                                            "(or integers for labels and row numbers); convert it with "
+                                            "array.astype('float32')",
                                             label, descr));
   }
   constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';
-  array.swapped = order != '=' && order != kNative && array.dtype != DType::u8;
+  array.swapped = order != '=' && order != kNative && size_of(array.dtype) != 1;
 }
 
 std::size_t byte_at(std::span<const std::byte> file, std::size_t i) {

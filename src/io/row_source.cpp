@@ -172,6 +172,19 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
   refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor) or .fvecs");
 }
 
+ShapedRows open_shaped_rows(const std::string& path) {
+  if (!is_safetensors(path) && !path.ends_with(".npy")) return {open_rows(path), {}};
+  auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
+  std::vector<std::size_t> shape;
+  if (array.shape.size() > 2 && !array.fortran_order) {
+    shape.assign(array.shape.begin() + 1, array.shape.end());
+    std::size_t cols = 1;
+    for (const std::size_t size : shape) cols = checked_mul(cols, size);
+    array.shape = {array.shape[0], cols};
+  }
+  return {std::make_shared<ArraySource>(std::move(file), std::move(array), path), std::move(shape)};
+}
+
 std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label) {
   return std::make_shared<MemorySource<float>>(matrix, std::move(label));
 }
@@ -184,9 +197,10 @@ std::vector<std::int64_t> read_integers(const std::string& path) {
   if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
   const auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
   const bool integers = io::is_integer(array.dtype);
-  if (!integers || array.shape.size() != 1) {
+  const bool column = array.shape.size() == 2 && array.shape[1] == 1;
+  if (!integers || (array.shape.size() != 1 && !column)) {
     throw Error(Code::bad_file,
-                fmt::format("{}: expected a one-dimensional array of int64, found {} dimension(s) of {}; "
+                fmt::format("{}: expected a one-dimensional array of integers, found {} dimension(s) of {}; "
                             "write it with array.astype('int64').ravel()",
                             path, array.shape.size(), io::to_string(array.dtype)));
   }

@@ -31,9 +31,9 @@ struct Type {
 };
 constexpr Type kTypes[] = {{"F16", 2, DType::f16},       {"BF16", 2, DType::bf16},     {"F32", 4, DType::f32},
                            {"F64", 8, DType::f64},       {"I32", 4, DType::i32},       {"I64", 8, DType::i64},
-                           {"BOOL", 1, DType::other},    {"U8", 1, DType::u8},         {"I8", 1, DType::other},
-                           {"F8_E5M2", 1, DType::other}, {"F8_E4M3", 1, DType::other}, {"I16", 2, DType::other},
-                           {"U16", 2, DType::other},     {"U32", 4, DType::other},     {"U64", 8, DType::other}};
+                           {"BOOL", 1, DType::u8},       {"U8", 1, DType::u8},         {"I8", 1, DType::i8},
+                           {"F8_E5M2", 1, DType::other}, {"F8_E4M3", 1, DType::other}, {"I16", 2, DType::i16},
+                           {"U16", 2, DType::u16},       {"U32", 4, DType::u32},       {"U64", 8, DType::u64}};
 
 /// Runs over a header before any of it is built in memory. Json::parse with a callback could do the same, but takes
 /// time quadratic in the number of tensors.

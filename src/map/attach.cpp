@@ -63,10 +63,10 @@ Statistics statistics_of(const Bundle& bundle, const Space& space, Moments momen
   return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments));
 }
 
-Statistics whitened_statistics(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
-                               const Progress& progress) {
+Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule, bool whitened,
+                         const Progress& progress) {
   Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress));
-  statistics.whitening = make_whitening(statistics.moments, statistics.options);
+  if (whitened) statistics.whitening = make_whitening(statistics.moments, statistics.options);
   return statistics;
 }
 

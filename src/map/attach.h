@@ -19,9 +19,9 @@ struct Statistics {
 
 /// Chooses the space's shrinkage by the bundle's rule.
 [[nodiscard]] Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments);
-/// The whole of a space: its moments, its shrinkage by the rule, and its whitening.
-[[nodiscard]] Statistics whitened_statistics(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
-                                             const Progress& progress);
+/// From the space's rows; its whitening too where asked for.
+[[nodiscard]] Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
+                                       bool whitened, const Progress& progress);
 
 /// Where ridge works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);

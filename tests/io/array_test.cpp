@@ -133,6 +133,11 @@ TEST(Array, ReadsIntegersOfBothWidthsAndOrders) {
   EXPECT_EQ(convert_one<std::int64_t>(packed({kLarge}, std::endian::native), DType::i64), kLarge);
   EXPECT_EQ(convert_one<std::int64_t>(packed({kLarge}, kOther), DType::i64, kSwapped), kLarge);
   EXPECT_EQ(convert_one<std::int64_t>("\xfe", DType::u8), 254);
+  EXPECT_EQ(convert_one<std::int64_t>("\xfe", DType::i8), -2);
+  EXPECT_EQ(convert_one<std::int64_t>(packed({std::int16_t{-2}}, std::endian::native), DType::i16), -2);
+  EXPECT_EQ(convert_one<std::int64_t>(packed({std::uint16_t{65534}}, kOther), DType::u16, kSwapped), 65534);
+  EXPECT_EQ(convert_one<std::int64_t>(packed({4294967294U}, std::endian::native), DType::u32), 4294967294);
+  EXPECT_EQ(convert_one<std::int64_t>(packed({7UL}, std::endian::native), DType::u64), 7);
   EXPECT_EQ(convert_one<float>("\xfe", DType::u8), 254.0F);
   EXPECT_EQ(convert_one<double>("\xfe", DType::u8), 254.0);
   EXPECT_EQ(convert_one<std::int64_t>(packed({std::int32_t{-5}}, std::endian::native), DType::i32), -5);

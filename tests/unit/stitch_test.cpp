@@ -69,7 +69,7 @@ StitchOptions options_for(const std::vector<std::string>& methods) {
 
 const std::vector<std::string> kAllMethods{"absolute",   "random-cosine", "random-wip",  "kmeans-wip",
                                            "fps-cosine", "param-single",  "param-multi", "param-cosine",
-                                           "consensus",  "param-ridge"};
+                                           "consensus",  "param-ridge",   "random-ridge"};
 
 void poison(Matrix& space, std::size_t first, float value) {
   for (std::size_t r = first; r < space.rows(); ++r) std::ranges::fill(space.row(r), value);
@@ -97,13 +97,15 @@ TEST(StitchPlan, NeverLearnsFromTheEncoderItJudges) {
   std::size_t learned = 0;
   for (const PlannedRun& run : plan_runs(data, options)) {
     for (const auto& [trained_on, encoder] : run.pairs) {
-      const bool learns = run.methods.front().anchors != StitchMethod::Anchors::random && !run.sources.empty();
+      const StitchMethod& method = run.methods.front();
+      const bool learns = (method.anchors != StitchMethod::Anchors::random || method.ridge) && !run.sources.empty();
       if (!learns || trained_on == encoder) continue;
       EXPECT_EQ(std::ranges::count(run.sources, encoder), 0) << to_string(run.methods.front());
       ++learned;
     }
   }
-  EXPECT_EQ(learned, 5U * 6U);  // k-means, fps, param-single, param (shared by three methods), consensus
+  // k-means, fps, param-single, param (shared by three methods), consensus, random rows with ridge
+  EXPECT_EQ(learned, 6U * 6U);
 }
 
 TEST(Stitch, AHeldOutSpaceChangesNothingInTheMixture) {
@@ -124,7 +126,7 @@ TEST(Stitch, AHeldOutSpaceChangesNothingInTheMixture) {
     EXPECT_EQ(learned.support_ids, again.support_ids);
     ++compared;
   }
-  EXPECT_EQ(compared, 1U + 2U + 4U);  // random; single on a and on b; k-means, fps, param, consensus without c
+  EXPECT_EQ(compared, 1U + 2U + 5U);  // random; single on a and on b; k-means, fps, param, consensus, ridge without c
 }
 
 TEST(Stitch, TestRowsReachNeitherAnchorsNorWhiteningNorMaps) {
@@ -215,12 +217,59 @@ TEST(Stitch, MeasuresEveryPairOfEveryMethodAndSeed) {
     EXPECT_EQ(event.done, ++told);
     EXPECT_FALSE(event.measured.empty());
   });
-  EXPECT_EQ(results.measurements.size(), 2U * (3U + 9U * 9U));
-  EXPECT_EQ(told, 2U * (3U + 2U + 3U * 7U));
+  EXPECT_EQ(results.measurements.size(), 2U * (3U + 10U * 9U));
+  EXPECT_EQ(told, 2U * (3U + 2U + 3U * 8U));
   for (const Measurement& m : results.measurements) {
     EXPECT_TRUE(m.labels && m.targets);
     EXPECT_EQ(m.pair.has_value(), m.zero_shot());
     EXPECT_EQ(m.rr_std.has_value(), m.method != "absolute");
+  }
+}
+
+TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
+  const World world;
+  for (const SupportSelect select : {SupportSelect::random, SupportSelect::fps, SupportSelect::kmeans}) {
+    StitchOptions together =
+        options_for({"random-cosine", "random-wip", "param-cosine", "param-multi", "random-ridge"});
+    together.points.front().support_select = select;
+    const StitchResults all = stitch(world.data(), together);
+    for (const StitchMethod& method : together.methods) {
+      StitchOptions alone = together;
+      alone.methods = {method};
+      for (const Measurement& m : stitch(world.data(), alone).measurements) {
+        const auto same = std::ranges::find_if(all.measurements, [&](const Measurement& other) {
+          return other.method == m.method && other.encoder == m.encoder && other.trained_on == m.trained_on;
+        });
+        ASSERT_NE(same, all.measurements.end());
+        EXPECT_EQ(same->labels->weighted_f1, m.labels->weighted_f1) << m.method << " " << to_string(select);
+        EXPECT_EQ(same->targets->mse, m.targets->mse) << m.method << " " << to_string(select);
+      }
+    }
+  }
+}
+
+TEST(Stitch, PicturesOfOtherPairsDoNotStandSideBySide) {
+  const World world;
+  StitchOptions options = options_for({"random-cosine"});
+  options.hold_out = {"a"};
+  StitchResults results = stitch(world.data(), options);
+  EXPECT_THAT(results.figures, ::testing::HasSubstr(R"("methods":{"random-cosine":)"));
+  options = options_for({"consensus"});
+  options.hold_out = {"c"};
+  results = stitch(world.data(), options, results);
+  EXPECT_THAT(results.figures, ::testing::HasSubstr(R"("methods":{"consensus":)"));
+  EXPECT_THAT(results.figures, ::testing::Not(::testing::HasSubstr(R"("methods":{"random-cosine":)")));
+}
+
+TEST(Stitch, FiguresThatAreNotOursAreMadeAnew) {
+  const World world;
+  const StitchOptions options = options_for({"consensus"});
+  const StitchResults whole = stitch(world.data(), options);
+  for (const char* text :
+       {"", "[]", "{", R"({"relative":[1]})", R"({"similarities":1})", R"({"reconstructions":[]})"}) {
+    StitchResults known = whole;
+    known.figures = text;
+    EXPECT_EQ(stitch(world.data(), options, known).figures, whole.figures) << text;
   }
 }
 
@@ -256,7 +305,7 @@ TEST(Stitch, DoesNotComputeAgainWhatIsKnown) {
   other.spaces[1].row(0)[0] += 1;
   options.points.front().param.epochs = 4;
   expect_error(
-      Code::bad_argument, [&] { (void)stitch(other.data(), options, loaded); }, "other settings");
+      Code::bad_argument, [&] { (void)stitch(other.data(), options, loaded); }, "embeddings of \"b\" have changed");
 }
 
 TEST(Stitch, StopsWhenProgressThrows) {
@@ -289,6 +338,7 @@ TEST(Stitch, RefusesWhatDoesNotFitTogether) {
   refused([](auto&, StitchOptions& o) { o.methods.clear(); }, "no method");
   refused([](auto&, StitchOptions& o) { o.seeds.clear(); }, "no seed");
   refused([](StitchData& d, auto&) { d.target_shape = {2, 2}; }, "2x2", "4 values", "have 3");
+  refused([](StitchData& d, auto&) { d.target_shape = {3}; }, "shape 3", "height x width");
   refused([](auto&, StitchOptions& o) { o.points.front().anchors = 61; }, "61");
 }
 
