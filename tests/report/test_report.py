@@ -236,6 +236,30 @@ def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_lar
     assert "from 200 to 300 anchors F1 loses 4.0 points; its best was at 50 anchors." in summary(report.made(results))
 
 
+def ticks(page, title):
+    """The drawing of a panel, as text; names on axes are paths, so ticks are counted by their ids."""
+    drawing = re.search(rf"<figcaption>{title}.*?</svg>", page.split('<section id="sweep">')[1], re.S).group(0)
+    return re.findall(r'id="f\w+-xtick_(\d+)"', drawing)
+
+
+def test_a_shrinkage_may_be_the_name_of_a_rule(report):
+    results = fake_results(sweep={"shrinkage": ["oas"]}, seeds=1)
+    page = report.made(results, fake_figures())
+    assert "sweep" not in Tables(page).sections and "Shown at one point" not in page
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, seeds=2)
+    reach = {"oas": 0.71, 0.9: 0.6, "ledoit-wolf": 0.70, 0.05: 0.65, None: 0.75}
+    page = report.made(set_f1(swept, lambda r: reach[r["shrinkage"]]))
+    assert "Shown at one point of the sweep: shrinkage 0.05." in page
+    assert Tables(page).sections["heads"][2][-1][0] == "65.00 ± 0.00"
+    assert "F1 is best with shrinkage oas (71.00) and worst with shrinkage 0.9 (60.00)" in summary(page)
+    assert len(ticks(page, "F1")) == 4
+    named = fake_results(sweep={"shrinkage": ["oas", "ledoit-wolf"], "anchors": [50, 300]}, seeds=1)
+    page = report.made(named)
+    assert "Shown at one point of the sweep: 300 anchors, shrinkage oas." in page
+    assert [text for text, _ in Tables(page).sections["sweep"][0]] == ["anchors \\ shrinkage", "oas", "ledoit-wolf"]
+    assert "How learning went" in page
+
+
 def test_two_axes_at_once_make_a_grid_and_a_group_of_lines_for_each(report):
     sweep = {"anchors": [50, 300], "support": [100, 2000]}
     results = fake_results(sweep=sweep, methods=["absolute", "consensus"], seeds=2)
@@ -312,6 +336,8 @@ BAD = {
     "no list": ({**fake_results(seeds=1), "records": {}}, ["a list in 'records'"]),
     "text for a number": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
                                                                  "mrr": "high"}]}, ["'mrr' of record 0", '"high"']),
+    "no name of a rule": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
+                                                                 "shrinkage": ""}]}, ["'shrinkage' of record 0"]),
     "no name": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": 3, "trained_on": "b"}]},
                 ["a name in 'encoder' of record 0", "found 3"]),
     "all null": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b"}]},

@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pandas as pd
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from . import measure, plot
@@ -82,19 +83,23 @@ def thinned(values, logarithmic):
 
 
 def sweep_panel(results, records, axis, metric, look):
-    """A line per method over one swept axis; methods that do not know the axis are level lines."""
+    """A line per method over one swept axis; methods that do not know the axis are level lines. Names stand side by
+    side, with nothing between them."""
     tested = measure.zero_shot(records)
     table = measure.over_seeds(tested.dropna(subset=[axis]), metric, ["method", axis])
-    values = sorted(table.index.get_level_values(axis).unique())
-    logarithmic = values[0] > 0 and values[-1] / values[0] > 10
+    values = measure.ordered(table.index.get_level_values(axis))
+    named = isinstance(values[0], str)
+    places = {value: index if named else value for index, value in enumerate(values)}
+    logarithmic = not named and values[0] > 0 and values[-1] / values[0] > 10
     figure, ax = plot.axes(4.4, 3.1)
     for method in results.methods:
         colour, mark = look[method]
         if method in table.index.get_level_values("method"):
-            line = table.xs(method, level="method").sort_index()
-            ax.errorbar(line.index, line["mean"] * metric.scale, yerr=errors(line["std"].to_numpy(), metric.scale),
+            line = table.xs(method, level="method")
+            line = line.loc[measure.ordered(line.index)]
+            ax.errorbar([places[value] for value in line.index], line["mean"] * metric.scale, yerr=errors(line["std"].to_numpy(), metric.scale),
                         color=colour, marker=mark, capsize=2.5, elinewidth=1, markeredgecolor="white",
-                        markeredgewidth=0.6)
+                        markeredgewidth=0.6, linestyle="none" if named else "-")
         else:
             rows = measure.own(records) if method == "absolute" else tested
             level = measure.over_seeds(rows[(rows.method == method) & rows[axis].isna()], metric, [])["mean"].iloc[0]
@@ -102,11 +107,11 @@ def sweep_panel(results, records, axis, metric, look):
                 ax.axhline(level * metric.scale, color=colour, linestyle=(0, (4, 3)), linewidth=1.4)
     if logarithmic:
         ax.set_xscale("log")
-    ticks = thinned(values, logarithmic)
-    ax.set_xticks(ticks, [measure.amount(value, axis) for value in ticks])
+    ticks = values if named else thinned(values, logarithmic)
+    ax.set_xticks([places[value] for value in ticks], [measure.amount(value, axis) for value in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.margins(x=0.05)
+    ax.margins(x=0.2 if named else 0.05)
     ax.set_xlabel({"anchors": "anchors", "support": "support rows", "shrinkage": "shrinkage"}[axis])
     ax.set_ylabel(metric.name + metric.unit)
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -141,7 +146,7 @@ def loss_curves(results, look):
     point = measure.reference_point(results)
     runs = collections.defaultdict(list)
     for run in results.runs:
-        here = all(np.isnan(run[axis]) or run[axis] == value for axis, value in point.items())
+        here = all(pd.isna(run[axis]) or run[axis] == value for axis, value in point.items())
         if run["history"] and here:
             runs[run["method"]].append(run["history"])
     parts = list(dict.fromkeys(key for histories in runs.values() for history in histories for epoch in history

@@ -73,14 +73,28 @@ def at(records, point):
 
 
 def reference_point(results):
-    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15."""
+    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
+    the first where all are names."""
     swept = results.swept
     points = results.records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
     if points.empty:
-        return {axis: results.records[axis].max() for axis in swept}
-    order = [column if name != "shrinkage" else -(column - 0.15).abs() for name, column in points.items()]
-    best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False).index[0]
+        return {axis: ordered(results.records[axis].dropna())[-1] for axis in swept}
+    order = [column if name != "shrinkage" else -(column.map(place) - 0.15).abs() for name, column in points.items()]
+    best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False, kind="stable").index[0]
     return {axis: points.loc[best, axis] for axis in swept}
+
+
+def place(value):
+    """Where a value lies on its axis; the name of a rule lies beyond all numbers."""
+    try:
+        return float(value)
+    except ValueError:
+        return np.inf
+
+
+def ordered(values):
+    """Each value once: numbers by size, then names as they came."""
+    return sorted(dict.fromkeys(values), key=place)
 
 
 def own(records):
@@ -107,13 +121,15 @@ def best_method(records, metric):
 
 
 def amount(value, axis):
+    if isinstance(value, str):
+        return value
     return f"{value:,.0f}" if axis != "shrinkage" else f"{value:g}"
 
 
 def axis_words(axis, value):
     """'300 anchors', '5,000 support rows', 'shrinkage 0.15'."""
     if axis == "shrinkage":
-        return f"shrinkage {value:g}"
+        return f"shrinkage {amount(value, axis)}"
     word = {"anchors": "anchor", "support": "support row"}[axis]
     return f"{value:,.0f} {word}{'' if value == 1 else 's'}"
 

@@ -83,6 +83,22 @@ def number(value, path, where):
     return float(value) if abs(value) < 1e30 else np.nan
 
 
+def shrinkage(value, path, where):
+    """A number, or the name of a rule, which stays text until all values are known."""
+    if not isinstance(value, str):
+        return number(value, path, where)
+    expect(value.strip(), path, f"a number, a name or null in {where}", value)
+    return value
+
+
+def as_names(rows):
+    """Where one value of shrinkage is a name, all become names, since they no longer lie on one line."""
+    if any(isinstance(row["shrinkage"], str) for row in rows):
+        for row in rows:
+            value = row["shrinkage"]
+            row["shrinkage"] = value if isinstance(value, str) else np.nan if np.isnan(value) else f"{value:g}"
+
+
 def read_record(record, index, path):
     expect(isinstance(record, dict), path, f"an object as record {index}", record)
     row = {}
@@ -90,7 +106,7 @@ def read_record(record, index, path):
         expect(isinstance(record.get(key), str), path, f"a name in '{key}' of record {index}", record.get(key))
         row[key] = record[key]
     for key in ["seed", *AXES, *METRICS]:
-        row[key] = number(record.get(key), path, f"'{key}' of record {index}")
+        row[key] = (shrinkage if key == "shrinkage" else number)(record.get(key), path, f"'{key}' of record {index}")
     zero_shot = record.get("zero_shot", row["encoder"] != row["trained_on"])
     expect(isinstance(zero_shot, bool), path, f"true or false in 'zero_shot' of record {index}", zero_shot)
     row["zero_shot"] = zero_shot and row["method"] != "absolute"
@@ -107,7 +123,7 @@ def read_run(run, index, path):
            f"a list of epochs in 'history' of run {index}", history)
     row = {"method": run["method"], "sources": sources}
     for key in ["seed", "seconds", *AXES]:
-        row[key] = number(run.get(key), path, f"'{key}' of run {index}")
+        row[key] = (shrinkage if key == "shrinkage" else number)(run.get(key), path, f"'{key}' of run {index}")
     row["history"] = [{key: number(value, path, f"'{key}' of epoch {epoch} of run {index}")
                        for key, value in losses.items()} for epoch, losses in enumerate(history)]
     return row
@@ -130,13 +146,15 @@ def read(folder):
     if not records:
         raise BadResults(f"{path}: expected at least one record, found none; did the command end before its first "
                          "measurement? run it again")
-    table = pd.DataFrame([read_record(record, index, path) for index, record in enumerate(records)])
+    records = [read_record(record, index, path) for index, record in enumerate(records)]
+    runs = [read_run(run, index, path) for index, run in enumerate(runs)]
+    as_names(records + runs)
+    table = pd.DataFrame(records)
     if table[METRICS].isna().all(axis=None):
         raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
     drawn = folder / "figures.json"
     return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
-                   datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table,
-                   [read_run(run, index, path) for index, run in enumerate(runs)],
+                   datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table, runs,
                    drawings.check(load(drawn), drawn) if drawn.exists() else {})

@@ -159,8 +159,14 @@ def sweep(results):
         method = measure.best_method(along, metric)
         if method is None:
             continue
-        line = measure.over_seeds(along[along.method == method], metric, [axis])["mean"].sort_index()
+        line = measure.over_seeds(along[along.method == method], metric, [axis])["mean"]
+        line = line.loc[measure.ordered(line.index)]
         if len(line) < 2:
+            continue
+        if isinstance(line.index[0], str):
+            yield sentence("With {}, {} is best with {} ({}) and worst with {} ({}).", name(method), metric.name,
+                           *(part for value in (line.idxmax(), line.idxmin())
+                             for part in (measure.axis_words(axis, value), metric.text(line[value]))))
             continue
         (before, after), (old, new) = line.index[-2:], line.iloc[-2:]
         steps = f"from {measure.amount(before, axis)} to {measure.axis_words(axis, after)}"

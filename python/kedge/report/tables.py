@@ -165,7 +165,7 @@ def grid_table(results, method, metric, axes, point):
     records = measure.zero_shot(measure.at(results.records[results.records.method == method], fixed))
     table = measure.over_seeds(records.dropna(subset=list(axes)), metric, list(axes))
     heat = Heat(table["mean"], metric.better)
-    down, across = ([*sorted(table.index.get_level_values(axis).unique())] for axis in axes)
+    down, across = (measure.ordered(table.index.get_level_values(axis)) for axis in axes)
     if len(down) < 2 or len(across) < 2:
         return None
     head = [[Cell(f"{axes[0]} \\ {axes[1]}", head=True, kind="group"),
