@@ -283,6 +283,48 @@ def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(rep
     assert "Take care: by the runs, param-multi also learned" in page and "never saw it" not in page
 
 
+def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
+    """random-cosine looks better only because of a seed and a pair that the others lack."""
+    results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=3),
+                     lambda r: {"absolute": 0.8, "random-cosine": 0.4, "consensus": 0.6}[r["method"]])
+    for r in results["records"]:
+        r["weighted_f1"] = 0.99 if r["method"] == "random-cosine" and r["seed"] == 2 else r["weighted_f1"]
+        r["weighted_f1"] = 0.1 if r["method"] == "absolute" and r["encoder"] == "vgg16" else r["weighted_f1"]
+    results["records"] = [r for r in results["records"] if r["method"] != "consensus"
+                          or (r["seed"] < 2 and r["encoder"] != "vgg16")]
+    page = report.made(results)
+    sections = Tables(page).sections
+    means = {row[0][0]: row[1] for row in sections["means"]}
+    assert means["random-cosine"] == ("40.00 ± 0.00", False) and means["consensus"] == ("60.00 ± 0.00", True)
+    assert "compared on what all have: 18 of 36 measurements (9 pairs, 2 seeds)." in summary(page)
+    assert "loses 20.0 points of F1 on average: 60.0 against 80.0" in summary(page)
+    assert "(9 pairs of encoders, 2 seeds)" in summary(page) and "80.0 %F1 of the own heads" in summary(page)
+    assert page.count("compared on what all have") >= 3  # summary, means, bars
+    assert "consensus 60.00" in page and "random-cosine 40.00" in page  # the bars, in words
+    assert not any(bold for row in sections["heads"][1:] for _, bold in row)  # no row has equal seeds
+
+
+def test_methods_with_no_pair_in_common_are_not_compared(report):
+    results = fake_results(seeds=1)
+    results["records"] = [r for r in results["records"] if r["method"] == "absolute"
+                          or r["encoder"] == ENCODERS[2 * (r["method"] == "consensus")]]
+    page = report.made(results)
+    text = summary(page)
+    assert "have none in common, so they are not compared." in text and "loses" not in text
+    sections = Tables(page).sections
+    assert "F1" not in text and not sections["means"] and "bars" not in sections
+    assert len(sections["heads"]) == 1 + 4 + 4 + 2  # every single pair and own head is still there
+
+
+def test_along_a_sweep_every_point_has_the_same_pairs(report):
+    results = fake_results(sweep={"anchors": [50, 300]}, methods=["consensus"], seeds=2)
+    set_f1(results, lambda r: 0.9 if r["seed"] else 0.6 + r["anchors"] / 10000)
+    results["records"] = [r for r in results["records"] if r["seed"] == 0 or r["anchors"] == 50]
+    page = report.made(results)
+    assert "from 50 to 300 anchors F1 gains 2.5 points" in summary(page)
+    assert "The methods and points were not all measured on the same pairs" in page
+
+
 def test_names_are_text_and_never_markup_or_formulas(report):
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
     results = fake_results(encoders=bad, methods=["absolute", "random-cosine", "<i>$m_1$</i>"], seeds=1)

@@ -17,6 +17,7 @@ def errors(std, scale=1):
 
 def bars(results, records, metric, look):
     """One bar per method: the mean over zero-shot pairs; the own heads' mean of 'absolute' as a line."""
+    records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["method"])
     methods = [name for name in results.methods if name in table.index]
     table = table.loc[methods]
@@ -48,6 +49,7 @@ def bars(results, records, metric, look):
 
 def grouped_bars(results, records, metric, look):
     """One group per held-out encoder, one bar per method; a short line is the encoder's own absolute head."""
+    records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["encoder", "method"])
     methods = [name for name in results.methods if name in table.index.get_level_values("method")]
     encoders = [name for name in results.encoders if name in table.index.get_level_values("encoder")]
@@ -85,7 +87,7 @@ def thinned(values, logarithmic):
 def sweep_panel(results, records, axis, metric, look):
     """A line per method over one swept axis; methods that do not know the axis are level lines. Names stand side by
     side, with nothing between them."""
-    tested = measure.zero_shot(records)
+    tested = measure.common(measure.zero_shot(records), metric, ["method", axis])
     table = measure.over_seeds(tested.dropna(subset=[axis]), metric, ["method", axis])
     values = measure.ordered(table.index.get_level_values(axis))
     named = isinstance(values[0], str)
@@ -101,7 +103,7 @@ def sweep_panel(results, records, axis, metric, look):
                         color=colour, marker=mark, capsize=2.5, elinewidth=1, markeredgecolor="white",
                         markeredgewidth=0.6, linestyle="none" if named else "-")
         else:
-            rows = measure.own(records) if method == "absolute" else tested
+            rows = measure.on(measure.own(records), tested) if method == "absolute" else tested
             level = measure.over_seeds(rows[(rows.method == method) & rows[axis].isna()], metric, [])["mean"].iloc[0]
             if np.isfinite(level):
                 ax.axhline(level * metric.scale, color=colour, linestyle=(0, (4, 3)), linewidth=1.4)
@@ -128,16 +130,19 @@ def sweeps(results, look):
         metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, RR_STD, MSE, PSNR) if measure.has(along, metric)]
         if R1 in metrics and F1 in metrics:
             metrics.remove(R1)  # MRR says it already
+        text = [f"The rest stays at {measure.point_words(fixed)}."] if fixed else []
+        text += measure.comparison(records, metrics, ["method", axis])
+        metrics = [metric for metric in metrics if len(measure.common(measure.zero_shot(records), metric,
+                                                                      ["method", axis]))]
         panels = [plot.Panel(metric.name, sweep_panel(results, records, axis, metric, look)) for metric in metrics]
-        text = f"The rest stays at {measure.point_words(fixed)}." if fixed else ""
         shown = [name for name in results.methods
                  if any(measure.has(records[records.method == name], metric) for metric in metrics)]
         keys = plot.legend(shown, look)
         for key in keys:
             if key.name not in set(along.method):
                 key.mark = "╌╌"  # a level line
-        if panels:
-            yield plot.Group(panels, f"Against {'support rows' if axis == 'support' else axis}", text,
+        if panels or text:
+            yield plot.Group(panels, f"Against {'support rows' if axis == 'support' else axis}", " ".join(text),
                              legend=keys)
 
 

@@ -65,6 +65,58 @@ def over_seeds(frame, metric, by):
     return pd.DataFrame({"mean": [each.mean()], "std": [each.std(ddof=1)]})
 
 
+KEYS = ["encoder", "trained_on", "seed"]
+
+
+def common(rows, metric, by=("method",)):
+    """The rows on which each group of 'by' was measured: the same pairs of encoders and the same seeds for all, so that
+    their means can be compared. Empty where they have none in common."""
+    rows = rows.dropna(subset=[metric.key])
+    groups = len(rows[list(by)].drop_duplicates())
+    having = rows[[*by, *KEYS]].drop_duplicates().groupby(KEYS).size()
+    return rows[pd.MultiIndex.from_frame(rows[KEYS]).isin(having.index[having == groups])]
+
+
+def on(rows, others):
+    """The rows whose encoder and seed the others have too."""
+    have = pd.MultiIndex.from_frame(others[["encoder", "seed"]].drop_duplicates())
+    return rows[pd.MultiIndex.from_frame(rows[["encoder", "seed"]]).isin(have)]
+
+
+def compared(records, metric):
+    """Records on which methods can be compared: zero-shot ones on the pairs and seeds that all have, and heads on those
+    encoders themselves with those seeds. Absolute heads limit this too, unless nothing would be left."""
+    records = records.dropna(subset=[metric.key])
+    tested, others = common(zero_shot(records), metric), records[~records.zero_shot]
+    if not records.zero_shot.any():
+        return others
+    limited = on(tested, others[others.method == "absolute"])
+    tested = tested if limited.empty else limited
+    return pd.concat([tested, on(others, tested)])
+
+
+def comparison(records, metrics, by=None):
+    """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what is
+    compared in a sweep: methods and values of an axis."""
+    said = {}
+    who = "The methods and points" if by else "The methods"
+    for metric in metrics:
+        rows = zero_shot(records).dropna(subset=[metric.key])
+        kept = common(rows, metric, by) if by else zero_shot(compared(records, metric))
+        if len(kept) == len(rows):
+            continue
+        if kept.empty:
+            words = f"{who} were measured on different pairs of encoders or seeds and have none in common, so they " \
+                    "are not compared"
+        else:
+            pairs, seeds = (len(kept[keys].drop_duplicates()) for keys in (KEYS[:2], ["seed"]))
+            words = f"{who} were not all measured on the same pairs of encoders and seeds, so they are compared on " \
+                    f"what all have: {len(kept[KEYS].drop_duplicates()):,} of {len(rows[KEYS].drop_duplicates()):,} " \
+                    f"measurements ({pairs:,} pair{'s' * (pairs > 1)}, {seeds:,} seed{'s' * (seeds > 1)})"
+        said.setdefault(words, []).append(metric.name)
+    return [f"{words}." if len(said) == 1 else f"{words} ({', '.join(names)})." for words, names in said.items()]
+
+
 def at(records, point):
     """The records at one point of a sweep; a method that does not know an axis (null) is at each of its values."""
     for axis, value in point.items():
@@ -115,8 +167,8 @@ def primary(records):
 
 
 def best_method(records, metric):
-    """The method with the best mean over the zero-shot pairs; None where there is none."""
-    means = over_seeds(zero_shot(records), metric, ["method"])["mean"] * (metric.better or 1)
+    """The method with the best mean over the zero-shot pairs that all have; None where there is none."""
+    means = over_seeds(zero_shot(compared(records, metric)), metric, ["method"])["mean"] * (metric.better or 1)
     return None if means.empty else means.idxmax()
 
 

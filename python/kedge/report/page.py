@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from . import figures, geometry, measure, plot, summary, tables
-from .measure import F1, MRR, MSE, PSNR, R1
+from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
 
 
 @dataclasses.dataclass
@@ -23,8 +23,10 @@ class Section:
     facts: list = dataclasses.field(default_factory=list)
     legend: list = dataclasses.field(default_factory=list)
 
+    alone: bool = False         # shown for its text, with nothing below
+
     def __bool__(self):
-        return any([self.tables, self.groups, self.facts])
+        return any([self.tables, self.groups, self.facts, self.alone])
 
 
 def where(results):
@@ -49,9 +51,11 @@ def decoding(results, records, look):
 
 
 def means(results, records, look):
+    metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, MSE, PSNR) if measure.has(records, metric)]
+    found, said = tables.means_table(results, records), measure.comparison(records, metrics)
     return Section("means", "Methods side by side", [
-        "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results)],
-        [tables.means_table(results, records)])
+        "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results),
+        *said], [found] if found else [], alone=bool(said))
 
 
 def retrieval(results, records, look):
@@ -62,10 +66,11 @@ def retrieval(results, records, look):
 
 
 def bars(results, records, look):
-    tested = measure.zero_shot(records)
-    metrics = [metric for metric in (F1, MRR, PSNR) if measure.has(tested, metric)]
-    if not metrics and measure.has(tested, R1):
+    found = {metric: measure.zero_shot(measure.compared(records, metric)) for metric in (F1, MRR, PSNR, R1)}
+    metrics = [metric for metric in (F1, MRR, PSNR) if len(found[metric])]
+    if not metrics and len(found[R1]):
         metrics = [R1]
+    tested = found[metrics[0]] if metrics else found[F1]
     panels = [plot.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
               for metric in metrics]
     groups = [plot.Group(panels)] if panels else []
@@ -75,9 +80,10 @@ def bars(results, records, look):
         groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
     spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
-        if measure.has(records[records.method == "absolute"], metrics[0] if metrics else F1) else ""
+        if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
     return Section("bars", "The methods in pictures", [
-        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results)], [], groups)
+        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results),
+        *measure.comparison(records, metrics)], [], groups)
 
 
 def sweeps(results, records, look):

@@ -47,6 +47,11 @@ class Results:
         return self.records.seed.nunique()
 
     @property
+    def even(self):
+        """Whether all methods have the same seeds."""
+        return self.records.groupby("method").seed.agg(frozenset).nunique() == 1
+
+    @property
     def swept(self):
         """The axes of the sweep: those on which the records take more than one value."""
         return [axis for axis in AXES if self.records[axis].nunique() > 1]
