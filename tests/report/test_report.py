@@ -280,7 +280,30 @@ def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(rep
     for run in results["runs"]:
         run["sources"] = ENCODERS if run["method"] == "param-multi" else run["sources"]
     page = report.made(results)
-    assert "Take care: by the runs, param-multi also learned" in page and "never saw it" not in page
+    assert "Take care" in page and "that was tested: param-multi on vit-s14, " in page and "never saw it" not in page
+
+
+def test_holding_out_is_checked_for_each_method_seed_and_point(report):
+    def page(bend, method="param-multi", **options):
+        results = fake_results(methods=["absolute", "random-cosine", method], seeds=2, **options)
+        kept = []
+        for run in results["runs"]:
+            left_out = next(e for e in ENCODERS if e not in run["sources"])
+            bend(run, left_out) if run["method"] == method else None
+            kept += [] if run.get("gone") else [run]
+        return report.made({**results, "runs": kept})
+
+    def learned_on_all(run, left_out, **where):
+        if left_out == "vgg16" and all(run[key] == value for key, value in where.items()):
+            run["sources"] = ENCODERS
+
+    warning = "that was tested: {} on vgg16."
+    assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, seed=1))
+    assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, anchors=50),
+                                                 sweep={"anchors": [50, 300]})
+    assert warning.format("param-multi") in page(lambda run, out: run.update(gone=out == "vgg16"))
+    assert warning.format("random-wip-ridge") in page(learned_on_all, "random-wip-ridge")
+    assert "never saw it" in page(learned_on_all, "random-wip")
 
 
 def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):

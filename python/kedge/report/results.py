@@ -120,8 +120,8 @@ def read_record(record, index, path):
 
 def read_run(run, index, path):
     expect(isinstance(run, dict) and isinstance(run.get("method"), str), path, f"a method in run {index}", run)
-    sources = run.get("sources") or []
-    expect(isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
+    sources = run.get("sources")  # absent: nobody knows
+    expect(sources is None or isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
            f"a list of names in 'sources' of run {index}", sources)
     history = run.get("history") or []
     expect(isinstance(history, list) and all(isinstance(epoch, dict) for epoch in history), path,
@@ -129,6 +129,7 @@ def read_run(run, index, path):
     row = {"method": run["method"], "sources": sources}
     for key in ["seed", "seconds", *AXES]:
         row[key] = (shrinkage if key == "shrinkage" else number)(run.get(key), path, f"'{key}' of run {index}")
+    row["seed"] = 0.0 if np.isnan(row["seed"]) else row["seed"]  # as in records
     row["history"] = [{key: number(value, path, f"'{key}' of epoch {epoch} of run {index}")
                        for key, value in losses.items()} for epoch, losses in enumerate(history)]
     return row
