@@ -348,6 +348,17 @@ def test_along_a_sweep_every_point_has_the_same_pairs(report):
     assert "The methods and points were not all measured on the same pairs" in page
 
 
+def test_times_are_those_of_runs_and_are_not_added_up(report):
+    results = fake_results(methods=["random-cosine", "param-multi", "param-cosine"], seeds=1)
+    for place, run in enumerate(results["runs"]):
+        run["seconds"] = 10.0 + place % 4
+    rows = Tables(report.made(results)).sections["made"]
+    titles = [text for text, _ in rows[5]]
+    assert titles == ["Method", "Runs", "Mean seconds of one run"]
+    assert [[text for text, _ in row] for row in rows[6:]] == [[name, "4", "11.5 s"] for name in
+                                                               ("random-cosine", "param-cosine", "param-multi")]
+
+
 def test_names_are_text_and_never_markup_or_formulas(report):
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
     results = fake_results(encoders=bad, methods=["absolute", "random-cosine", "<i>$m_1$</i>"], seeds=1)

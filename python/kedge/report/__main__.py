@@ -35,7 +35,7 @@ def main(argv=None):
         from . import page, results
     except ImportError as error:
         print(f"report: needs {error.name or error}, which is not installed; run 'scripts/setup demo' and use "
-              ".venv/bin/python", file=sys.stderr)
+              ".venv/bin/python, or 'pip install numpy pandas matplotlib jinja2'", file=sys.stderr)
         return 1
     try:
         text = page.render(results.read(options.folder))
