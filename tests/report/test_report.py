@@ -430,14 +430,44 @@ def test_bad_results_are_refused_in_one_sentence(report, case):
 
 @pytest.mark.parametrize("figures, says", [
     ("{", ["figures.json", "not whole JSON"]),
+    ("[1]", ["expected an object, found list"]),
     ({"raw": {"a": [[1, 2, 3]]}}, ["rows of 2 numbers", "space 'a'"]),
+    ({"raw": 5}, ["an object of spaces in 'raw'"]),
+    ({"raw": {"a": [["x", {}]]}}, ["rows of numbers of one length"]),
     ({"raw": {"a": [[1, 2]], "b": [[1, 2], [3, 4]]}}, ["equally many rows", "1 and, in 'raw', space 'b', 2"]),
     ({"raw": {"a": [[1, 2]]}, "labels": [1, 2]}, ["one for each drawn row (1)"]),
+    ({"relative": [3]}, ["an object as entry 0 of 'relative'"]),
+    ({"similarities": "all"}, ["a list in 'similarities'"]),
+    ({"similarities": [{"similarity": "wip"}]}, ["entry 0 of 'similarities'"]),
+    ({"reconstructions": 1}, ["an object in 'reconstructions'"]),
     ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
 ])
-def test_bad_drawings_are_refused_in_one_sentence(report, figures, says):
-    report.write(fake_results(seeds=1), figures)
-    report.refused(says)
+def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
+    report.write(fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1), figures)
+    code, said = report.here("--quiet")
+    assert code == 0 and said.startswith("report: no drawings: ") and said.count("\n") == 1, said
+    page = html.unescape(report.page.read_text())
+    for word in says:
+        assert word in said and word in page, said
+    assert "The drawings are left out" in page and Tables(report.page.read_text()).sections["heads"]
+
+
+def test_drawings_may_be_fewer(report):
+    results, full = fake_results(seeds=1), fake_figures(rows=40, pictures=True)
+    for figures, wanted in (({key: full[key] for key in ("labels", "raw", "relative")}, {"geometry"}),
+                            ({**full, "similarities": full["similarities"][1:2]}, {"geometry", "similarities",
+                                                                                  "pictures"}),
+                            ({**full, "similarities": [], "relative": full["relative"][:1], "reconstructions": None},
+                             {"geometry"}),
+                            ({"labels": full["labels"], "similarities": full["similarities"]}, {"similarities"}),
+                            ({"similarities": full["similarities"]}, {"similarities"}),
+                            ({**full, "raw": {}, "relative": [{"method": "consensus", "points": {}}],
+                              "similarities": None}, {"pictures"}), ({}, set())):
+        page = report.made(results, figures)
+        shown = set(re.findall(r'<section id="(\w+)">', page)) & {"geometry", "similarities", "pictures"}
+        assert shown == wanted, figures.keys()
+        for entry in figures.get("similarities") or []:
+            assert f"<h3>{entry['similarity']} " in page
 
 
 def test_it_runs_as_a_user_runs_it(report):

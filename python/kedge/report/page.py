@@ -111,6 +111,9 @@ def losses(results, records, look):
 
 
 def clouds(results, records, look):
+    if results.trouble:
+        return Section("geometry", "The geometry, before and after",
+                       [f"The drawings are left out, since their file is damaged: {results.trouble}."], alone=True)
     paint = geometry.Paint(results.drawings)
     relative = geometry.after(results.drawings, "relative", paint)
     relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)

@@ -29,6 +29,7 @@ class Results:
     records: pd.DataFrame
     runs: list
     drawings: dict
+    trouble: str = ""         # why there are no drawings, where the file is damaged
 
     @property
     def encoders(self):
@@ -135,6 +136,14 @@ def read_run(run, index, path):
     return row
 
 
+def read_drawings(path):
+    """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
+    try:
+        return (drawings.check(load(path), path) if path.exists() else {}), ""
+    except BadResults as error:
+        return {}, str(error)
+
+
 def read(folder):
     path = folder / "results.json"
     document = load(path)
@@ -160,7 +169,6 @@ def read(folder):
         raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
-    drawn = folder / "figures.json"
     return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
                    datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table, runs,
-                   drawings.check(load(drawn), drawn) if drawn.exists() else {})
+                   *read_drawings(folder / "figures.json"))
