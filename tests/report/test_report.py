@@ -253,6 +253,8 @@ def test_a_shrinkage_may_be_the_name_of_a_rule(report):
     assert Tables(page).sections["heads"][2][-1][0] == "65.00 ± 0.00"
     assert "F1 is best with shrinkage oas (71.00) and worst with shrinkage 0.9 (60.00)" in summary(page)
     assert len(ticks(page, "F1")) == 4
+    page = report.made(set_f1(swept, lambda r: 0.7))
+    assert "F1 is 70.00 with every shrinkage." in summary(page)
     named = fake_results(sweep={"shrinkage": ["oas", "ledoit-wolf"], "anchors": [50, 300]}, seeds=1)
     page = report.made(named)
     assert "Shown at one point of the sweep: 300 anchors, shrinkage oas." in page

@@ -99,7 +99,8 @@ def sweep_panel(results, records, axis, metric, look):
         if method in table.index.get_level_values("method"):
             line = table.xs(method, level="method")
             line = line.loc[measure.ordered(line.index)]
-            ax.errorbar([places[value] for value in line.index], line["mean"] * metric.scale, yerr=errors(line["std"].to_numpy(), metric.scale),
+            ax.errorbar([places[value] for value in line.index], line["mean"] * metric.scale,
+                        yerr=errors(line["std"].to_numpy(), metric.scale),
                         color=colour, marker=mark, capsize=2.5, elinewidth=1, markeredgecolor="white",
                         markeredgewidth=0.6, linestyle="none" if named else "-")
         else:

@@ -96,8 +96,8 @@ def compared(records, metric):
 
 
 def comparison(records, metrics, by=None):
-    """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what is
-    compared in a sweep: methods and values of an axis."""
+    """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what
+    is compared in a sweep: methods and values of an axis."""
     said = {}
     who = "The methods and points" if by else "The methods"
     for metric in metrics:

@@ -181,8 +181,8 @@ def held_out(results):
             seen.setdefault(row["method"], {})[row["encoder"]] = True
     if seen:
         names = "; ".join(f"{method} on {', '.join(encoders)}" for method, encoders in seen.items())
-        return [f"Take care: not zero-shot as far as the runs tell. For some numbers no run of the same method, seed and "
-                f"point learned without the encoder that was tested: {names}."]
+        return ["Take care: not zero-shot as far as the runs tell. For some numbers no run of the same method, seed "
+                f"and point learned without the encoder that was tested: {names}."]
     return ["In every zero-shot number the encoder that is tested was held out: the mixture P was learned on other "
             "encoders and never saw it, and the head was trained on another encoder. Only the support rows and the "
             "statistics of the held-out encoder make its anchors, by that same P."]

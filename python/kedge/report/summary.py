@@ -163,6 +163,9 @@ def sweep(results):
         line = line.loc[measure.ordered(line.index)]
         if len(line) < 2:
             continue
+        if isinstance(line.index[0], str) and metric.text(line.max()) == metric.text(line.min()):
+            yield sentence("With {}, {} is {} with every {}.", name(method), metric.name, metric.text(line.max()), axis)
+            continue
         if isinstance(line.index[0], str):
             yield sentence("With {}, {} is best with {} ({}) and worst with {} ({}).", name(method), metric.name,
                            *(part for value in (line.idxmax(), line.idxmin())
