@@ -236,6 +236,32 @@ def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_lar
     assert "from 200 to 300 anchors F1 loses 4.0 points; its best was at 50 anchors." in summary(report.made(results))
 
 
+def ticks(page, title):
+    """The drawing of a panel, as text; names on axes are paths, so ticks are counted by their ids."""
+    drawing = re.search(rf"<figcaption>{title}.*?</svg>", page.split('<section id="sweep">')[1], re.S).group(0)
+    return re.findall(r'id="f\w+-xtick_(\d+)"', drawing)
+
+
+def test_a_shrinkage_may_be_the_name_of_a_rule(report):
+    results = fake_results(sweep={"shrinkage": ["oas"]}, seeds=1)
+    page = report.made(results, fake_figures())
+    assert "sweep" not in Tables(page).sections and "Shown at one point" not in page
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, seeds=2)
+    reach = {"oas": 0.71, 0.9: 0.6, "ledoit-wolf": 0.70, 0.05: 0.65, None: 0.75}
+    page = report.made(set_f1(swept, lambda r: reach[r["shrinkage"]]))
+    assert "Shown at one point of the sweep: shrinkage 0.05." in page
+    assert Tables(page).sections["heads"][2][-1][0] == "65.00 ± 0.00"
+    assert "F1 is best with shrinkage oas (71.00) and worst with shrinkage 0.9 (60.00)" in summary(page)
+    assert len(ticks(page, "F1")) == 4
+    page = report.made(set_f1(swept, lambda r: 0.7))
+    assert "F1 is 70.00 with every shrinkage." in summary(page)
+    named = fake_results(sweep={"shrinkage": ["oas", "ledoit-wolf"], "anchors": [50, 300]}, seeds=1)
+    page = report.made(named)
+    assert "Shown at one point of the sweep: 300 anchors, shrinkage oas." in page
+    assert [text for text, _ in Tables(page).sections["sweep"][0]] == ["anchors \\ shrinkage", "oas", "ledoit-wolf"]
+    assert "How learning went" in page
+
+
 def test_two_axes_at_once_make_a_grid_and_a_group_of_lines_for_each(report):
     sweep = {"anchors": [50, 300], "support": [100, 2000]}
     results = fake_results(sweep=sweep, methods=["absolute", "consensus"], seeds=2)
@@ -256,7 +282,83 @@ def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(rep
     for run in results["runs"]:
         run["sources"] = ENCODERS if run["method"] == "param-multi" else run["sources"]
     page = report.made(results)
-    assert "Take care: by the runs, param-multi also learned" in page and "never saw it" not in page
+    assert "Take care" in page and "that was tested: param-multi on vit-s14, " in page and "never saw it" not in page
+
+
+def test_holding_out_is_checked_for_each_method_seed_and_point(report):
+    def page(bend, method="param-multi", **options):
+        results = fake_results(methods=["absolute", "random-cosine", method], seeds=2, **options)
+        kept = []
+        for run in results["runs"]:
+            left_out = next(e for e in ENCODERS if e not in run["sources"])
+            bend(run, left_out) if run["method"] == method else None
+            kept += [] if run.get("gone") else [run]
+        return report.made({**results, "runs": kept})
+
+    def learned_on_all(run, left_out, **where):
+        if left_out == "vgg16" and all(run[key] == value for key, value in where.items()):
+            run["sources"] = ENCODERS
+
+    warning = "that was tested: {} on vgg16."
+    assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, seed=1))
+    assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, anchors=50),
+                                                 sweep={"anchors": [50, 300]})
+    assert warning.format("param-multi") in page(lambda run, out: run.update(gone=out == "vgg16"))
+    assert warning.format("random-wip-ridge") in page(learned_on_all, "random-wip-ridge")
+    assert "never saw it" in page(learned_on_all, "random-wip")
+
+
+def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
+    """random-cosine looks better only because of a seed and a pair that the others lack."""
+    results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=3),
+                     lambda r: {"absolute": 0.8, "random-cosine": 0.4, "consensus": 0.6}[r["method"]])
+    for r in results["records"]:
+        r["weighted_f1"] = 0.99 if r["method"] == "random-cosine" and r["seed"] == 2 else r["weighted_f1"]
+        r["weighted_f1"] = 0.1 if r["method"] == "absolute" and r["encoder"] == "vgg16" else r["weighted_f1"]
+    results["records"] = [r for r in results["records"] if r["method"] != "consensus"
+                          or (r["seed"] < 2 and r["encoder"] != "vgg16")]
+    page = report.made(results)
+    sections = Tables(page).sections
+    means = {row[0][0]: row[1] for row in sections["means"]}
+    assert means["random-cosine"] == ("40.00 ± 0.00", False) and means["consensus"] == ("60.00 ± 0.00", True)
+    assert "compared on what all have: 18 of 36 measurements (9 pairs, 2 seeds)." in summary(page)
+    assert "loses 20.0 points of F1 on average: 60.0 against 80.0" in summary(page)
+    assert "(9 pairs of encoders, 2 seeds)" in summary(page) and "80.0 %F1 of the own heads" in summary(page)
+    assert page.count("compared on what all have") >= 3  # summary, means, bars
+    assert "consensus 60.00" in page and "random-cosine 40.00" in page  # the bars, in words
+    assert not any(bold for row in sections["heads"][1:] for _, bold in row)  # no row has equal seeds
+
+
+def test_methods_with_no_pair_in_common_are_not_compared(report):
+    results = fake_results(seeds=1)
+    results["records"] = [r for r in results["records"] if r["method"] == "absolute"
+                          or r["encoder"] == ENCODERS[2 * (r["method"] == "consensus")]]
+    page = report.made(results)
+    text = summary(page)
+    assert "have none in common, so they are not compared." in text and "loses" not in text
+    sections = Tables(page).sections
+    assert "F1" not in text and not sections["means"] and "bars" not in sections
+    assert len(sections["heads"]) == 1 + 4 + 4 + 2  # every single pair and own head is still there
+
+
+def test_along_a_sweep_every_point_has_the_same_pairs(report):
+    results = fake_results(sweep={"anchors": [50, 300]}, methods=["consensus"], seeds=2)
+    set_f1(results, lambda r: 0.9 if r["seed"] else 0.6 + r["anchors"] / 10000)
+    results["records"] = [r for r in results["records"] if r["seed"] == 0 or r["anchors"] == 50]
+    page = report.made(results)
+    assert "from 50 to 300 anchors F1 gains 2.5 points" in summary(page)
+    assert "The methods and points were not all measured on the same pairs" in page
+
+
+def test_times_are_those_of_runs_and_are_not_added_up(report):
+    results = fake_results(methods=["random-cosine", "param-multi", "param-cosine"], seeds=1)
+    for place, run in enumerate(results["runs"]):
+        run["seconds"] = 10.0 + place % 4
+    rows = Tables(report.made(results)).sections["made"]
+    titles = [text for text, _ in rows[5]]
+    assert titles == ["Method", "Runs", "Mean seconds of one run"]
+    assert [[text for text, _ in row] for row in rows[6:]] == [[name, "4", "11.5 s"] for name in
+                                                               ("random-cosine", "param-cosine", "param-multi")]
 
 
 def test_names_are_text_and_never_markup_or_formulas(report):
@@ -312,6 +414,8 @@ BAD = {
     "no list": ({**fake_results(seeds=1), "records": {}}, ["a list in 'records'"]),
     "text for a number": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
                                                                  "mrr": "high"}]}, ["'mrr' of record 0", '"high"']),
+    "no name of a rule": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
+                                                                 "shrinkage": ""}]}, ["'shrinkage' of record 0"]),
     "no name": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": 3, "trained_on": "b"}]},
                 ["a name in 'encoder' of record 0", "found 3"]),
     "all null": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b"}]},
@@ -328,14 +432,44 @@ def test_bad_results_are_refused_in_one_sentence(report, case):
 
 @pytest.mark.parametrize("figures, says", [
     ("{", ["figures.json", "not whole JSON"]),
+    ("[1]", ["expected an object, found list"]),
     ({"raw": {"a": [[1, 2, 3]]}}, ["rows of 2 numbers", "space 'a'"]),
+    ({"raw": 5}, ["an object of spaces in 'raw'"]),
+    ({"raw": {"a": [["x", {}]]}}, ["rows of numbers of one length"]),
     ({"raw": {"a": [[1, 2]], "b": [[1, 2], [3, 4]]}}, ["equally many rows", "1 and, in 'raw', space 'b', 2"]),
     ({"raw": {"a": [[1, 2]]}, "labels": [1, 2]}, ["one for each drawn row (1)"]),
+    ({"relative": [3]}, ["an object as entry 0 of 'relative'"]),
+    ({"similarities": "all"}, ["a list in 'similarities'"]),
+    ({"similarities": [{"similarity": "wip"}]}, ["entry 0 of 'similarities'"]),
+    ({"reconstructions": 1}, ["an object in 'reconstructions'"]),
     ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
 ])
-def test_bad_drawings_are_refused_in_one_sentence(report, figures, says):
-    report.write(fake_results(seeds=1), figures)
-    report.refused(says)
+def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
+    report.write(fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1), figures)
+    code, said = report.here("--quiet")
+    assert code == 0 and said.startswith("report: no drawings: ") and said.count("\n") == 1, said
+    page = html.unescape(report.page.read_text())
+    for word in says:
+        assert word in said and word in page, said
+    assert "The drawings are left out" in page and Tables(report.page.read_text()).sections["heads"]
+
+
+def test_drawings_may_be_fewer(report):
+    results, full = fake_results(seeds=1), fake_figures(rows=40, pictures=True)
+    for figures, wanted in (({key: full[key] for key in ("labels", "raw", "relative")}, {"geometry"}),
+                            ({**full, "similarities": full["similarities"][1:2]}, {"geometry", "similarities",
+                                                                                  "pictures"}),
+                            ({**full, "similarities": [], "relative": full["relative"][:1], "reconstructions": None},
+                             {"geometry"}),
+                            ({"labels": full["labels"], "similarities": full["similarities"]}, {"similarities"}),
+                            ({"similarities": full["similarities"]}, {"similarities"}),
+                            ({**full, "raw": {}, "relative": [{"method": "consensus", "points": {}}],
+                              "similarities": None}, {"pictures"}), ({}, set())):
+        page = report.made(results, figures)
+        shown = set(re.findall(r'<section id="(\w+)">', page)) & {"geometry", "similarities", "pictures"}
+        assert shown == wanted, figures.keys()
+        for entry in figures.get("similarities") or []:
+            assert f"<h3>{entry['similarity']} " in page
 
 
 def test_it_runs_as_a_user_runs_it(report):

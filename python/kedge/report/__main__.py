@@ -35,10 +35,11 @@ def main(argv=None):
         from . import page, results
     except ImportError as error:
         print(f"report: needs {error.name or error}, which is not installed; run 'scripts/setup demo' and use "
-              ".venv/bin/python", file=sys.stderr)
+              ".venv/bin/python, or 'pip install numpy pandas matplotlib jinja2'", file=sys.stderr)
         return 1
     try:
-        text = page.render(results.read(options.folder))
+        found = results.read(options.folder)
+        text = page.render(found)
     except results.BadResults as error:
         print(f"report: {error}", file=sys.stderr)
         return 3
@@ -48,6 +49,8 @@ def main(argv=None):
     except OSError as error:
         print(f"report: cannot write {output}: {error.strerror}; name another place with --output", file=sys.stderr)
         return 1
+    if found.trouble:
+        print(f"report: no drawings: {found.trouble}", file=sys.stderr)
     if not options.quiet:
         print(f"report: wrote {output} ({len(text) / 1e6:.1f} MB)", file=sys.stderr)
     return 0

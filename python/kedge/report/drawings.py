@@ -41,7 +41,7 @@ def scatters(entries, key, path, rows):
         if not isinstance(entry, dict):
             fail(path, f"an object as entry {index} of '{key}'", type(entry).__name__)
         cosine = entry.get("centred_cosine")
-        good = isinstance(cosine, (int, float)) and abs(cosine) <= 2  # NaN is not
+        good = isinstance(cosine, (int, float)) and not isinstance(cosine, bool) and abs(cosine) <= 2  # NaN is not
         checked.append({"name": str(entry.get("method", entry.get("similarity", "?"))),
                         "held_out": entry.get("held_out"), "seed": entry.get("seed"),
                         "centred_cosine": float(cosine) if good else None,

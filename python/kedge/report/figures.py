@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pandas as pd
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from . import measure, plot
@@ -16,6 +17,7 @@ def errors(std, scale=1):
 
 def bars(results, records, metric, look):
     """One bar per method: the mean over zero-shot pairs; the own heads' mean of 'absolute' as a line."""
+    records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["method"])
     methods = [name for name in results.methods if name in table.index]
     table = table.loc[methods]
@@ -47,6 +49,7 @@ def bars(results, records, metric, look):
 
 def grouped_bars(results, records, metric, look):
     """One group per held-out encoder, one bar per method; a short line is the encoder's own absolute head."""
+    records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["encoder", "method"])
     methods = [name for name in results.methods if name in table.index.get_level_values("method")]
     encoders = [name for name in results.encoders if name in table.index.get_level_values("encoder")]
@@ -82,31 +85,36 @@ def thinned(values, logarithmic):
 
 
 def sweep_panel(results, records, axis, metric, look):
-    """A line per method over one swept axis; methods that do not know the axis are level lines."""
-    tested = measure.zero_shot(records)
+    """A line per method over one swept axis; methods that do not know the axis are level lines. Names stand side by
+    side, with nothing between them."""
+    tested = measure.common(measure.zero_shot(records), metric, ["method", axis])
     table = measure.over_seeds(tested.dropna(subset=[axis]), metric, ["method", axis])
-    values = sorted(table.index.get_level_values(axis).unique())
-    logarithmic = values[0] > 0 and values[-1] / values[0] > 10
+    values = measure.ordered(table.index.get_level_values(axis))
+    named = isinstance(values[0], str)
+    places = {value: index if named else value for index, value in enumerate(values)}
+    logarithmic = not named and values[0] > 0 and values[-1] / values[0] > 10
     figure, ax = plot.axes(4.4, 3.1)
     for method in results.methods:
         colour, mark = look[method]
         if method in table.index.get_level_values("method"):
-            line = table.xs(method, level="method").sort_index()
-            ax.errorbar(line.index, line["mean"] * metric.scale, yerr=errors(line["std"].to_numpy(), metric.scale),
+            line = table.xs(method, level="method")
+            line = line.loc[measure.ordered(line.index)]
+            ax.errorbar([places[value] for value in line.index], line["mean"] * metric.scale,
+                        yerr=errors(line["std"].to_numpy(), metric.scale),
                         color=colour, marker=mark, capsize=2.5, elinewidth=1, markeredgecolor="white",
-                        markeredgewidth=0.6)
+                        markeredgewidth=0.6, linestyle="none" if named else "-")
         else:
-            rows = measure.own(records) if method == "absolute" else tested
+            rows = measure.on(measure.own(records), tested) if method == "absolute" else tested
             level = measure.over_seeds(rows[(rows.method == method) & rows[axis].isna()], metric, [])["mean"].iloc[0]
             if np.isfinite(level):
                 ax.axhline(level * metric.scale, color=colour, linestyle=(0, (4, 3)), linewidth=1.4)
     if logarithmic:
         ax.set_xscale("log")
-    ticks = thinned(values, logarithmic)
-    ax.set_xticks(ticks, [measure.amount(value, axis) for value in ticks])
+    ticks = values if named else thinned(values, logarithmic)
+    ax.set_xticks([places[value] for value in ticks], [measure.amount(value, axis) for value in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.margins(x=0.05)
+    ax.margins(x=0.2 if named else 0.05)
     ax.set_xlabel({"anchors": "anchors", "support": "support rows", "shrinkage": "shrinkage"}[axis])
     ax.set_ylabel(metric.name + metric.unit)
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -123,16 +131,19 @@ def sweeps(results, look):
         metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, RR_STD, MSE, PSNR) if measure.has(along, metric)]
         if R1 in metrics and F1 in metrics:
             metrics.remove(R1)  # MRR says it already
+        text = [f"The rest stays at {measure.point_words(fixed)}."] if fixed else []
+        text += measure.comparison(records, metrics, ["method", axis])
+        metrics = [metric for metric in metrics if len(measure.common(measure.zero_shot(records), metric,
+                                                                      ["method", axis]))]
         panels = [plot.Panel(metric.name, sweep_panel(results, records, axis, metric, look)) for metric in metrics]
-        text = f"The rest stays at {measure.point_words(fixed)}." if fixed else ""
         shown = [name for name in results.methods
                  if any(measure.has(records[records.method == name], metric) for metric in metrics)]
         keys = plot.legend(shown, look)
         for key in keys:
             if key.name not in set(along.method):
                 key.mark = "╌╌"  # a level line
-        if panels:
-            yield plot.Group(panels, f"Against {'support rows' if axis == 'support' else axis}", text,
+        if panels or text:
+            yield plot.Group(panels, f"Against {'support rows' if axis == 'support' else axis}", " ".join(text),
                              legend=keys)
 
 
@@ -141,7 +152,7 @@ def loss_curves(results, look):
     point = measure.reference_point(results)
     runs = collections.defaultdict(list)
     for run in results.runs:
-        here = all(np.isnan(run[axis]) or run[axis] == value for axis, value in point.items())
+        here = all(pd.isna(run[axis]) or run[axis] == value for axis, value in point.items())
         if run["history"] and here:
             runs[run["method"]].append(run["history"])
     parts = list(dict.fromkeys(key for histories in runs.values() for history in histories for epoch in history

@@ -65,6 +65,58 @@ def over_seeds(frame, metric, by):
     return pd.DataFrame({"mean": [each.mean()], "std": [each.std(ddof=1)]})
 
 
+KEYS = ["encoder", "trained_on", "seed"]
+
+
+def common(rows, metric, by=("method",)):
+    """The rows on which each group of 'by' was measured: the same pairs of encoders and the same seeds for all, so that
+    their means can be compared. Empty where they have none in common."""
+    rows = rows.dropna(subset=[metric.key])
+    groups = len(rows[list(by)].drop_duplicates())
+    having = rows[[*by, *KEYS]].drop_duplicates().groupby(KEYS).size()
+    return rows[pd.MultiIndex.from_frame(rows[KEYS]).isin(having.index[having == groups])]
+
+
+def on(rows, others):
+    """The rows whose encoder and seed the others have too."""
+    have = pd.MultiIndex.from_frame(others[["encoder", "seed"]].drop_duplicates())
+    return rows[pd.MultiIndex.from_frame(rows[["encoder", "seed"]]).isin(have)]
+
+
+def compared(records, metric):
+    """Records on which methods can be compared: zero-shot ones on the pairs and seeds that all have, and heads on those
+    encoders themselves with those seeds. Absolute heads limit this too, unless nothing would be left."""
+    records = records.dropna(subset=[metric.key])
+    tested, others = common(zero_shot(records), metric), records[~records.zero_shot]
+    if not records.zero_shot.any():
+        return others
+    limited = on(tested, others[others.method == "absolute"])
+    tested = tested if limited.empty else limited
+    return pd.concat([tested, on(others, tested)])
+
+
+def comparison(records, metrics, by=None):
+    """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what
+    is compared in a sweep: methods and values of an axis."""
+    said = {}
+    who = "The methods and points" if by else "The methods"
+    for metric in metrics:
+        rows = zero_shot(records).dropna(subset=[metric.key])
+        kept = common(rows, metric, by) if by else zero_shot(compared(records, metric))
+        if len(kept) == len(rows):
+            continue
+        if kept.empty:
+            words = f"{who} were measured on different pairs of encoders or seeds and have none in common, so they " \
+                    "are not compared"
+        else:
+            pairs, seeds = (len(kept[keys].drop_duplicates()) for keys in (KEYS[:2], ["seed"]))
+            words = f"{who} were not all measured on the same pairs of encoders and seeds, so they are compared on " \
+                    f"what all have: {len(kept[KEYS].drop_duplicates()):,} of {len(rows[KEYS].drop_duplicates()):,} " \
+                    f"measurements ({pairs:,} pair{'s' * (pairs > 1)}, {seeds:,} seed{'s' * (seeds > 1)})"
+        said.setdefault(words, []).append(metric.name)
+    return [f"{words}." if len(said) == 1 else f"{words} ({', '.join(names)})." for words, names in said.items()]
+
+
 def at(records, point):
     """The records at one point of a sweep; a method that does not know an axis (null) is at each of its values."""
     for axis, value in point.items():
@@ -73,14 +125,28 @@ def at(records, point):
 
 
 def reference_point(results):
-    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15."""
+    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
+    the first where all are names."""
     swept = results.swept
     points = results.records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
     if points.empty:
-        return {axis: results.records[axis].max() for axis in swept}
-    order = [column if name != "shrinkage" else -(column - 0.15).abs() for name, column in points.items()]
-    best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False).index[0]
+        return {axis: ordered(results.records[axis].dropna())[-1] for axis in swept}
+    order = [column if name != "shrinkage" else -(column.map(place) - 0.15).abs() for name, column in points.items()]
+    best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False, kind="stable").index[0]
     return {axis: points.loc[best, axis] for axis in swept}
+
+
+def place(value):
+    """Where a value lies on its axis; the name of a rule lies beyond all numbers."""
+    try:
+        return float(value)
+    except ValueError:
+        return np.inf
+
+
+def ordered(values):
+    """Each value once: numbers by size, then names as they came."""
+    return sorted(dict.fromkeys(values), key=place)
 
 
 def own(records):
@@ -101,19 +167,21 @@ def primary(records):
 
 
 def best_method(records, metric):
-    """The method with the best mean over the zero-shot pairs; None where there is none."""
-    means = over_seeds(zero_shot(records), metric, ["method"])["mean"] * (metric.better or 1)
+    """The method with the best mean over the zero-shot pairs that all have; None where there is none."""
+    means = over_seeds(zero_shot(compared(records, metric)), metric, ["method"])["mean"] * (metric.better or 1)
     return None if means.empty else means.idxmax()
 
 
 def amount(value, axis):
+    if isinstance(value, str):
+        return value
     return f"{value:,.0f}" if axis != "shrinkage" else f"{value:g}"
 
 
 def axis_words(axis, value):
     """'300 anchors', '5,000 support rows', 'shrinkage 0.15'."""
     if axis == "shrinkage":
-        return f"shrinkage {value:g}"
+        return f"shrinkage {amount(value, axis)}"
     word = {"anchors": "anchor", "support": "support row"}[axis]
     return f"{value:,.0f} {word}{'' if value == 1 else 's'}"
 

@@ -7,10 +7,12 @@ import re
 import jinja2
 import matplotlib
 import numpy as np
+import pandas as pd
 from markupsafe import Markup, escape
 
 from . import figures, geometry, measure, plot, summary, tables
-from .measure import F1, MRR, MSE, PSNR, R1
+from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
+from .results import AXES
 
 
 @dataclasses.dataclass
@@ -23,8 +25,10 @@ class Section:
     facts: list = dataclasses.field(default_factory=list)
     legend: list = dataclasses.field(default_factory=list)
 
+    alone: bool = False         # shown for its text, with nothing below
+
     def __bool__(self):
-        return any([self.tables, self.groups, self.facts])
+        return any([self.tables, self.groups, self.facts, self.alone])
 
 
 def where(results):
@@ -49,9 +53,11 @@ def decoding(results, records, look):
 
 
 def means(results, records, look):
+    metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, MSE, PSNR) if measure.has(records, metric)]
+    found, said = tables.means_table(results, records), measure.comparison(records, metrics)
     return Section("means", "Methods side by side", [
-        "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results)],
-        [tables.means_table(results, records)])
+        "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results),
+        *said], [found] if found else [], alone=bool(said))
 
 
 def retrieval(results, records, look):
@@ -62,10 +68,11 @@ def retrieval(results, records, look):
 
 
 def bars(results, records, look):
-    tested = measure.zero_shot(records)
-    metrics = [metric for metric in (F1, MRR, PSNR) if measure.has(tested, metric)]
-    if not metrics and measure.has(tested, R1):
+    found = {metric: measure.zero_shot(measure.compared(records, metric)) for metric in (F1, MRR, PSNR, R1)}
+    metrics = [metric for metric in (F1, MRR, PSNR) if len(found[metric])]
+    if not metrics and len(found[R1]):
         metrics = [R1]
+    tested = found[metrics[0]] if metrics else found[F1]
     panels = [plot.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
               for metric in metrics]
     groups = [plot.Group(panels)] if panels else []
@@ -75,9 +82,10 @@ def bars(results, records, look):
         groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
     spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
-        if measure.has(records[records.method == "absolute"], metrics[0] if metrics else F1) else ""
+        if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
     return Section("bars", "The methods in pictures", [
-        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results)], [], groups)
+        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results),
+        *measure.comparison(records, metrics)], [], groups)
 
 
 def sweeps(results, records, look):
@@ -103,6 +111,9 @@ def losses(results, records, look):
 
 
 def clouds(results, records, look):
+    if results.trouble:
+        return Section("geometry", "The geometry, before and after",
+                       [f"The drawings are left out, since their file is damaged: {results.trouble}."], alone=True)
     paint = geometry.Paint(results.drawings)
     relative = geometry.after(results.drawings, "relative", paint)
     relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)
@@ -146,20 +157,32 @@ def flat(settings, prefix=""):
             yield f"{prefix}{key}", between.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def held_out(results, records):
-    """Whether P never saw the held-out encoder, checked in the runs where they say what they learned from."""
-    tested = measure.zero_shot(results.records)[["method", "encoder"]].drop_duplicates()
+def learns(method):
+    """Whether a method takes anything from the encoders it is fitted on."""
+    return method != "absolute" and (not method.startswith("random") or method.endswith("-ridge"))
+
+
+def held_out(results):
+    """Whether P never saw the tested encoder: each zero-shot record of a method that learns needs a run of that method,
+    seed and point without the encoder. Other runs, for other hold-outs, may well contain it."""
+    tested = measure.zero_shot(results.records)
     if tested.empty:
         return []
-    seen = []
-    for method, encoder in tested.itertuples(index=False):
-        sources = [run["sources"] for run in results.runs if run["method"] == method and run["sources"]]
-        if not method.startswith("random") and sources and all(encoder in names for names in sources):
-            seen.append(method)
+
+    def key(row):
+        return tuple(None if pd.isna(row[name]) else row[name] for name in ("method", "seed", *AXES))
+
+    sources = {}
+    for run in results.runs:
+        sources.setdefault(key(run), []).append(run["sources"])
+    seen = {}
+    for row in tested[tested.method.map(learns)].to_dict("records"):
+        if not any(names is not None and row["encoder"] not in names for names in sources.get(key(row), [])):
+            seen.setdefault(row["method"], {})[row["encoder"]] = True
     if seen:
-        names = ", ".join(dict.fromkeys(seen))
-        return [f"Take care: by the runs, {names} also learned on encoders that were tested, so these "
-                " numbers are not zero-shot."]
+        names = "; ".join(f"{method} on {', '.join(encoders)}" for method, encoders in seen.items())
+        return ["Take care: not zero-shot as far as the runs tell. For some numbers no run of the same method, seed "
+                f"and point learned without the encoder that was tested: {names}."]
     return ["In every zero-shot number the encoder that is tested was held out: the mixture P was learned on other "
             "encoders and never saw it, and the head was trained on another encoder. Only the support rows and the "
             "statistics of the held-out encoder make its anchors, by that same P."]
@@ -180,13 +203,14 @@ def made(results, records, look):
             times.setdefault(run["method"], []).append(run["seconds"])
     if times:
         order = sorted(times, key=lambda name: results.methods.index(name) if name in results.methods else 99)
-        found.append(tables.Table("Seconds of one fit, on the machine that made these results.",
-                                  [[cell("Method", head=True, kind="group"), cell("Fits", head=True),
-                                    cell("Mean seconds", head=True), cell("All together", head=True)]],
+        found.append(tables.Table("Seconds of one run on the machine that made these results: the fit, attaching all "
+                                  "encoders and the heads. Methods that share a fit, such as param-multi and "
+                                  "param-cosine, each count it, so the numbers do not add up to the time it all took.",
+                                  [[cell("Method", head=True, kind="group"), cell("Runs", head=True),
+                                    cell("Mean seconds of one run", head=True)]],
                                   [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),
-                                    cell(seconds(np.mean(times[name]))), cell(seconds(np.sum(times[name])))]
-                                   for name in order], "Time"))
-    return Section("made", "How it was made", held_out(results, records), found, [], list(flat(settings)))
+                                    cell(seconds(np.mean(times[name])))] for name in order], "Time"))
+    return Section("made", "How it was made", held_out(results), found, [], list(flat(settings)))
 
 
 def seconds(value):

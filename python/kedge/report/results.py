@@ -29,6 +29,7 @@ class Results:
     records: pd.DataFrame
     runs: list
     drawings: dict
+    trouble: str = ""         # why there are no drawings, where the file is damaged
 
     @property
     def encoders(self):
@@ -45,6 +46,11 @@ class Results:
     @property
     def seeds(self):
         return self.records.seed.nunique()
+
+    @property
+    def even(self):
+        """Whether all methods have the same seeds."""
+        return self.records.groupby("method").seed.agg(frozenset).nunique() == 1
 
     @property
     def swept(self):
@@ -83,6 +89,22 @@ def number(value, path, where):
     return float(value) if abs(value) < 1e30 else np.nan
 
 
+def shrinkage(value, path, where):
+    """A number, or the name of a rule, which stays text until all values are known."""
+    if not isinstance(value, str):
+        return number(value, path, where)
+    expect(value.strip(), path, f"a number, a name or null in {where}", value)
+    return value
+
+
+def as_names(rows):
+    """Where one value of shrinkage is a name, all become names, since they no longer lie on one line."""
+    if any(isinstance(row["shrinkage"], str) for row in rows):
+        for row in rows:
+            value = row["shrinkage"]
+            row["shrinkage"] = value if isinstance(value, str) else np.nan if np.isnan(value) else f"{value:g}"
+
+
 def read_record(record, index, path):
     expect(isinstance(record, dict), path, f"an object as record {index}", record)
     row = {}
@@ -90,7 +112,7 @@ def read_record(record, index, path):
         expect(isinstance(record.get(key), str), path, f"a name in '{key}' of record {index}", record.get(key))
         row[key] = record[key]
     for key in ["seed", *AXES, *METRICS]:
-        row[key] = number(record.get(key), path, f"'{key}' of record {index}")
+        row[key] = (shrinkage if key == "shrinkage" else number)(record.get(key), path, f"'{key}' of record {index}")
     zero_shot = record.get("zero_shot", row["encoder"] != row["trained_on"])
     expect(isinstance(zero_shot, bool), path, f"true or false in 'zero_shot' of record {index}", zero_shot)
     row["zero_shot"] = zero_shot and row["method"] != "absolute"
@@ -99,18 +121,27 @@ def read_record(record, index, path):
 
 def read_run(run, index, path):
     expect(isinstance(run, dict) and isinstance(run.get("method"), str), path, f"a method in run {index}", run)
-    sources = run.get("sources") or []
-    expect(isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
+    sources = run.get("sources")  # absent: nobody knows
+    expect(sources is None or isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
            f"a list of names in 'sources' of run {index}", sources)
     history = run.get("history") or []
     expect(isinstance(history, list) and all(isinstance(epoch, dict) for epoch in history), path,
            f"a list of epochs in 'history' of run {index}", history)
     row = {"method": run["method"], "sources": sources}
     for key in ["seed", "seconds", *AXES]:
-        row[key] = number(run.get(key), path, f"'{key}' of run {index}")
+        row[key] = (shrinkage if key == "shrinkage" else number)(run.get(key), path, f"'{key}' of run {index}")
+    row["seed"] = 0.0 if np.isnan(row["seed"]) else row["seed"]  # as in records
     row["history"] = [{key: number(value, path, f"'{key}' of epoch {epoch} of run {index}")
                        for key, value in losses.items()} for epoch, losses in enumerate(history)]
     return row
+
+
+def read_drawings(path):
+    """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
+    try:
+        return (drawings.check(load(path), path) if path.exists() else {}), ""
+    except BadResults as error:
+        return {}, str(error)
 
 
 def read(folder):
@@ -130,13 +161,14 @@ def read(folder):
     if not records:
         raise BadResults(f"{path}: expected at least one record, found none; did the command end before its first "
                          "measurement? run it again")
-    table = pd.DataFrame([read_record(record, index, path) for index, record in enumerate(records)])
+    records = [read_record(record, index, path) for index, record in enumerate(records)]
+    runs = [read_run(run, index, path) for index, run in enumerate(runs)]
+    as_names(records + runs)
+    table = pd.DataFrame(records)
     if table[METRICS].isna().all(axis=None):
         raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
-    drawn = folder / "figures.json"
     return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
-                   datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table,
-                   [read_run(run, index, path) for index, run in enumerate(runs)],
-                   drawings.check(load(drawn), drawn) if drawn.exists() else {})
+                   datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table, runs,
+                   *read_drawings(folder / "figures.json"))

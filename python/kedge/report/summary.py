@@ -52,35 +52,37 @@ class Losses:
         return measure.over_seeds(rows, F1, []).iloc[0]
 
 
-def scope(results, pairs):
-    return f"{count(pairs, 'pair')} of encoders, {count(results.seeds, 'seed')}"
+def scope(rows):
+    pairs = len(rows[["encoder", "trained_on"]].drop_duplicates())
+    return f"{count(pairs, 'pair')} of encoders, {count(rows.seed.nunique(), 'seed')}"
 
 
 def heads(results, records):
     """The best method's mean loss, its best and its worst pair, and the baseline on the same pairs."""
+    records = measure.compared(records, F1)
     method = measure.best_method(records, F1)
     if method is None:
         return
     loss = Losses(records, method)
     if loss.pairs.empty:  # nothing to compare with
-        value = measure.over_seeds(measure.zero_shot(records[records.method == method]), F1, []).iloc[0]
-        pairs = len(measure.zero_shot(records)[["encoder", "trained_on"]].drop_duplicates())
+        rows = measure.zero_shot(records[records.method == method])
+        value = measure.over_seeds(rows, F1, []).iloc[0]
         yield sentence("With {}, heads reach an F1 of {} on encoders they have never seen ({}).", name(method),
-                       F1.text(value["mean"], 1), scope(results, pairs))
+                       F1.text(value["mean"], 1), scope(rows))
         return
     own = np.mean([loss.own[encoder] for _, encoder in loss.pairs.index])
     kind = "a head trained on that encoder itself" if loss.against == "absolute" else "a head on that encoder's own RR"
     average = " on average" if len(loss.pairs) > 1 else ""
     yield sentence("With {}, a head trained on one encoder and used on another, which it has never seen, {}{}: {:.1f} "
                    "against {:.1f} with {} ({}).", name(method), change(loss.mean, loss.std), average, own - loss.mean,
-                   own, kind, scope(results, len(loss.pairs)))
+                   own, kind, scope(loss.rows))
     if len(loss.pairs) > 1:
         for word, (source, encoder) in (("best", loss.pairs.idxmin()), ("worst", loss.pairs.idxmax())):
             yield sentence("The {} pair: a head trained on {} {} on {}, which it has never seen (its own head: "
                            "{:.1f}).", word, name(source), change(loss.pairs[source, encoder]), name(encoder),
                            loss.own[encoder])
     if method == BASELINE:
-        if len(relative(results)) > 1:
+        if measure.zero_shot(records).method.nunique() > 1:
             yield sentence("No other method does better than {} here.", name(BASELINE))
         return
     baseline = Losses(records, BASELINE)
@@ -91,14 +93,11 @@ def heads(results, records):
                            change(mean, std))
 
 
-def relative(results):
-    return [method for method in results.methods if method != "absolute"]
-
-
 def retrieval(results, records):
     """How often the same item is found first across encoders."""
     tested = measure.zero_shot(records)
     metric = R1 if measure.has(tested, R1) else MRR
+    tested = measure.zero_shot(measure.compared(records, metric))
     method = measure.best_method(records, metric)
     if method is None:
         return
@@ -126,6 +125,7 @@ def test_rows(results):
 
 def decoders(results, records):
     """The error of decoders on encoders they have never seen."""
+    records = measure.compared(records, MSE)
     method = measure.best_method(records, MSE)
     if method is None:
         return
@@ -155,12 +155,21 @@ def sweep(results):
         metric = measure.primary(records)
         if metric not in (F1, MRR):
             metric = MRR
-        along = measure.zero_shot(records).dropna(subset=[axis])
+        along = measure.common(measure.zero_shot(records), metric, ["method", axis]).dropna(subset=[axis])
         method = measure.best_method(along, metric)
         if method is None:
             continue
-        line = measure.over_seeds(along[along.method == method], metric, [axis])["mean"].sort_index()
+        line = measure.over_seeds(along[along.method == method], metric, [axis])["mean"]
+        line = line.loc[measure.ordered(line.index)]
         if len(line) < 2:
+            continue
+        if isinstance(line.index[0], str) and metric.text(line.max()) == metric.text(line.min()):
+            yield sentence("With {}, {} is {} with every {}.", name(method), metric.name, metric.text(line.max()), axis)
+            continue
+        if isinstance(line.index[0], str):
+            yield sentence("With {}, {} is best with {} ({}) and worst with {} ({}).", name(method), metric.name,
+                           *(part for value in (line.idxmax(), line.idxmin())
+                             for part in (measure.axis_words(axis, value), metric.text(line[value]))))
             continue
         (before, after), (old, new) = line.index[-2:], line.iloc[-2:]
         steps = f"from {measure.amount(before, axis)} to {measure.axis_words(axis, after)}"
@@ -187,7 +196,8 @@ def saturation(axis, line, good, near):
 
 def sentences(results):
     records = measure.at(results.records, measure.reference_point(results))
-    found = [*heads(results, records), *decoders(results, records), *retrieval(results, records), *sweep(results)]
+    found = [*heads(results, records), *decoders(results, records), *retrieval(results, records),
+             *map(Markup.escape, measure.comparison(records, [F1, MSE, R1, MRR])), *sweep(results)]
     return found or [Markup("These results hold no zero-shot measurement: every head was used on the encoder it was "
                             "trained on.")]
 
@@ -195,21 +205,23 @@ def sentences(results):
 def tiles(results):
     """A few numbers to see before reading: (number, what it is)."""
     records = measure.at(results.records, measure.reference_point(results))
-    tested, metric = measure.zero_shot(records), measure.primary(records)
+    metric = measure.primary(records)
     shown = []
 
     def add(rows, metric, says, digits=1):
-        value = measure.over_seeds(rows, metric, []).iloc[0]["mean"]
+        value = measure.over_seeds(rows, metric, []).iloc[0]["mean"] if len(rows) else np.nan
         if np.isfinite(value):
             shown.append((metric.text(value, digits) + metric.unit, says))
 
     if metric in (F1, MSE):
+        fair = measure.compared(records, metric)
+        tested = measure.zero_shot(fair)
         best = measure.best_method(records, metric)
         add(tested[tested.method == best], metric, f"{metric.name} zero-shot, {best}")
-        add(records[records.method == "absolute"], metric, f"{metric.name} of the own heads, absolute")
+        add(fair[fair.method == "absolute"], metric, f"{metric.name} of the own heads, absolute")
         if best != BASELINE:
             add(tested[tested.method == BASELINE], metric, f"{metric.name} zero-shot, {BASELINE}")
-    best = measure.best_method(records, R1)
+    best, tested = measure.best_method(records, R1), measure.zero_shot(measure.compared(records, R1))
     if best is not None:
         add(tested[tested.method == best], R1, f"found at rank 1, {best}")
         if metric not in (F1, MSE):

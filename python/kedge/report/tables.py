@@ -54,6 +54,14 @@ def mark_best(cells, values, metric):
             cell.best = cell.text == best
 
 
+def same_seeds(records, metric, keys):
+    """The pairs (named by 'keys') whose methods were all measured with the same seeds: there the best may be marked."""
+    rows = records.dropna(subset=[metric.key])
+    seeds = rows.groupby([*keys, "method"]).seed.agg(frozenset)
+    kinds = seeds.groupby(level=[0, 1]).nunique()
+    return set(kinds.index[kinds == 1])
+
+
 def value_cell(table, key, metric, heat):
     if key not in table.index:
         return Cell("–", kind="absent")
@@ -69,12 +77,13 @@ def pair_table(results, records, metric):
     heat = Heat(table["mean"], metric.better)
     methods = [name for name in results.methods if name in table.index.get_level_values("method")]
     pairs = {(encoder, source) for encoder, source, _ in table.index}
+    fair = same_seeds(measure.zero_shot(records), metric, ["encoder", "trained_on"])
     body = []
     for encoder in results.encoders:
         sources = [source for source in results.encoders if (encoder, source) in pairs]
         for index, source in enumerate(sources):
             cells = [value_cell(table, (encoder, source, method), metric, heat) for method in methods]
-            if source != encoder:
+            if (encoder, source) in fair:
                 values = [table["mean"].get((encoder, source, method), np.nan) for method in methods]
                 mark_best(cells, values, metric)
             names = [Cell(encoder, head=True, rows=len(sources), kind="group")] if index == 0 else []
@@ -106,6 +115,7 @@ def retrieval_table(results, records):
     found = {method for table in tables.values() for method in table.index.get_level_values("method")}
     methods = [name for name in results.methods if name in found]
     pairs = {key[:2] for table in tables.values() for key in table.index}
+    fair = {metric: same_seeds(tested, metric, ["trained_on", "encoder"]) for metric in metrics}
     body = []
     for source in results.encoders:
         targets = [encoder for encoder in results.encoders if (source, encoder) in pairs]
@@ -114,7 +124,8 @@ def retrieval_table(results, records):
             for metric in metrics:
                 keys = [(source, encoder, method) for method in methods]
                 row = [value_cell(tables[metric], key, metric, heats[metric]) for key in keys]
-                mark_best(row, [tables[metric]["mean"].get(key, np.nan) for key in keys], metric)
+                if (source, encoder) in fair[metric]:
+                    mark_best(row, [tables[metric]["mean"].get(key, np.nan) for key in keys], metric)
                 cells.update({(method, metric): cell for method, cell in zip(methods, row)})
             names = [Cell(source, head=True, rows=len(targets), kind="group")] if index == 0 else []
             names.append(Cell(encoder, head=True, kind="source"))
@@ -130,13 +141,17 @@ def retrieval_table(results, records):
 
 
 def means_table(results, records):
-    """Method x metric: the mean over pairs, and over encoders for heads on their own encoder."""
-    tested, own = measure.zero_shot(records), measure.own(records)
+    """Method x metric: the mean over the pairs that all have, and over encoders for heads on their own encoder."""
+    tested, own = measure.zero_shot, measure.own
     columns = [(F1, tested, "F1 zero-shot"), (F1, own, "F1 own"), (ACCURACY, tested, "Accuracy zero-shot"),
                (MRR, tested, "MRR"), (R1, tested, "R@1"), (R5, tested, "R@5"), (R10, tested, "R@10"),
                (NMSE, tested, "nMSE"), (RR_STD, tested, "RR_std"), (MSE, tested, "MSE zero-shot"),
                (MSE, own, "MSE own"), (PSNR, tested, "PSNR zero-shot"), (PSNR, own, "PSNR own")]
-    columns = [column for column in columns if measure.has(column[1], column[0])]
+    columns = [(metric, measure.common(part(measure.compared(records, metric)), metric), title)
+               for metric, part, title in columns]
+    columns = [column for column in columns if len(column[1])]
+    if not columns:
+        return None
     measured = {method for metric, rows, _ in columns for method in rows.dropna(subset=[metric.key]).method}
     methods = [method for method in results.methods if method in measured]
     body = [[Cell(method, head=True, kind="group")] for method in methods]
@@ -154,7 +169,8 @@ def means_table(results, records):
              "smaller is better.", RR_STD: "RR_std is the spread of the RR features.", PSNR: "PSNR is in dB."}
     shown = {metric for metric, _, _ in columns}
     notes = " ".join(text for metric, text in words.items() if metric in shown)
-    spread = f"; ± is the standard deviation of that mean over {results.seeds} seeds" if results.seeds > 1 else ""
+    seeds = max(rows.seed.nunique() for _, rows, _ in columns)
+    spread = f"; ± is the standard deviation of that mean over {seeds} seeds" if seeds > 1 else ""
     caption = (f"Means over all pairs{spread}. {notes} Bold is the best of a column.")
     return Table(caption, head, body)
 
@@ -163,9 +179,10 @@ def grid_table(results, method, metric, axes, point):
     """Two swept axes at once: one metric of one method on their grid."""
     fixed = {axis: value for axis, value in point.items() if axis not in axes}
     records = measure.zero_shot(measure.at(results.records[results.records.method == method], fixed))
-    table = measure.over_seeds(records.dropna(subset=list(axes)), metric, list(axes))
+    records = measure.common(records.dropna(subset=list(axes)), metric, axes)
+    table = measure.over_seeds(records, metric, list(axes))
     heat = Heat(table["mean"], metric.better)
-    down, across = ([*sorted(table.index.get_level_values(axis).unique())] for axis in axes)
+    down, across = (measure.ordered(table.index.get_level_values(axis)) for axis in axes)
     if len(down) < 2 or len(across) < 2:
         return None
     head = [[Cell(f"{axes[0]} \\ {axes[1]}", head=True, kind="group"),
@@ -180,4 +197,5 @@ def grid_table(results, method, metric, axes, point):
 
 def over(results):
     """The words after a number that is a mean over seeds; with one seed there is nothing to say."""
-    return f", mean ± standard deviation over {results.seeds} seeds" if results.seeds > 1 else ""
+    most = f"{results.seeds} seeds" if results.even else f"up to {results.seeds} seeds (no best where they differ)"
+    return f", mean ± standard deviation over {most}" if results.seeds > 1 else ""
