@@ -198,9 +198,12 @@ void add_data_options(CLI::App* c, Options& o) {
       ->type_name("FIRST:END");
   c->add_option("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
       ->type_name("FILE");
-  c->add_option("--targets", o.targets, "What decoders give back for every row: any matrix, also of uint8, e.g. pixels")
+  c->add_option(
+       "--targets", o.targets,
+       "What decoders give back for every row: rows x values, or pictures as rows x height x width; also uint8")
       ->type_name("FILE");
-  c->add_option("--target-shape", o.target_shape, "Shape of one row of the targets as a picture, for the report")
+  c->add_option("--target-shape", o.target_shape,
+                "Shape of one row of the targets as a picture, for the report, where the file does not say")
       ->type_name("HxW");
   c->add_option("-o,--out", o.output,
                 "Folder for results, tables and the report; what is there already is not "

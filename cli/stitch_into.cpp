@@ -64,7 +64,7 @@ class Saver {
  public:
   explicit Saver(const std::string& folder) : folder_(folder) {}
   void offer(const StitchResults& results) {
-    if (since_.seconds() < kSecondsBetweenSaves) {
+    if (since_ && since_->seconds() < kSecondsBetweenSaves) {
       unsaved_ = results;
       return;
     }
@@ -73,7 +73,7 @@ class Saver {
   void save(const StitchResults& results) {
     save_results(results, folder_);
     unsaved_.reset();
-    since_ = Stopwatch();
+    since_.emplace();
   }
   void save_rest() {
     if (unsaved_) save(*std::exchange(unsaved_, std::nullopt));
@@ -83,7 +83,7 @@ class Saver {
   static constexpr double kSecondsBetweenSaves = 1;
   std::string folder_;
   std::optional<StitchResults> unsaved_;
-  Stopwatch since_;
+  std::optional<Stopwatch> since_;  ///< the last time
 };
 
 std::string describe(const StitchEvent& event, double seconds) {
