@@ -51,8 +51,8 @@ TEST(Safetensors, ReadsTensorsAndMetadata) {
 }
 
 TEST(Safetensors, KnowsEveryTypeOfTheFormat) {
-  const std::pair<const char*, DType> types[] = {{"F16", DType::f16},    {"BF16", DType::bf16}, {"F32", DType::f32},
-                                                 {"F64", DType::f64},    {"I32", DType::i32},   {"I64", DType::i64},
+  const std::pair<const char*, DType> types[] = {{"F16", DType::f16}, {"BF16", DType::bf16}, {"F32", DType::f32},
+                                                 {"F64", DType::f64}, {"I32", DType::i32},   {"I64", DType::i64},
                                                  {"BOOL", DType::u8}, {"U8", DType::u8},     {"U64", DType::u64}};
   for (const auto& [name, dtype] : types) {
     const SafetensorsInfo info = parse(safetensors_file(tensor(name, "[0]", "[0,0]"), ""));
