@@ -121,15 +121,16 @@ HeadOptions head_of(const Options& o) {
 void leave_out_impossible(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
   const std::size_t rows = end - std::min(data.train.begin, end);
-  const auto impossible = [&](const FitOptions& point) {
-    if (!point.support_ids.empty()) return point.anchors > point.support_ids.size();
-    return point.anchors > (point.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : point.support);
+  const auto support_of = [&](const FitOptions& point) {
+    if (!point.support_ids.empty()) return point.support_ids.size();
+    return point.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : point.support;
   };
+  const auto impossible = [&](const FitOptions& point) { return point.anchors > support_of(point); };
   if (std::ranges::all_of(points, impossible)) return;  // then it is no matter of combinations
   for (const FitOptions& point : points) {
     if (!impossible(point)) continue;
     say(common, fmt::format("{} anchors need as many support rows; left out with a support of {}", point.anchors,
-                            point.support));
+                            support_of(point)));
   }
   std::erase_if(points, impossible);
 }

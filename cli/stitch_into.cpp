@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -64,19 +64,14 @@ class Saver {
  public:
   explicit Saver(const std::string& folder) : folder_(folder) {}
   void offer(const StitchResults& results) {
-    if (since_ && since_->seconds() < kSecondsBetweenSaves) {
-      unsaved_ = results;
-      return;
-    }
-    save(results);
-  }
-  void save(const StitchResults& results) {
-    save_results(results, folder_);
-    unsaved_.reset();
-    since_.emplace();
+    unsaved_ = results;
+    if (!since_ || since_->seconds() >= kSecondsBetweenSaves) save_rest();
   }
   void save_rest() {
-    if (unsaved_) save(*std::exchange(unsaved_, std::nullopt));
+    if (!unsaved_) return;
+    save_results(*unsaved_, folder_);
+    unsaved_.reset();
+    since_.emplace();
   }
 
  private:
@@ -125,13 +120,18 @@ StitchResults stitch_into(const std::string& folder, const StitchData& data, con
   try {
     StitchResults results =
         stitch(data, options, std::move(known), make_progress(common, kSecondsBetweenLines), observe);
-    saver.save(results);
+    save_results(results, folder);
     return results;
   } catch (const Interrupted&) {
     saver.save_rest();
-    throw Interrupted(fmt::format("interrupted; the same command goes on with what is in {}", folder));
+    throw Interrupted(fresh ? fmt::format("interrupted; what was measured until now is in {}", folder)
+                            : fmt::format("interrupted; the same command goes on with what is in {}", folder));
   } catch (...) {
-    saver.save_rest();
+    try {
+      saver.save_rest();
+    } catch (const Error& problem) {
+      say(common, problem.what());  // what ended it comes after
+    }
     throw;
   }
 }
@@ -157,10 +157,14 @@ std::string text_summary(const StitchResults& results) {
   const std::vector<MethodScores> all = mean_scores(results);
   std::vector<std::string> metrics;
   bool swept = false;
+  std::optional<StitchPoint> point;
   std::size_t width = 6;
   for (const MethodScores& method : all) {
     width = std::max(width, method.method.size());
-    if (method.method != "absolute") swept = swept || method.point != all.back().point;
+    if (method.point != StitchPoint()) {
+      swept = swept || (point && *point != method.point);
+      point = method.point;
+    }
     for (const MeanScore& score : method.scores) {
       if (std::ranges::count(metrics, score.metric) == 0) metrics.push_back(score.metric);
     }
@@ -181,8 +185,7 @@ std::string text_summary(const StitchResults& results) {
         cell = fmt::format("{:.{}f}", score->mean, score->digits);
         if (score->std) cell += fmt::format(" ±{:.{}f}", *score->std, score->digits);
       }
-      const std::size_t extra = cell.find("±") == std::string::npos ? 0 : 1;  // two bytes, one column
-      text += fmt::format("{:>{}}", cell, 14 + extra);
+      text += fmt::format("{:>14}", cell);
     }
   }
   return text;

@@ -5,7 +5,6 @@
 #include "base/eigen.h"
 
 #include <kedge/error.h>
-#include <kedge/metrics.h>
 
 #include <algorithm>
 #include <cmath>
@@ -104,7 +103,12 @@ Figures::Figures(const StitchContext& context, const std::string& known)
   if (json_.contains("raw") && !json_.at("raw").is_object()) json_.erase("raw");
   if (json_.contains("reconstructions")) {
     const Json& decoded = json_.at("reconstructions");
-    if (!decoded.is_object() || !decoded.value("methods", Json()).is_object()) json_.erase("reconstructions");
+    if (!decoded.is_object() || !decoded.value("methods", Json()).is_object()) {
+      json_.erase("reconstructions");
+    } else {  // how they are drawn is no matter of what was measured
+      const auto& shape = context.data().target_shape;
+      json_["reconstructions"]["shape"] = shape.empty() ? Json() : Json(shape);
+    }
   }
 }
 
@@ -114,7 +118,10 @@ bool Figures::has(const std::string& method) const {
   const auto same = [&](const Json& panel) { return panel.at("method") == method; };
   const bool drawn = method == "absolute" || std::ranges::any_of(panels, same);
   if (!context_.has_targets() || context_.options().samples == 0) return drawn;
-  return drawn && json_.contains("reconstructions") && json_.at("reconstructions").at("methods").contains(method);
+  if (!drawn || !json_.contains("reconstructions")) return false;
+  const Json& decoded = json_.at("reconstructions");
+  const std::size_t count = std::min(context_.options().samples, context_.test_targets().rows());
+  return decoded.at("methods").contains(method) && decoded.value("original", Json()).size() == count;
 }
 
 Figures::Json Figures::panel(const std::vector<Matrix>& features) const {

@@ -11,6 +11,7 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -76,7 +77,7 @@ class Overall {
   [[nodiscard]] Progress of(std::size_t index, const PlannedRun& run, const std::string& name) {
     return [this, index, &run, name](const ProgressReport& report) {
       const std::scoped_lock lock(lock_);
-      if (stopped_) throw Error(Code::failed, "another run failed");
+      if (failure_) std::rethrow_exception(failure_);
       constexpr double kMostOfIt = 0.95;
       if (report.step == "learning" && report.total > 0) {
         set(index, kMostOfIt * run.cost * static_cast<double>(report.done) / static_cast<double>(report.total));
@@ -85,10 +86,10 @@ class Overall {
     };
   }
 
-  /// Runs under way end at their next report.
+  /// Runs under way end at their next report, with what is being handled now.
   void stop() {
     const std::scoped_lock lock(lock_);
-    stopped_ = true;
+    if (!failure_) failure_ = std::current_exception();
   }
 
   void finish(std::size_t index, const PlannedRun& run, const std::string& name) {
@@ -114,7 +115,7 @@ class Overall {
   std::mutex lock_;
   std::vector<double> shares_;
   double done_ = 0, total_ = 0;
-  bool stopped_ = false;
+  std::exception_ptr failure_;
 };
 
 std::string name_of(const PlannedRun& run, const StitchContext& context) {
@@ -169,6 +170,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
 
   const StitchContext context(data, options);
   Figures figures(context, results.figures);
+  sort(results, data, options);
   const std::vector<PlannedRun> whole = plan_runs(data, options);
   if (whole.empty()) refuse_nothing();
   const std::vector<PlannedRun> plan = leave_out_known(whole, context, results.measurements, figures);
@@ -208,10 +210,8 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
       }
     };
   });
-  if (options.figures) {
-    figures.add_geometry(progress);
-    results.figures = figures.text();
-  }
+  if (options.figures) figures.add_geometry(progress);
+  results.figures = figures.text();
   return results;
 }
 

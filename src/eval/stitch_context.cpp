@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace kedge {
 namespace {
@@ -64,6 +65,11 @@ void require_labels(const StitchData& data) {
 
 void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
+  for (const FitOptions& point : options.points) {
+    if (point.attach_by || point.keep != 0 || !point.checkpoint.path.empty()) {
+      refuse("stitch knows neither attach, keep nor checkpoints of a fit; name methods with -ridge instead");
+    }
+  }
   if (options.methods.empty()) refuse("no method was given");
   if (options.seeds.empty()) refuse("no seed was given; give 1 or more");
   if (options.points.empty()) refuse("nothing to run: give at least one number of anchors");

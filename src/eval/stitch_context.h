@@ -17,7 +17,8 @@ namespace kedge {
 /// What all runs of a stitch share, with train and test rows kept apart. Safe to use from several threads.
 class StitchContext {
  public:
-  /// The data must outlive it. Throws Error(Code::bad_argument) for data that do not fit together.
+  /// Of data that checked() returned, which must outlive it. Throws Error(Code::bad_argument) where all train targets
+  /// are the same.
   StitchContext(const StitchData& data, const StitchOptions& options);
 
   [[nodiscard]] const StitchData& data() const { return data_; }
@@ -55,7 +56,8 @@ class StitchContext {
   mutable std::map<std::tuple<std::size_t, std::string, bool>, Entry> cache_;
 };
 
-/// The same data with every range cut to the rows there are. Throws what StitchContext throws.
+/// The same data with every range cut to the rows there are. Throws Error(Code::bad_argument) or Error(Code::bad_file)
+/// for data that do not fit together.
 [[nodiscard]] StitchData checked(StitchData data, const StitchOptions& options);
 
 }  // namespace kedge

@@ -196,6 +196,9 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
     case Anchors::consensus: options.method = Method::consensus; break;
     default: options.method = Method::param; break;
   }
+  if (options.attach_by.value_or(default_attach_by(options.method, options.similarity)) != AttachBy::ridge) {
+    options.ridge.reset();  // it is for the other methods of the point
+  }
   return options;
 }
 

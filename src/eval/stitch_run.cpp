@@ -5,7 +5,6 @@
 #include "map/fit.h"
 
 #include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <chrono>

@@ -89,7 +89,8 @@ std::optional<TableCell> cell_of(const StitchResults& results, const Metric& met
 /// Ties at the digits shown are all best. Columns that are references take no part, and nobody is best alone.
 void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, int digits, std::size_t first,
                std::size_t step, const std::vector<bool>& reference) {
-  const auto rivals = std::ranges::count(reference, false) / static_cast<std::ptrdiff_t>(step);
+  std::size_t rivals = 0;
+  for (std::size_t i = first; i < cells.size(); i += step) rivals += cells[i] && !reference[i] ? 1 : 0;
   if (better == Better::neither || rivals < 2) return;
   const double scale = std::pow(10, digits);
   const auto shown = [&](const TableCell& cell) { return std::round(cell.mean * scale); };
@@ -167,7 +168,11 @@ bool has_any(const Table::Row& row) {
 
 /// A row per metric, a column per method: means over all zero-shot pairs.
 Table by_method(const StitchResults& results) {
-  Table table{"Metrics", "Means over all zero-shot pairs.", {"metric"}, methods_of(results), {}};
+  Table table{"Metrics",
+              "Means over all zero-shot pairs that each method was measured on.",
+              {"metric"},
+              methods_of(results),
+              {}};
   std::erase(table.columns, "absolute");
   for (const Metric& metric : all_metrics()) {
     Table::Row row{{metric.name}, {}, metric.digits};
@@ -192,7 +197,7 @@ std::set<StitchPoint> points_of(const StitchResults& results) {
 /// A row per point of a sweep, a column per method.
 Table by_point(const StitchResults& results, const Metric& metric, const std::set<StitchPoint>& points) {
   Table table{"Sweep: " + metric.name,
-              "Means over all zero-shot pairs.",
+              "Means over all zero-shot pairs that each method was measured on.",
               {"anchors", "support", "shrinkage"},
               methods_of(results),
               {}};
@@ -246,8 +251,8 @@ std::vector<Table> make_tables(const StitchResults& results) {
   }
   add(by_pair(results, {f1()}, false), "Stitched heads",
       "Weighted F1 in %. The encoder is where the head is used; the head was trained on the features of another "
-      "encoder, "
-      "or of the same. Absolute: a head on the encoder's own embeddings.");
+      "encoder, or of "
+      "the same. Absolute: a head on the encoder's own embeddings.");
   add(by_pair(results, {mse()}, false), "Stitched decoders",
       "Mean squared error of decoded targets. Absolute: a decoder of the encoder's own embeddings.");
   add(by_pair(results, retrieval_metrics(), true), "Retrieval",

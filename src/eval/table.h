@@ -29,8 +29,8 @@ struct Table {
   std::vector<Row> rows;
 };
 
-/// The tables that the measurements allow: heads by pair, retrieval by pair, metrics by method, decoders by pair; for a
-/// sweep the metrics by point instead of those by pair.
+/// The tables that the measurements allow: heads, decoders and retrieval by pair, then metrics by method; for a sweep
+/// metrics by point instead.
 [[nodiscard]] std::vector<Table> make_tables(const StitchResults& results);
 
 }  // namespace kedge

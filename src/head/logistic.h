@@ -42,7 +42,8 @@ class LogisticLoss {
   Eigen::MatrixXd factor_;  ///< lower Cholesky factor of the bound
 };
 
-/// Solved to convergence: the largest value of the gradient is below 1e-6.
+/// Solved to convergence: the largest value of the gradient is below 1e-6, or 1e-4 where rounding allows no more.
+/// Throws Error(Code::failed) otherwise.
 [[nodiscard]] LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes,
                                       std::size_t class_count, double l2, const Progress& progress);
 

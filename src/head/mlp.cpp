@@ -123,7 +123,7 @@ typename Mlp<T>::Rows Mlp<T>::apply(const Rows& x) const {
 }
 
 template <class T>
-void Mlp<T>::backward(const Rows& keep, const Rows& outputs_gradient, Trace& trace, Vector& gradient) const {
+void Mlp<T>::backward(const Rows& keep, const Rows& outputs_gradient, const Trace& trace, Vector& gradient) const {
   const auto p = parts(parameters_);
   gradient.resize(parameters_.size());
   auto g = parts(gradient);

@@ -37,7 +37,7 @@ class Mlp {
   /// `keep` is what each hidden value is multiplied with: 0, or 1 / (1 - dropout). Empty: no dropout.
   [[nodiscard]] Rows forward(const Rows& x, const Rows& keep, Trace& trace) const;
   /// The gradient of all parameters from that of the outputs.
-  void backward(const Rows& keep, const Rows& outputs_gradient, Trace& trace, Vector& gradient) const;
+  void backward(const Rows& keep, const Rows& outputs_gradient, const Trace& trace, Vector& gradient) const;
 
  private:
   /// The parts of the vector of parameters or of its gradient.

@@ -152,6 +152,20 @@ def test_what_is_written_can_be_shown(kedge, world):
     assert points == {(4, 50), (8, 50), (4, 100), (8, 100), (90, 100)}  # 90 anchors of 50 rows cannot be
 
 
+def test_pictures_follow_the_options_and_order_the_question(kedge, world):
+    """Asked again with another shape, more samples or another order, a finished folder gives what is asked."""
+    command = ["stitch", *world, *SMALL[:-1], "--targets", "pixels.npy", "--head", "ridge", "--ridge", 0.1, "-o", "out"]
+    kedge.ok(*command, "--methods", "random-cosine,consensus")
+    kedge.ok(*command, "--methods", "consensus,random-cosine", "--target-shape", "3x4")
+    pictures = json.loads((kedge.folder / "out" / "figures.json").read_text())["reconstructions"]
+    assert pictures["shape"] == [3, 4] and len(pictures["original"]) == 10
+    assert records(kedge)[0]["method"] == "consensus"
+    kedge.ok(*command, "--methods", "consensus,random-cosine,random-wip", "--samples", 4)
+    pictures = json.loads((kedge.folder / "out" / "figures.json").read_text())["reconstructions"]
+    assert {m: len(rows) for m, rows in pictures["methods"].items()} == dict.fromkeys(
+        ("consensus", "random-cosine", "random-wip"), 4)
+
+
 def test_one_command_at_a_time_writes_to_a_folder(kedge, world):
     import fcntl
     import os
