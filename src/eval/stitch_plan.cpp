@@ -35,7 +35,8 @@ std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMet
     }
   }
   for (auto& group : groups) {  // the mixture is learned with wip where that is among them, so that ridge has targets
-    std::ranges::stable_partition(group, [](const StitchMethod& m) { return m.similarity == Similarity::wip; });
+    std::stable_partition(group.begin(), group.end(),
+                          [](const StitchMethod& m) { return m.similarity == Similarity::wip; });
   }
   return groups;
 }
