@@ -20,7 +20,8 @@ def chromium(tmp_path):
         pytest.fail("chromium is not installed; run 'scripts/setup test'")
 
     def opened(page, *options):
-        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--v=0",
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--hide-scrollbars", "--v=0",
                    "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'browser'}", *options, page.as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
