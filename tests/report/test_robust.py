@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Odd names, odd sizes and damaged files."""
+import html
+import re
+
+import pytest
+from conftest import ENCODERS, fake_figures, fake_results
+from reading import Tables, summary
+
+
+def test_names_are_text_and_never_markup_or_formulas(report):
+    bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
+    results = fake_results(encoders=bad, methods=["absolute", "random-cosine", "<i>$m_1$</i>"], seeds=1)
+    page = report.made(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
+    assert "<script" not in page and "<img src=x" not in page and "<i>" not in page
+    for name in bad:
+        assert str(html.escape(name)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
+
+
+def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report):
+    figures = fake_figures(rows=100)
+    points = figures["relative"][-1]["points"]
+    for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6)):
+        points[space] = [[scale * x, scale * y] for x, y in points[space]]
+    page = report.made(fake_results(seeds=1), figures)
+    notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
+    factor = int(re.fullmatch(r"magnified (\d+) x", notes["vgg16"]).group(1))
+    assert 30 < factor < 100 and notes["vit-s14"] == "over 1,000 x smaller" and notes["tinyvit-sam"] == "held out"
+    assert "effnet-lite0" not in notes
+
+
+def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
+    results = fake_results(seeds=2)
+    for index, r in enumerate(results["records"]):
+        for key in ("weighted_f1", "mrr", "nmse", "accuracy"):
+            r[key] = [r[key], None, float("nan"), float("inf")][index % 4]
+    for run in results["runs"]:
+        for epoch in run["history"][::3]:
+            epoch["coverage"] = None
+    page = report.made(results)
+    assert not re.search(r"\bnan\b|\binf\b", html.unescape(re.sub(r"<[^>]*>", " ", page.split("</style>")[1])))
+    only = fake_results(methods=["absolute"], seeds=1)
+    assert "hold no zero-shot measurement" in summary(report.made(only))
+
+
+def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report):
+    names = [f"organisation/some_vision_transformer_{i:02d}-patch14.reg4.lvd142m" for i in range(12)]
+    figures = fake_figures(encoders=names, classes=35, rows=500, pictures=True)
+    report.made(fake_results(encoders=names, seeds=2), figures)
+    assert 1e6 < report.page.stat().st_size < 6e6
+
+
+BAD = {
+    "no file": (None, ["results.json", "No such file", "kedge stitch"]),
+    "truncated": ('{"format": "kedge results", "records": [', ["not whole JSON", "line 1", "again"]),
+    "not text": ("\x00\x01", ["not whole JSON"]),
+    "another format": ({"format": "something"}, ['"kedge results"', '"something"']),
+    "a list": ([], ["kedge results"]),
+    "a later version": ({**fake_results(seeds=1), "format_version": 2}, ["reads format version 1, found 2"]),
+    "no records": ({**fake_results(seeds=1), "records": []}, ["at least one record, found none", "run it again"]),
+    "no list": ({**fake_results(seeds=1), "records": {}}, ["a list in 'records'"]),
+    "text for a number": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
+                                                                 "mrr": "high"}]}, ["'mrr' of record 0", '"high"']),
+    "no name of a rule": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b",
+                                                                 "shrinkage": ""}]}, ["'shrinkage' of record 0"]),
+    "no name": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": 3, "trained_on": "b"}]},
+                ["a name in 'encoder' of record 0", "found 3"]),
+    "all null": ({**fake_results(seeds=1), "records": [{"method": "a", "encoder": "b", "trained_on": "b"}]},
+                 ["nothing but null in every record"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_results_are_refused_in_one_sentence(report, case):
+    results, says = BAD[case]
+    report.write(results)
+    report.refused(says)
+
+
+@pytest.mark.parametrize("figures, says", [
+    ("{", ["figures.json", "not whole JSON"]),
+    ("[1]", ["expected an object, found list"]),
+    ({"raw": {"a": [[1, 2, 3]]}}, ["rows of 2 numbers", "space 'a'"]),
+    ({"raw": 5}, ["an object of spaces in 'raw'"]),
+    ({"raw": {"a": [["x", {}]]}}, ["rows of numbers of one length"]),
+    ({"raw": {"a": [[1, 2]], "b": [[1, 2], [3, 4]]}}, ["equally many rows", "1 and, in 'raw', space 'b', 2"]),
+    ({"raw": {"a": [[1, 2]]}, "labels": [1, 2]}, ["one for each drawn row (1)"]),
+    ({"relative": [3]}, ["an object as entry 0 of 'relative'"]),
+    ({"similarities": "all"}, ["a list in 'similarities'"]),
+    ({"similarities": [{"similarity": "wip"}]}, ["entry 0 of 'similarities'"]),
+    ({"reconstructions": 1}, ["an object in 'reconstructions'"]),
+    ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
+])
+def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
+    report.write(fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1), figures)
+    code, said = report.here("--quiet")
+    assert code == 0 and said.startswith("report: no drawings: ") and said.count("\n") == 1, said
+    page = html.unescape(report.page.read_text())
+    for word in says:
+        assert word in said and word in page, said
+    assert "The drawings are left out" in page and Tables(report.page.read_text()).sections["heads"]
+
+
+def test_drawings_may_be_fewer(report):
+    results, full = fake_results(seeds=1), fake_figures(rows=40, pictures=True)
+    for figures, wanted in (({key: full[key] for key in ("labels", "raw", "relative")}, {"geometry"}),
+                            ({**full, "similarities": full["similarities"][1:2]}, {"geometry", "similarities",
+                                                                                  "pictures"}),
+                            ({**full, "similarities": [], "relative": full["relative"][:1], "reconstructions": None},
+                             {"geometry"}),
+                            ({"labels": full["labels"], "similarities": full["similarities"]}, {"similarities"}),
+                            ({"similarities": full["similarities"]}, {"similarities"}),
+                            ({**full, "raw": {}, "relative": [{"method": "consensus", "points": {}}],
+                              "similarities": None}, {"pictures"}), ({}, set())):
+        page = report.made(results, figures)
+        shown = set(re.findall(r'<section id="(\w+)">', page)) & {"geometry", "similarities", "pictures"}
+        assert shown == wanted, figures.keys()
+        for entry in figures.get("similarities") or []:
+            assert f"<h3>{entry['similarity']} " in page
+
+
+def test_it_runs_as_a_user_runs_it(report):
+    report.write(fake_results(seeds=1))
+    done = report.run()
+    assert done.returncode == 0 and done.stderr.startswith(f"report: wrote {report.page} ("), done.stderr
+    assert "consensus" in report.page.read_text()
+    assert report.run("--no-such-option").returncode == 2
+
+
+def test_the_old_page_stays_where_the_new_one_cannot_be_written(report):
+    report.write(fake_results(seeds=1))
+    done = report.run("--output", report.folder / "missing" / "page.html")
+    assert done.returncode == 1 and "cannot write" in done.stderr and done.stderr.count("\n") == 1
+    report.page.write_text("old")
+    report.write("{")
+    assert report.run().returncode == 3
+    assert report.page.read_text() == "old"
