@@ -31,7 +31,9 @@ class TimedBackend final : public kedge::Backend {
   }
 
   std::unique_ptr<kedge::Tensor> make(std::size_t rows, std::size_t cols) override { return inner_->make(rows, cols); }
+  std::unique_ptr<kedge::Integers> make_integers(std::size_t count) override { return inner_->make_integers(count); }
   void upload(kedge::MatrixView<const float> from, Panel to) override { inner_->upload(from, to); }
+  void upload(std::span<const std::uint32_t> from, kedge::Integers& to) override { inner_->upload(from, to); }
   void download(ConstPanel from, kedge::MatrixView<float> to) override { inner_->download(from, to); }
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
     timed(products_ms, [&] { inner_->gemm_nn(alpha, a, b, beta, c); });
@@ -45,10 +47,13 @@ class TimedBackend final : public kedge::Backend {
   void gram(ConstPanel a, Panel c) override {
     timed(products_ms, [&] { inner_->gram(a, c); });
   }
+  void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool exact, Panel y) override {
+    timed(products_ms, [&] { inner_->affine(x, w, b, exact, y); });
+  }
   void fill(Panel x, float value) override {
     timed(others_ms["fill"], [&] { inner_->fill(x, value); });
   }
-  void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
+  void gather_rows(ConstPanel from, kedge::Ids ids, Panel to) override {
     timed(others_ms["gather_rows"], [&] { inner_->gather_rows(from, ids, to); });
   }
   void row_lengths(ConstPanel x, Panel lengths) override {
@@ -83,6 +88,9 @@ class TimedBackend final : public kedge::Backend {
   }
   void step_values(ConstPanel dx, const kedge::AdamStep& adam, Panel x, Panel m, Panel v) override {
     timed(others_ms["step_values"], [&] { inner_->step_values(dx, adam, x, m, v); });
+  }
+  void end_step(Panel losses, Panel log, kedge::Integers& taken) override {
+    timed(others_ms["end_step"], [&] { inner_->end_step(losses, log, taken); });
   }
 
  private:

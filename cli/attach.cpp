@@ -11,7 +11,7 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, space, output, rows, by, ridge = "auto";
+  std::string bundle, space, output, rows, by, ridge = "auto", device{to_string(AttachOptions().device)};
   bool support_rows = false, replace = false;
   CommonOptions common;
 };
@@ -19,6 +19,7 @@ struct Options {
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
+  require_device(parse_device(o.device));
   Bundle bundle = load_bundle(o.bundle);
   const Space space = open_space(o.space, parse_rows(o.rows));
   if (bundle.has(space.name()) && !o.replace) {
@@ -27,6 +28,7 @@ void run(const Options& o) {
   }
   require_other_file(o.output, file_of(o.space));
   AttachOptions options;
+  options.device = parse_device(o.device);
   if (o.support_rows) options.from = AttachFrom::support_rows;
   if (!o.by.empty()) options.by = parse_attach_by(o.by);
   options.ridge = parse_ridge(o.ridge);
@@ -75,6 +77,7 @@ void add_attach(CLI::App& app) {
   c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation")
       ->capture_default_str()
       ->type_name("auto|X");
+  add_device(*c, o->device, "Where statistics are taken");
   c->add_flag("--replace", o->replace, "Replace a space of the same name");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

@@ -13,6 +13,7 @@ namespace {
 struct Options {
   std::string a, b, rows;
   CompareOptions compare;
+  std::string device{to_string(compare.device)};
   CommonOptions common;
 };
 
@@ -35,6 +36,9 @@ Json to_json(const Comparison& result, const CompareOptions& options) {
 
 void run(const Options& o) {
   o.common.apply();
+  CompareOptions options = o.compare;
+  options.device = parse_device(o.device);
+  require_device(options.device);
   const Space a("first", open_rows(o.a), parse_rows(o.rows));
   const Space b("second", open_rows(o.b), parse_rows(o.rows));
   if (a.rows() != b.rows() || a.dim() != b.dim()) {
@@ -44,7 +48,7 @@ void run(const Options& o) {
                             o.a, a.rows(), a.dim(), o.b, b.rows(), b.dim()));
   }
   const Json json =
-      to_json(compare(a.read_all().view(), b.read_all().view(), o.compare, make_progress(o.common)), o.compare);
+      to_json(compare(a.read_all().view(), b.read_all().view(), options, make_progress(o.common)), options);
   if (o.common.json) {
     print_json(o.common, json);
     return;
@@ -81,6 +85,7 @@ void add_compare(CLI::App& app) {
       ->check(kPositiveCount)
       ->capture_default_str()
       ->type_name("K");
+  add_device(*c, o->device, "Where ranks are counted");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

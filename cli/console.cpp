@@ -104,6 +104,22 @@ void CommonOptions::add_to(CLI::App& command) {
   command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
 }
 
+void add_device(CLI::App& command, std::string& device, const std::string& what) {
+  command.add_option("--device", device, what)
+      ->check(CLI::IsMember(device_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
+}
+
+void add_precision(CLI::App& command, std::string& precision, const std::string& remark) {
+  const std::string help =
+      "Of matrix products on a GPU: fp32 as on the processor; tf32 and bf16 are faster and coarser" + remark;
+  command.add_option("--precision", precision, help)
+      ->check(CLI::IsMember(precision_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
+}
+
 void CommonOptions::apply() const {
   auto logger = std::make_shared<spdlog::logger>("kedge", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%v");

@@ -67,6 +67,11 @@ void require_other_file(const std::string& output, const std::string& input);
 /// "a:b", ":b", "a:" or "" for all rows.
 [[nodiscard]] RowRange parse_rows(const std::string& text);
 
+/// --device, by name. `what` is done there.
+void add_device(CLI::App& command, std::string& device, const std::string& what = "Where to compute");
+/// --precision, by name; `remark` ends its help.
+void add_precision(CLI::App& command, std::string& precision, const std::string& remark = "");
+
 /// "auto" for cross-validation, or the strength itself.
 [[nodiscard]] std::optional<double> parse_ridge(const std::string& text);
 /// "auto", the name of a rule, or the shrinkage itself.

@@ -24,7 +24,7 @@ void run(const CommonOptions& common) {
   try {
     require_device(Device::cuda);
   } catch (const Error& reason) {
-    say(common, fmt::format("no GPU: {}", reason.what()));
+    say(common, reason.what());
   }
 }
 

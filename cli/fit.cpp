@@ -78,7 +78,8 @@ void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptio
 
 /// The number a user really wants: what an encoder gets that is not here yet.
 Json validate_and_show(std::span<const Space> spaces, const Options& o, const FitOptions& options) {
-  const CompareOptions what;
+  CompareOptions what;
+  what.device = options.device;
   Json json = Json::array();
   std::vector<double> sums(2 + what.recall_at.size());
   std::string table = fmt::format("{:<20} {:>8}", "held out", "MRR");

@@ -26,10 +26,8 @@ void FitFlags::add_to(CLI::App& c, CLI::Option* support, const std::string& lear
   c.add_option("--ridge", ridge, "Strength of the ridge; auto chooses it by cross-validation for each space")
       ->capture_default_str()
       ->type_name("auto|X");
-  c.add_option("--device", device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_device(c, device);
+  add_precision(c, precision);
   add_learning(c, learning);
   add_consensus(c, consensus);
 }
@@ -38,6 +36,7 @@ FitOptions FitFlags::parsed() const {
   FitOptions options = fit;
   options.support_select = parse_support_select(support_select);
   options.device = parse_device(device);
+  options.precision = parse_precision(precision);
   options.param.coverage_rows = parse_coverage_rows(coverage_rows);
   if (!attach_by.empty()) options.attach_by = parse_attach_by(attach_by);
   options.ridge = parse_ridge(ridge);

@@ -10,7 +10,8 @@ namespace kedge::cli {
 /// What `fit`, `stitch` and `sweep` can all be told about a fit, as it stands on the command line.
 struct FitFlags {
   FitOptions fit;
-  std::string support_ids, device = "cpu", attach_by, ridge = "auto";
+  std::string support_ids, attach_by, ridge = "auto";
+  std::string device{to_string(fit.device)}, precision{to_string(fit.precision)};
   std::string support_select{to_string(fit.support_select)};
   std::string coverage_rows{to_string(fit.param.coverage_rows)};
 

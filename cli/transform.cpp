@@ -11,7 +11,8 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, space, input, output, rows, device = "cpu";
+  std::string bundle, space, input, output, rows;
+  std::string device{to_string(Device::cpu)}, precision{to_string(Precision::fp32)};
   CommonOptions common;
 };
 
@@ -22,7 +23,7 @@ void run(const Options& o) {
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
   const Space input(o.space, open_rows(o.input), parse_rows(o.rows));
-  transform(map, input, o.output, make_progress(o.common));
+  transform(map, input, o.output, make_progress(o.common), parse_device(o.device), parse_precision(o.precision));
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "transform"},
                         {"space", o.space},
@@ -48,10 +49,8 @@ void add_transform(CLI::App& app) {
       ->type_name("FILE");
   c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to map, as FIRST:END [all]")->type_name("FIRST:END");
-  c->add_option("--device", o->device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_device(*c, o->device, "Where to compute; euclidean maps on cpu only");
+  add_precision(*c, o->precision, "; a file is slower than any of them");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

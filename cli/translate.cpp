@@ -12,15 +12,17 @@ namespace {
 
 struct Options {
   std::string bundle, from, to, input, output, rows;
+  std::string device{to_string(Device::cpu)}, precision{to_string(Precision::fp32)};
   CommonOptions common;
 };
 
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
+  require_device(parse_device(o.device));
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
   const Space input(o.from, open_rows(o.input), parse_rows(o.rows));
-  translate(translator, input, o.output, make_progress(o.common));
+  translate(translator, input, o.output, make_progress(o.common), parse_device(o.device), parse_precision(o.precision));
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "translate"},
                         {"from", o.from},
@@ -52,6 +54,8 @@ void add_translate(CLI::App& app) {
       ->type_name("FILE");
   c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to translate, as FIRST:END [all]")->type_name("FIRST:END");
+  add_device(*c, o->device);
+  add_precision(*c, o->precision, "; a file is slower than any of them");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -10,6 +10,13 @@ namespace kedge {
 
 enum class Device { cpu, cuda };
 
+/// What a GPU multiplies matrices in; sums are float32, and so is everything else.
+enum class Precision {
+  fp32,
+  tf32,  ///< 10 bits of fraction: several times as fast
+  bf16,  ///< 7 bits
+};
+
 /// A place where kedge can compute.
 struct DeviceInfo {
   Device kind = Device::cpu;
@@ -20,6 +27,12 @@ struct DeviceInfo {
 [[nodiscard]] std::string_view to_string(Device device);
 /// Throws Error(Code::bad_argument) for a name that is not "cpu" or "cuda".
 [[nodiscard]] Device parse_device(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> device_names();
+
+[[nodiscard]] std::string_view to_string(Precision precision);
+/// Throws Error(Code::bad_argument) that lists the known names.
+[[nodiscard]] Precision parse_precision(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> precision_names();
 
 /// The processor, then every usable GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();

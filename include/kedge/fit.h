@@ -30,7 +30,8 @@ struct FitOptions {
   ParamOptions param;                                   ///< for the method param
   CheckpointOptions checkpoint;                         ///< for the method param
   ConsensusOptions consensus;                           ///< for the method consensus
-  Device device = Device::cpu;                          ///< where param learns and consensus is refined
+  Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
+  Precision precision = Precision::tf32;                ///< of learning on a GPU
 
   static constexpr std::size_t kDefaultSupport = 5000;
 };
@@ -53,6 +54,7 @@ struct AttachOptions {
   AttachFrom from = AttachFrom::all_rows;
   std::optional<AttachBy> by;   ///< default: as the bundle says
   std::optional<double> ridge;  ///< its strength; default: by cross-validation
+  Device device = Device::cpu;  ///< where statistics are taken
 };
 
 /// Makes the map and, where the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 
@@ -27,6 +28,7 @@ enum class HeadKind {
 struct HeadOptions {
   HeadKind kind = HeadKind::mlp;
   std::uint64_t seed = 0;
+  Device device = Device::cpu;  ///< where heads are trained; small ones, and ridge regression, on the processor anyway
 
   std::size_t epochs = 0;       ///< of mlp; 0: kClassifierEpochs or kDecoderEpochs
   std::size_t batch = 256;      ///< of mlp
@@ -64,7 +66,7 @@ class Classifier {
 };
 
 /// One label per row. Throws Error(Code::bad_argument) for fewer than two classes, a wrong number of labels, or options
-/// out of range. Same seed and threads, same head.
+/// out of range, and what require_device throws. Same seed, device and threads, same head.
 [[nodiscard]] Classifier train_classifier(MatrixView<const float> features, std::span<const std::int64_t> labels,
                                           const HeadOptions& options = {}, const Progress& progress = {});
 

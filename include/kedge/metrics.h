@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 
@@ -14,7 +15,8 @@ namespace kedge {
 
 struct CompareOptions {
   std::vector<std::size_t> recall_at = {1, 5, 10};
-  std::size_t neighbors = 10;  ///< k of the k-NN overlap
+  std::size_t neighbors = 10;   ///< k of the k-NN overlap
+  Device device = Device::cpu;  ///< where ranks are counted, which is nearly all of the work
 };
 
 /// How well two matrices over parallel rows agree. Retrieval looks for row i of b from row i of a, by cosine.
@@ -36,7 +38,7 @@ struct Comparison {
 
 /// For every row i of a: 1 + the number of rows of b whose cosine with it is strictly larger than that of row i.
 [[nodiscard]] std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,
-                                                       const Progress& progress = {});
+                                                       const Progress& progress = {}, Device device = Device::cpu);
 
 /// As scikit-learn defines them; a class without a prediction or a truth has an F1 of 0.
 struct Classification {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/similarity.h>
@@ -44,8 +45,10 @@ class RelativeMap {
 [[nodiscard]] RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
                                             const Moments& moments, const WhiteningOptions& options);
 
-/// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows.
+/// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows. On a GPU the
+/// products are float32 as on the processor, unless told otherwise: files are slower than those.
+/// Throws Error(Code::bad_argument) for euclidean on a GPU.
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path,
-               const Progress& progress = {});
+               const Progress& progress = {}, Device device = Device::cpu, Precision precision = Precision::fp32);
 
 }  // namespace kedge

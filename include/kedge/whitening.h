@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
@@ -37,11 +38,12 @@ class MomentSums {
 };
 
 /// Reads a space once, block by block. Throws Error(Code::bad_file) if all its rows are the same.
-[[nodiscard]] Moments compute_moments(const Space& space, const Progress& progress = {});
+[[nodiscard]] Moments compute_moments(const Space& space, const Progress& progress = {}, Device device = Device::cpu);
 
 /// Of parallel spaces side by side, so that the covariance also holds what they have in common: D x D for D values in
 /// all. Reads each space once. Throws what compute_moments throws.
-[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {});
+[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {},
+                                            Device device = Device::cpu);
 /// The part of joint moments that belongs to the space whose columns start at `first`.
 [[nodiscard]] Moments moments_of(const Moments& joint, std::size_t first, std::size_t dim);
 
@@ -74,8 +76,12 @@ struct Whitening {
   Matrix64 vectors;            ///< row i belongs to values[i]
 };
 
+/// Sigma_lambda, the covariance that is whitened. Throws Error(Code::bad_argument) for options out of range.
+[[nodiscard]] Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& options);
+
 /// Throws Error(Code::bad_argument) for options out of range, and where the covariance is singular because both are 0.
-[[nodiscard]] Whitening make_whitening(const Moments& moments, const WhiteningOptions& options);
+[[nodiscard]] Whitening make_whitening(const Moments& moments, const WhiteningOptions& options,
+                                       Device device = Device::cpu);
 
 /// (rows - mu) L, in place.
 void whiten(const Whitening& whitening, MatrixView<double> rows);

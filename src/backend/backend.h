@@ -6,8 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace kedge {
 
@@ -22,6 +26,9 @@ struct BasicPanel {
     return {data + first, rows, count, stride};
   }
   [[nodiscard]] BasicPanel top_rows(std::size_t count) const { return {data, count, cols, stride}; }
+  [[nodiscard]] BasicPanel middle_rows(std::size_t first, std::size_t count) const {
+    return {data + first * stride, count, cols, stride};
+  }
   operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 };
 using Panel = BasicPanel<float>;
@@ -34,10 +41,45 @@ class Tensor {
   [[nodiscard]] virtual Panel panel() = 0;
 };
 
+/// Row numbers in a backend's own memory. Where there are several batches, `turn` (in that memory too) says whose turn
+/// it is: batch number turn modulo batches, of `count` rows each.
+struct Ids {
+  const std::uint32_t* data = nullptr;
+  std::size_t count = 0;
+  const std::uint32_t* turn = nullptr;
+  std::size_t batches = 1;
+};
+
+/// Owner of a backend's whole numbers: row numbers, or a counter.
+class Integers {
+ public:
+  virtual ~Integers() = default;
+  [[nodiscard]] virtual std::uint32_t* data() = 0;
+};
+
 /// Adam with decoupled weight decay, for one step.
 struct AdamStep {
   float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  std::uint64_t step = 1;  ///< counted from 1
+  const std::uint32_t* taken = nullptr;  ///< how many steps came before, in the backend's memory
+};
+
+/// A matrix that never changes and is multiplied again and again, in the form the backend likes best for that. This one
+/// leaves it where it is.
+class Packed {
+ public:
+  explicit Packed(ConstPanel matrix) : matrix_(matrix) {}
+  virtual ~Packed() = default;
+  [[nodiscard]] ConstPanel matrix() const { return matrix_; }
+
+ private:
+  ConstPanel matrix_;
+};
+
+/// A fixed sequence of operations on fixed memory, to be run again and again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void run(std::size_t times) = 0;
 };
 
 /// How a loss counts: as share in its own average, and as weight times that in the total.
@@ -45,25 +87,37 @@ struct Weighted {
   float share = 1, weight = 1;
 };
 
-/// The operations that learning anchors needs, in the order they are called; only download() waits for their results.
+/// The operations that learning anchors needs, in the order they are called; only upload() and download() wait.
 /// Operations that are losses add `share` times their value to `loss`, a 1 x 1 panel, and make the gradient of `weight`
 /// times that. Shapes are the caller's duty.
 class Backend {
  public:
   virtual ~Backend() = default;
 
+  /// Where it computes and how: results are the same bits only where this is the same.
+  [[nodiscard]] virtual std::string name() const { return "cpu"; }
   /// Zero-filled.
   [[nodiscard]] virtual std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Integers> make_integers(std::size_t count) = 0;
   virtual void upload(MatrixView<const float> from, Panel to) = 0;
+  virtual void upload(std::span<const std::uint32_t> from, Integers& to) = 0;
   virtual void download(ConstPanel from, MatrixView<float> to) = 0;
   virtual void fill(Panel x, float value) = 0;
   /// to[i] = from[ids[i]].
-  virtual void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) = 0;
+  virtual void gather_rows(ConstPanel from, Ids ids, Panel to) = 0;
 
   virtual void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a b + beta c
   virtual void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a b^T + beta c
   virtual void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a^T b + beta c
   virtual void gram(ConstPanel a, Panel c) = 0;                                            ///< c = a a^T, all of it
+  /// y = x w^T + b, with b a row; in full float32 whatever the precision where `exact`.
+  virtual void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool exact, Panel y) = 0;
+
+  /// The matrix must outlive it.
+  [[nodiscard]] virtual std::unique_ptr<Packed> pack(ConstPanel matrix) { return std::make_unique<Packed>(matrix); }
+  /// c = a b and c = a b^T, for a b that was packed.
+  virtual void packed_nn(ConstPanel a, Packed& b, Panel c) { gemm_nn(1, a, b.matrix(), 0, c); }
+  virtual void packed_nt(ConstPanel a, Packed& b, Panel c) { gemm_nt(1, a, b.matrix(), 0, c); }
 
   /// lengths = |x| by row, a column.
   virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
@@ -96,11 +150,27 @@ class Backend {
   virtual void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                            Panel second_moment) = 0;
 
+  /// Ends a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
+  virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
+
+  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that their operations may overlap. May be
+  /// nested.
+  virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
+  /// How many of those really overlap, and so deserve buffers of their own.
+  [[nodiscard]] virtual std::size_t lanes() const { return 1; }
+  /// `work` calls operations only, and nothing that waits; it must outlive the recording.
+  [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
+  /// How many steps to run before their losses are looked at, as looking may stop the device from running ahead.
+  [[nodiscard]] virtual std::size_t stride() const { return 1; }
+  /// Throws Error(Code::failed), with `advice` on what lowers it, if so many floats do not fit.
+  virtual void require_memory(std::size_t floats, std::string_view advice);
+
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
 };
 
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend();
 /// Throws what require_device throws.
-[[nodiscard]] std::unique_ptr<Backend> make_backend(Device device);
+/// The precision is of matrix products on a GPU; the processor always uses float32.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(Device device, Precision precision);
 
 }  // namespace kedge

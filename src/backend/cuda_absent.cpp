@@ -4,15 +4,53 @@
 #include <kedge/error.h>
 
 namespace kedge::cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(Code::failed,
+              "this build of kedge has no CUDA; install the CUDA toolkit and configure with "
+              "-DKEDGE_CUDA=ON, or use --device cpu");
+}
+
+}  // namespace
 
 std::vector<DeviceInfo> devices() {
   return {};
 }
 
 void require() {
-  throw Error(Code::failed,
-              "this build of kedge has no CUDA; install the CUDA toolkit and configure with "
-              "-DKEDGE_CUDA=ON, or use --device cpu");
+  refuse();
+}
+
+std::unique_ptr<Backend> make_backend(Precision) {
+  refuse();
+}
+
+std::unique_ptr<RowSums> make_row_sums(std::size_t, std::size_t) {
+  refuse();
+}
+
+Eigenpairs eigh_largest(const Matrix64&, std::size_t) {
+  refuse();
+}
+
+MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Precision) {
+  refuse();
+}
+
+void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::span<std::size_t>,
+                  const std::function<void(std::size_t)>&) {
+  refuse();
+}
+
+std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe&, MatrixView<const float>, const MlpTruth&,
+                                             std::span<const float>) {
+  refuse();
+}
+
+std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float>, std::span<const double>,
+                                                 std::span<const std::size_t>, std::size_t) {
+  refuse();
 }
 
 }  // namespace kedge::cuda

@@ -9,6 +9,7 @@ namespace kedge {
 namespace {
 
 constexpr Names<Device, 2> kNames{"device", {"cpu", "cuda"}};
+constexpr Names<Precision, 3> kPrecisions{"precision", {"fp32", "tf32", "bf16"}};
 
 }  // namespace
 
@@ -17,6 +18,20 @@ std::string_view to_string(Device device) {
 }
 Device parse_device(std::string_view name) {
   return kNames.parse(name);
+}
+
+std::vector<std::string_view> device_names() {
+  return kNames.all();
+}
+
+std::string_view to_string(Precision precision) {
+  return kPrecisions.of(precision);
+}
+Precision parse_precision(std::string_view name) {
+  return kPrecisions.parse(name);
+}
+std::vector<std::string_view> precision_names() {
+  return kPrecisions.all();
 }
 
 std::vector<DeviceInfo> devices() {

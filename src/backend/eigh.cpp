@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/eigh.h"
 
+#include "backend/cuda/cuda.h"
 #include "backend/tridiagonal.h"
 #include "base/checked.h"
 
@@ -16,6 +17,13 @@ namespace {
 
 // Where an eighth or more is wanted, all eigenpairs of the tridiagonal matrix by divide and conquer are faster.
 constexpr std::size_t kFewShare = 8;
+
+// Below, copying and starting cuSOLVER's many small kernels takes longer than LAPACK does.
+constexpr std::size_t kLeastGpuDim = 256;
+
+bool on_gpu(const Matrix64& symmetric, Device device) {
+  return device == Device::cuda && symmetric.rows() >= kLeastGpuDim;
+}
 
 void require_converged(lapack_int status, std::size_t dim) {
   if (status == 0) return;
@@ -60,15 +68,17 @@ Eigenpairs largest_tridiagonal(std::vector<double> diagonal, std::vector<double>
 
 }  // namespace
 
-Eigenpairs eigh(Matrix64 symmetric) {
+Eigenpairs eigh(Matrix64 symmetric, Device device) {
+  if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, symmetric.rows());
   std::vector<double> values = solve('V', symmetric);
   return {std::move(values), std::move(symmetric)};
 }
 
-Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count) {
+Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device) {
   const std::size_t dim = symmetric.rows();
   count = std::min(count, dim);
-  if (count == dim || dim < 2) return eigh(std::move(symmetric));
+  if (count == dim || dim < 2) return eigh(std::move(symmetric), device);
+  if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, count);
   const Tridiagonal tridiagonal(std::move(symmetric));
   Eigenpairs largest = largest_tridiagonal(tridiagonal.diagonal(), tridiagonal.off_diagonal(), count);
   tridiagonal.to_outside_by_row(largest.vectors.view());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <vector>
@@ -13,10 +14,11 @@ struct Eigenpairs {
   Matrix64 vectors;
 };
 
-/// All eigenpairs of a symmetric matrix, by LAPACK's divide and conquer. Only its upper triangle is read.
-[[nodiscard]] Eigenpairs eigh(Matrix64 symmetric);
+/// All eigenpairs of a symmetric matrix, by divide and conquer. Only its upper triangle is read. Small matrices are
+/// left to the processor whatever the device, as it is faster there.
+[[nodiscard]] Eigenpairs eigh(Matrix64 symmetric, Device device = Device::cpu);
 /// The `count` largest eigenpairs, still in ascending order; much faster than all of them where they are few.
-[[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count);
+[[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device = Device::cpu);
 /// Only the eigenvalues, in ascending order.
 [[nodiscard]] std::vector<double> eigenvalues(Matrix64 symmetric);
 

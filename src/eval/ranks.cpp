@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -21,6 +22,12 @@ namespace {
 constexpr std::size_t kQueries = 256;  // rows of a block of cosines
 constexpr std::size_t kKeys = 2048;    // columns
 
+/// Cosines that are nearer to each other may be in the wrong order: several times what a float32 product of two unit
+/// rows is off by.
+float near_tie(std::size_t dim) {
+  return 2 * std::sqrt(static_cast<float>(dim)) * std::numeric_limits<float>::epsilon();
+}
+
 double exact_product(std::span<const float> a, std::span<const float> b) {
   return as_eigen(a).cast<double>().dot(as_eigen(b).cast<double>());
 }
@@ -30,10 +37,7 @@ double exact_product(std::span<const float> a, std::span<const float> b) {
 class RankCounter {
  public:
   RankCounter(MatrixView<const float> queries, MatrixView<const float> keys, std::span<std::size_t> ranks)
-      : queries_(queries), keys_(keys), ranks_(ranks), cosines_(kQueries, kKeys) {
-    // Several times what a float32 product of two unit rows is off by.
-    near_ = 2 * std::sqrt(static_cast<float>(queries.cols)) * std::numeric_limits<float>::epsilon();
-  }
+      : queries_(queries), keys_(keys), ranks_(ranks), cosines_(kQueries, kKeys), near_(near_tie(queries.cols)) {}
 
   void count(std::size_t first, std::size_t rows) {
     std::vector<double> right(rows);
@@ -70,7 +74,7 @@ class RankCounter {
   MatrixView<const float> queries_, keys_;
   std::span<std::size_t> ranks_;
   Matrix cosines_;
-  float near_ = 0;
+  float near_;
 };
 
 }  // namespace
@@ -84,8 +88,8 @@ Matrix unit_rows(MatrixView<const float> rows) {
   return unit;
 }
 
-std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,
-                                         const Progress& progress) {
+std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b, const Progress& progress,
+                                         Device device) {
   if (a.rows != b.rows || a.cols != b.cols) {
     throw Error(Code::bad_argument, fmt::format("ranks need two matrices of the same shape, got {} x {} and {} x {}",
                                                 a.rows, a.cols, b.rows, b.cols));
@@ -93,6 +97,13 @@ std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<c
   const Matrix queries = unit_rows(a);
   const Matrix keys = unit_rows(b);
   std::vector<std::size_t> ranks(a.rows, 1);
+  if (device == Device::cuda) {
+    const auto tell = [&](std::size_t done) {
+      if (progress) progress({"ranking", done, a.rows, ""});
+    };
+    cuda::count_larger(queries.view(), keys.view(), near_tie(a.cols), ranks, tell);
+    return ranks;
+  }
   const SingleThreadedBlas one_product_per_thread;
   std::mutex progress_lock;
   std::size_t done = 0;

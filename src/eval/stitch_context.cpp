@@ -10,6 +10,7 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -156,9 +157,10 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
     entry = &cache_[{space, point_of(point, train_.front().rows()).shrinkage, whitened}];
   }
   std::call_once(entry->once, [&] {
-    const OneThread alone;
-    entry->statistics =
-        std::make_shared<Statistics>(statistics_of(train_[space], point.whitening, point.shrinkage_rule, whitened, {}));
+    std::optional<OneThread> alone;
+    if (point.device == Device::cpu) alone.emplace();
+    entry->statistics = std::make_shared<Statistics>(
+        statistics_of(train_[space], point.whitening, point.shrinkage_rule, whitened, point.device, {}));
   });
   return entry->statistics;
 }

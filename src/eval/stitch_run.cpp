@@ -62,9 +62,11 @@ struct Heads {
   HeadFunction decoder;
 };
 
-Heads train_heads(const StitchContext& context, const Matrix& features, std::uint64_t seed, const Progress& progress) {
+Heads train_heads(const StitchContext& context, const Matrix& features, const PlannedRun& run,
+                  const Progress& progress) {
   HeadOptions options = context.options().head;
-  options.seed = seed;
+  options.device = context.options().points[run.point].device;
+  options.seed = run.seed;
   Heads heads;
   if (context.has_labels()) {
     heads.classifier = train_classifier(features.view(), context.train_labels(), options, progress);
@@ -85,7 +87,7 @@ class Judge {
     std::optional<std::size_t> trained_on;
     for (const auto& [source, encoder] : run_.pairs) {  // those of one source stand together
       if (source != trained_on && (context_.has_labels() || context_.has_targets())) {
-        heads_ = train_heads(context_, features.train(source), run_.seed, progress_);
+        heads_ = train_heads(context_, features.train(source), run_, progress_);
       }
       trained_on = source;
       outcome.measurements.push_back(measure(features, source, encoder));
@@ -108,6 +110,7 @@ class Judge {
     if (source != encoder) {
       CompareOptions what;
       what.neighbors = 0;
+      what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);
     }
     if (heads_.classifier) {

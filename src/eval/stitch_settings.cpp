@@ -73,6 +73,7 @@ Json fit_settings(const FitOptions& o) {
                {"refine_rate", c.refine_rate},
                {"refine_tau", c.refine_tau},
                {"device", to_string(o.device)}};
+  if (o.device != Device::cpu) json["precision"] = to_string(o.precision);
   return json;
 }
 

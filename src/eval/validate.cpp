@@ -90,6 +90,7 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
   own.support = std::min(own.support, parts.learned.front().rows());
   AttachOptions attach_options;
   attach_options.ridge = options.ridge;
+  attach_options.device = options.device;
   std::vector<HeldOutScore> scores;
   for (std::size_t held_out = 0; held_out < spaces.size(); ++held_out) {
     std::vector<Space> sources;

@@ -34,23 +34,12 @@ Matrix matrix_of(const EigenRows<float>& rows) {
   return matrix;
 }
 
-/// Mean cross-entropy of a batch.
-double cross_entropy(std::span<const std::size_t> ids, std::span<const std::size_t> classes,
-                     EigenRows<float>& outputs) {
-  double loss = 0;
-  const float share = 1 / static_cast<float>(ids.size());
-  for (Eigen::Index r = 0; r < outputs.rows(); ++r) {
-    auto row = outputs.row(r);
-    const auto truth = static_cast<Eigen::Index>(classes[ids[static_cast<std::size_t>(r)]]);
-    const float largest = row.maxCoeff();
-    const float right = row[truth];
-    row = (row.array() - largest).exp();
-    const float sum = row.sum();
-    loss += share * (std::log(sum) + largest - right);
-    row *= share / sum;
-    row[truth] -= share;
-  }
-  return loss;
+/// With fewer values of features, the processor has trained a head before a GPU has its stream, its cuBLAS and its
+/// memory, which take it some tenths of a second.
+constexpr std::size_t kLeastValuesForGpu = 100'000;
+
+Device device_for(MatrixView<const float> features, Device wanted) {
+  return features.rows * features.cols < kLeastValuesForGpu ? Device::cpu : wanted;
 }
 
 HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<const std::size_t> classes,
@@ -68,13 +57,9 @@ HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<co
                              o.weight_decay,
                              o.dropout,
                              o.seed,
-                             "training an mlp head"};
-  auto mlp = std::make_shared<Mlp<float>>(train_mlp(
-      features, training,
-      [classes](std::span<const std::size_t> ids, EigenRows<float>& outputs) {
-        return cross_entropy(ids, classes, outputs);
-      },
-      progress));
+                             "training an mlp head",
+                             device_for(features, o.device)};
+  auto mlp = std::make_shared<Mlp<float>>(train_mlp(features, {classes, {}}, training, progress));
   return [mlp](MatrixView<const float> rows) { return matrix_of(mlp->apply(copy_of(rows))); };
 }
 
@@ -102,6 +87,7 @@ HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<cons
   const Standard in(features);
   const Standard out(targets);
   const Matrix x = matrix_of(in.apply(features));
+  const Matrix y = matrix_of(out.apply(targets));
   const MlpTraining training{
       {features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
       o.epochs == 0 ? HeadOptions::kDecoderEpochs : o.epochs,
@@ -110,20 +96,13 @@ HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<cons
       o.weight_decay,
       0,
       o.seed,
-      "training an mlp decoder"};
-  const OutputLoss squared_error = [&](std::span<const std::size_t> ids, EigenRows<float>& outputs) {
-    for (Eigen::Index r = 0; r < outputs.rows(); ++r) {
-      outputs.row(r) -= (as_eigen(targets.row(ids[static_cast<std::size_t>(r)])) - out.mean) / out.spread;
-    }
-    const double loss = outputs.squaredNorm() / static_cast<float>(outputs.size());
-    outputs *= 2 / static_cast<float>(outputs.size());
-    return loss;
-  };
-  auto mlp = std::make_shared<Mlp<float>>(train_mlp(x.view(), training, squared_error, progress));
+      "training an mlp decoder",
+      device_for(features, o.device)};
+  auto mlp = std::make_shared<Mlp<float>>(train_mlp(x.view(), {{}, y.view()}, training, progress));
   return [mlp, in, out](MatrixView<const float> rows) {
-    EigenRows<float> y = mlp->apply(in.apply(rows)) * out.spread;
-    y.rowwise() += out.mean;
-    return matrix_of(y);
+    EigenRows<float> decoded = mlp->apply(in.apply(rows)) * out.spread;
+    decoded.rowwise() += out.mean;
+    return matrix_of(decoded);
   };
 }
 
@@ -191,6 +170,7 @@ std::vector<std::int64_t> Classifier::predict(MatrixView<const float> features) 
 Classifier train_classifier(MatrixView<const float> features, std::span<const std::int64_t> labels,
                             const HeadOptions& options, const Progress& progress) {
   require_valid(options);
+  require_device(options.device);
   require_rows(features, labels.size(), "labels");
   std::vector<std::int64_t> classes(labels.begin(), labels.end());
   std::ranges::sort(classes);
@@ -208,13 +188,15 @@ Classifier train_classifier(MatrixView<const float> features, std::span<const st
     HeadFunction logits = train_mlp_classifier(features, numbers, classes.size(), options, progress);
     return {std::move(classes), std::move(logits)};
   }
-  auto head = std::make_shared<LinearHead>(fit_logistic(features, numbers, classes.size(), options.l2, progress));
+  auto head = std::make_shared<LinearHead>(
+      fit_logistic(features, numbers, classes.size(), options.l2, progress, device_for(features, options.device)));
   return {std::move(classes), [head](MatrixView<const float> rows) { return head->apply(rows); }};
 }
 
 HeadFunction train_decoder(MatrixView<const float> features, MatrixView<const float> targets,
                            const HeadOptions& options, const Progress& progress) {
   require_valid(options);
+  require_device(options.device);
   require_rows(features, targets.rows, "rows of targets");
   if (options.kind == HeadKind::mlp) return train_mlp_decoder(features, targets, options, progress);
   return train_ridge_decoder(features, targets);

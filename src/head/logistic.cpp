@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kedge {
 namespace {
@@ -31,6 +32,18 @@ void for_blocks(MatrixView<const float> features, const Work& work) {
   }
 }
 
+/// Around a pilot, the first row, so that no digits are lost however far the mean is from zero.
+Eigen::RowVectorXd mean_of(MatrixView<const float> features) {
+  const Eigen::RowVectorXd pilot = as_eigen(features.row(0)).cast<double>();
+  Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(pilot.size());
+  for_blocks(features, [&](std::size_t, MatrixView<double> block) {
+    auto rows = as_eigen(block);
+    rows.rowwise() -= pilot;
+    sum += column_sums(rows);
+  });
+  return pilot + sum / static_cast<double>(features.rows);
+}
+
 }  // namespace
 
 Matrix LinearHead::apply(MatrixView<const float> features) const {
@@ -43,17 +56,28 @@ Matrix LinearHead::apply(MatrixView<const float> features) const {
 }
 
 LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std::size_t> classes,
-                           std::size_t class_count, double l2)
+                           std::size_t class_count, double l2, Device device)
     : features_(features),
       classes_(classes),
       class_count_(static_cast<Eigen::Index>(class_count)),
       dim_(static_cast<Eigen::Index>(features.cols)),
       penalty_(l2 / static_cast<double>(features.rows)) {
-  MomentSums sums(features.cols);
-  for_blocks(features, [&](std::size_t, MatrixView<double> block) { sums.add(block); });
-  const Moments moments = std::move(sums).moments();
-  mean_ = as_eigen(std::span(moments.mean));
-  Eigen::MatrixXd bound = 0.5 * as_eigen(moments.covariance.view());
+  Matrix64 covariance;
+  if (device == Device::cpu) {
+    MomentSums sums(features.cols);
+    for_blocks(features, [&](std::size_t, MatrixView<double> block) { sums.add(block); });
+    Moments moments = std::move(sums).moments();
+    mean_ = as_eigen(std::span(std::as_const(moments.mean)));
+    covariance = std::move(moments.covariance);
+  } else {
+    mean_ = mean_of(features);
+    on_gpu_ = cuda::make_logistic_rows(features, std::span(mean_.data(), features.cols), classes, class_count);
+    covariance = Matrix64(features.cols, features.cols);
+    on_gpu_->covariance(covariance.view());
+    auto cells = as_eigen(covariance.view());
+    cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
+  }
+  Eigen::MatrixXd bound = 0.5 * as_eigen(std::as_const(covariance).view());
   bound.diagonal().array() += penalty_;
   const Eigen::LLT<Eigen::MatrixXd> cholesky(bound);
   if (cholesky.info() != Eigen::Success) {
@@ -69,11 +93,17 @@ Eigen::Index LogisticLoss::parameters() const {
 }
 
 double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
+  const auto weight = parameters.head(dim_ * class_count_);
+  gradient.head(weight.size()) = penalty_ * weight;
+  gradient.tail(class_count_).setZero();
+  const double loss = on_gpu_ ? cross_entropy_on_gpu(parameters, gradient) : cross_entropy(parameters, gradient);
+  return loss + penalty_ / 2 * weight.squaredNorm();
+}
+
+double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
   const Eigen::Map<const Eigen::MatrixXd> weight(parameters.data(), dim_, class_count_);
   const auto bias = parameters.tail(class_count_).transpose();
   Eigen::Map<Eigen::MatrixXd> weight_gradient(gradient.data(), dim_, class_count_);
-  weight_gradient = penalty_ * weight;
-  gradient.tail(class_count_).setZero();
   double loss = 0;
   const double share = 1 / static_cast<double>(features_.rows);
   for_blocks(features_, [&](std::size_t first, MatrixView<double> block) {
@@ -95,7 +125,16 @@ double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& g
     weight_gradient.noalias() += x.transpose() * logits;
     gradient.tail(class_count_) += column_sums(logits).transpose();
   });
-  return loss + penalty_ / 2 * weight.squaredNorm();
+  return loss;
+}
+
+double LogisticLoss::cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
+  const std::size_t dim = features_.cols;
+  const auto class_count = static_cast<std::size_t>(class_count_);
+  const std::size_t weights = class_count * dim;
+  return on_gpu_->cross_entropy(
+      {parameters.data(), class_count, dim, dim}, std::span(parameters.data() + weights, class_count),
+      {gradient.data(), class_count, dim, dim}, std::span(gradient.data() + weights, class_count));
 }
 
 void LogisticLoss::precondition(Eigen::VectorXd& v) const {
@@ -115,8 +154,8 @@ LinearHead LogisticLoss::head(const Eigen::VectorXd& parameters) const {
 }
 
 LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes, std::size_t class_count,
-                        double l2, const Progress& progress) {
-  const LogisticLoss loss(features, classes, class_count, l2);
+                        double l2, const Progress& progress, Device device) {
+  const LogisticLoss loss(features, classes, class_count, l2, device);
   Eigen::VectorXd parameters = Eigen::VectorXd::Zero(loss.parameters());
   const SmoothProblem problem{
       [&](const Eigen::VectorXd& x, Eigen::VectorXd& gradient) { return loss.value(x, gradient); },

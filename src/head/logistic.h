@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/cuda/cuda.h"
+
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,9 +26,9 @@ struct LinearHead {
 /// mean. Parameters: a column of weights for each class, then the biases.
 class LogisticLoss {
  public:
-  /// `classes` tells the class number of each row.
+  /// `classes` tells the class number of each row. On a GPU, only parameters and gradients leave its memory.
   LogisticLoss(MatrixView<const float> features, std::span<const std::size_t> classes, std::size_t class_count,
-               double l2);
+               double l2, Device device = Device::cpu);
 
   [[nodiscard]] Eigen::Index parameters() const;
   [[nodiscard]] double value(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
@@ -34,10 +37,15 @@ class LogisticLoss {
   [[nodiscard]] LinearHead head(const Eigen::VectorXd& parameters) const;
 
  private:
+  /// The value without its penalty; adds to the gradient.
+  [[nodiscard]] double cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
+  [[nodiscard]] double cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
+
   MatrixView<const float> features_;
   std::span<const std::size_t> classes_;
   Eigen::Index class_count_, dim_;
   double penalty_;
+  std::unique_ptr<cuda::LogisticRows> on_gpu_;  ///< none on the processor
   Eigen::RowVectorXd mean_;
   Eigen::MatrixXd factor_;  ///< lower Cholesky factor of the bound
 };
@@ -45,6 +53,7 @@ class LogisticLoss {
 /// Solved to convergence: the largest value of the gradient is below 1e-6, or 1e-4 where rounding allows no more.
 /// Throws Error(Code::failed) otherwise.
 [[nodiscard]] LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes,
-                                      std::size_t class_count, double l2, const Progress& progress);
+                                      std::size_t class_count, double l2, const Progress& progress,
+                                      Device device = Device::cpu);
 
 }  // namespace kedge

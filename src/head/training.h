@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/cuda/cuda.h"
 #include "head/mlp.h"
 
 #include <kedge/head.h>
-
-#include <functional>
 
 namespace kedge {
 
@@ -16,14 +15,15 @@ struct MlpTraining {
   double learning_rate = 0, weight_decay = 0, dropout = 0;
   std::uint64_t seed = 0;
   std::string_view doing;  ///< what progress calls it
+  Device device = Device::cpu;
 };
 
-/// Replaces a batch of outputs by the gradient of its loss, which it returns; `ids` are the rows of the batch.
-using OutputLoss = std::function<double(std::span<const std::size_t> ids, EigenRows<float>& outputs)>;
+/// What the mlp is to say of each row; decides between cross-entropy and the mean squared error.
+using cuda::MlpTruth;
 
-/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Throws Error(Code::failed) where
-/// the loss is not finite.
-[[nodiscard]] Mlp<float> train_mlp(MatrixView<const float> features, const MlpTraining& training,
-                                   const OutputLoss& loss, const Progress& progress);
+/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Every device starts and draws
+/// alike, so that only rounding tells their heads apart. Throws Error(Code::failed) where the loss is not finite.
+[[nodiscard]] Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                                   const Progress& progress);
 
 }  // namespace kedge

@@ -38,7 +38,7 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
   if (fs::exists(found) && !fs::is_regular_file(found)) {
     // A device or a pipe cannot be replaced, and a pipe such as /dev/stdout has no other name than this one.
     // Without O_NONBLOCK, a pipe nobody reads would wait for ever.
-    file_ = ::open(path.c_str(), kFlags | O_NONBLOCK);
+    file_ = ::open(path.c_str(), kFlags | O_NONBLOCK, 0666);
   } else {
     target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
     if (target_.empty()) refuse("write", unknown.value());

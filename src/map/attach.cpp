@@ -45,9 +45,10 @@ Matrix64 support_of(const Bundle& bundle, const Space& space, AttachFrom from) {
   return space.gather(in_order);
 }
 
-Statistics statistics_by(WhiteningOptions options, ShrinkageRule rule, const Space& space, Moments moments) {
+Statistics statistics_by(WhiteningOptions options, ShrinkageRule rule, const Space& space, Moments moments,
+                         Device device) {
   if (rule != ShrinkageRule::fixed) options.shrinkage = choose_shrinkage(rule, space, moments);
-  return {std::move(moments), options, {}};
+  return {std::move(moments), options, {}, device};
 }
 
 }  // namespace
@@ -59,21 +60,24 @@ AttachBy parse_attach_by(std::string_view name) {
   return kNames.parse(name);
 }
 
-Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments) {
-  return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments));
+Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments, Device device) {
+  return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments), device);
 }
 
 Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule, bool whitened,
-                         const Progress& progress) {
-  Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress));
-  if (whitened) statistics.whitening = make_whitening(statistics.moments, statistics.options);
+                         Device device, const Progress& progress) {
+  Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress, device), device);
+  if (whitened) statistics.whitening = whitening_of(statistics);
   return statistics;
 }
 
+Whitening whitening_of(const Statistics& statistics) {
+  if (statistics.whitening) return *statistics.whitening;
+  return make_whitening(statistics.moments, statistics.options, statistics.device);
+}
+
 Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
-  if (similarity == Similarity::wip) {
-    return statistics.whitening ? *statistics.whitening : make_whitening(statistics.moments, statistics.options);
-  }
+  if (similarity == Similarity::wip) return whitening_of(statistics);
   const Moments& moments = statistics.moments;
   const std::size_t dim = moments.mean.size();
   const double spread = as_eigen(moments.covariance.view()).trace();
@@ -126,8 +130,10 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
 }
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
+  require_device(options.device);
   Matrix64 support = support_of(bundle, space, options.from);
-  const Statistics statistics = statistics_of(bundle, space, compute_moments(space, progress));
+  Moments moments = compute_moments(space, progress, options.device);
+  const Statistics statistics = statistics_of(bundle, space, std::move(moments), options.device);
   return Attacher(bundle).attach(space, std::move(support), statistics, options.by.value_or(bundle.attach_by),
                                  options.ridge);
 }

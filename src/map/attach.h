@@ -15,13 +15,17 @@ struct Statistics {
   Moments moments;
   WhiteningOptions options;
   std::optional<Whitening> whitening;  ///< where it is known already
+  Device device = Device::cpu;         ///< where it is found otherwise
 };
 
 /// Chooses the space's shrinkage by the bundle's rule.
-[[nodiscard]] Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments);
+[[nodiscard]] Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments, Device device);
 /// From the space's rows; its whitening too where asked for.
 [[nodiscard]] Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
-                                       bool whitened, const Progress& progress);
+                                       bool whitened, Device device, const Progress& progress);
+
+/// The whitening, found now where it is not known yet.
+[[nodiscard]] Whitening whitening_of(const Statistics& statistics);
 
 /// Where ridge works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);

@@ -22,14 +22,14 @@ namespace {
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   std::vector<Whitening> result;
   for (const Statistics& own : statistics) {
-    result.push_back(own.whitening ? *own.whitening : make_whitening(own.moments, own.options));
+    result.push_back(whitening_of(own));
   }
   return result;
 }
 
 void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                  const FitOptions& options, const Progress& progress) {
-  const auto backend = make_backend(options.device);
+  const auto backend = make_backend(options.device, options.precision);
   const ParamTask task{spaces,       bundle.support_ids, options.anchors,
                        options.seed, options.whitening,  options.shrinkage_rule};
   ParamResult learned =
@@ -57,18 +57,23 @@ void keep_largest_weights(Bundle& bundle) {
   bundle.support_ids = std::move(ids);
 }
 
-/// What ridge regresses for a mixture that was found without targets: the mean of the sources' RR at the support.
-Matrix mean_rr(const Bundle& bundle, std::span<const Space> spaces) {
-  Matrix targets(bundle.support_ids.size(), bundle.mixture.rows());
-  auto sum = as_eigen(targets.view());
-  for (const Space& space : spaces) {
-    const Matrix64 support = space.gather(bundle.support_ids);
-    Matrix rows(support.rows(), support.cols());
-    as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
-    sum += as_eigen(bundle.map(space.name()).apply(rows.view()).view());
+/// Attaches the sources by mixture. For wip the mean of their RR at the support becomes what ridge regresses, as the
+/// mixture was found without targets.
+void attach_by_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
+  const Attacher attacher(bundle);
+  const bool regressible = bundle.similarity == Similarity::wip;
+  Matrix mean_rr(regressible ? bundle.support_ids.size() : 0, bundle.mixture.rows());
+  auto sum = as_eigen(mean_rr.view());
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    Matrix64 support = spaces[i].gather(bundle.support_ids);
+    Matrix rows(mean_rr.rows(), support.cols());
+    if (regressible) as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
+    bundle.add(attacher.attach(spaces[i], std::move(support), statistics[i], AttachBy::mixture, {}));
+    if (regressible) sum += as_eigen(bundle.map(spaces[i].name()).apply(rows.view()).view());
   }
+  if (!regressible) return;
   sum /= static_cast<float>(spaces.size());
-  return targets;
+  bundle.targets = std::move(mean_rr);
 }
 
 void attach_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics, AttachBy by,
@@ -115,11 +120,12 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
 }
 
 /// Statistics of each space out of those of all together.
-std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const Space> spaces, const Moments& joint) {
+std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const Space> spaces, const Moments& joint,
+                                         Device device) {
   std::vector<Statistics> statistics;
   std::size_t column = 0;
   for (const Space& space : spaces) {
-    statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim())));
+    statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim()), device));
     column += space.dim();
   }
   return statistics;
@@ -128,15 +134,15 @@ std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const S
 /// `statistics` may be empty: they come with what the spaces have in common.
 Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
                      const FitOptions& options, const Progress& progress) {
-  Moments joint = compute_joint_moments(spaces, progress);
-  if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint);
+  Moments joint = compute_joint_moments(spaces, progress, options.device);
+  if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint, options.device);
   select_support(bundle, spaces, statistics, options, progress);
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
-  Matrix targets = find_consensus(task, std::move(joint), options.consensus).targets;
+  Matrix targets = find_consensus(task, std::move(joint), options.consensus, options.device).targets;
   if (options.consensus.refine_epochs > 0) {
-    const auto backend = make_backend(options.device);
+    const auto backend = make_backend(options.device, options.precision);
     Refined refined = refine_targets(*backend, task, targets, options.consensus, options.seed, progress);
     targets = std::move(refined.targets);
     bundle.refine_losses = std::move(refined.losses);
@@ -152,7 +158,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<S
   return bundle;
 }
 
-Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
                   const FitOptions& options, const Progress& progress) {
   select_support(bundle, spaces, statistics, options, progress);
   if (is_adapter(options.method)) {
@@ -161,13 +167,15 @@ Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::span<const 
     return bundle;
   }
   if (options.method == Method::param) {
+    if (bundle.attach_by == AttachBy::ridge && bundle.similarity == Similarity::wip) {  // it will be needed twice
+      for (Statistics& own : statistics) own.whitening = whitening_of(own);
+    }
     learn_param(bundle, spaces, statistics, options, progress);
   } else {
     choose_mixture(bundle, spaces, statistics, options, progress);
   }
   keep_largest_weights(bundle);
-  attach_sources(bundle, spaces, statistics, AttachBy::mixture, options);
-  if (bundle.similarity == Similarity::wip) bundle.targets = mean_rr(bundle, spaces);
+  attach_by_mixture(bundle, spaces, statistics);
   if (bundle.attach_by == AttachBy::ridge) {
     attach_sources(bundle, spaces, statistics, AttachBy::ridge, options);
   } else if (bundle.targets.rows() != 0) {
@@ -192,9 +200,10 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, {}, options, progress);
   std::vector<Statistics> statistics;
   for (const Space& space : spaces) {
-    statistics.push_back(statistics_of(bundle, space, compute_moments(space, progress)));
+    Moments moments = compute_moments(space, progress, options.device);
+    statistics.push_back(statistics_of(bundle, space, std::move(moments), options.device));
   }
-  return fit_others(std::move(bundle), spaces, statistics, options, progress);
+  return fit_others(std::move(bundle), spaces, std::move(statistics), options, progress);
 }
 
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
@@ -203,7 +212,7 @@ Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, co
   if (options.method == Method::consensus) {
     return fit_consensus(std::move(bundle), spaces, std::move(statistics), options, progress);
   }
-  return fit_others(std::move(bundle), spaces, statistics, options, progress);
+  return fit_others(std::move(bundle), spaces, std::move(statistics), options, progress);
 }
 
 }  // namespace kedge

@@ -5,16 +5,17 @@
 #include <kedge/error.h>
 #include <kedge/relative_map.h>
 
+#include <Eigen/Cholesky>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 namespace kedge {
 namespace {
 
-/// Divides by the length, taken in float64 where no square overflows; a zero row stays zero.
 template <class Rows>
-void normalize_rows(Rows&& rows) {
+void normalize(Rows&& rows) {
   using Value = typename std::decay_t<Rows>::Scalar;
   for (Eigen::Index r = 0; r < rows.rows(); ++r) {
     const double length = rows.row(r).template cast<double>().stableNorm();
@@ -24,7 +25,7 @@ void normalize_rows(Rows&& rows) {
 
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
   EigenRows<float> unit = as_eigen(x);
-  normalize_rows(unit);
+  normalize(unit);
   as_eigen(rr).noalias() = unit * as_eigen(map.weight().view()).transpose();
 }
 
@@ -45,6 +46,15 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
       out(r, a) = std::sqrt(squared);
     }
   }
+}
+
+/// Rows times the inverse of the shrunk covariance, without its eigenvectors; nothing where it is so near to singular
+/// that those must be looked at.
+std::optional<EigenRows<double>> times_inverse(const EigenRows<double>& rows, const Matrix64& covariance) {
+  constexpr double kComfortable = 1e-10;  // far from where float64 would call it singular
+  const Eigen::LLT<Eigen::MatrixXd> cholesky(as_eigen(covariance.view()));
+  if (cholesky.info() != Eigen::Success || !(cholesky.rcond() > kComfortable)) return std::nullopt;
+  return EigenRows<double>(cholesky.solve(rows.transpose()).transpose());
 }
 
 }  // namespace
@@ -96,13 +106,18 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
   Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(weight.rows());
   switch (similarity) {
     case Similarity::wip: {
-      const Whitening whitening = make_whitening(moments, options);
-      const auto whitener = as_eigen(whitening.whitener.view());
-      weight = ((weight.rowwise() - mean) * whitener).eval() * whitener;
+      weight.rowwise() -= mean;
+      if (auto solved = times_inverse(weight, shrunk_covariance(moments, options))) {
+        weight = *std::move(solved);
+      } else {
+        const Whitening whitening = make_whitening(moments, options);
+        const auto whitener = as_eigen(whitening.whitener.view());
+        weight = (weight * whitener).eval() * whitener;
+      }
       bias.noalias() = -mean * weight.transpose();
       break;
     }
-    case Similarity::cosine: normalize_rows(weight); break;
+    case Similarity::cosine: normalize(weight); break;
     case Similarity::euclidean:
       weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
       bias = weight.rowwise().squaredNorm().transpose();
@@ -131,6 +146,10 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
               fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
                           "float32; rescale the embeddings, e.g. divide them by their standard deviation",
                           space));
+}
+
+void normalize_rows(MatrixView<float> rows) {
+  normalize(as_eigen(rows));
 }
 
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,

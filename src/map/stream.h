@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/row_worker.h"
+
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
@@ -11,13 +14,18 @@
 
 namespace kedge {
 
-/// A function of one row, applied to blocks of them; safe to call from several threads.
+/// A function of one row, and the workers that apply it to blocks of them.
 struct RowFunction {
   std::string space;  ///< whose embeddings it takes
   std::string_view doing;
   std::size_t input_dim = 0, output_dim = 0;
-  std::function<void(MatrixView<const float>, MatrixView<float>)> apply;
+  MakeRowWorker make_worker;
+  Device device = Device::cpu;  ///< where they work
 };
+
+/// Workers on the processor; `apply` is called from several threads.
+[[nodiscard]] MakeRowWorker processor_rows(std::size_t input_dim, std::size_t output_dim,
+                                           std::function<void(MatrixView<const float>, MatrixView<float>)> apply);
 
 /// Streams a space through it into an `.npy` file, on all threads; memory does not grow with rows.
 void stream(const RowFunction& function, const Space& input, const std::string& output_path, const Progress& progress);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/stream.h"
 
+#include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 #include "base/aligned.h"
 #include "base/finite.h"
 #include "base/parallel.h"
+#include "map/fold.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
@@ -15,15 +17,19 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace kedge {
 namespace {
 
-constexpr std::size_t kBlockValues = std::size_t{1} << 20;
+constexpr std::size_t kBlockValues = std::size_t{1} << 20;     // near a size that stays in a core's cache
+constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;  // large enough to be worth a round trip
 
-/// Rows per block: a multiple of what the writer likes, near a size that stays in a core's cache.
+/// Rows per block: a multiple of what the writer likes.
 std::size_t block_rows(const RowFunction& function) {
-  const std::size_t fitting = kBlockValues / (function.input_dim + function.output_dim);
+  const std::size_t values = function.device == Device::cuda ? kGpuBlockValues : kBlockValues;
+  const std::size_t fitting = values / (function.input_dim + function.output_dim);
   return std::max(RowWriter::kAlignment, fitting / RowWriter::kAlignment * RowWriter::kAlignment);
 }
 
@@ -40,8 +46,71 @@ void require_finite(const RowFunction& function, const Space& input, std::size_t
 
 // Threads that wait for the disk leave their core to these.
 constexpr unsigned kSpareWorkers = 2;
+// Each takes memory of the GPU and of the host that cannot be swapped; so many read faster than a bus carries.
+constexpr unsigned kMostGpuWorkers = 16;
+
+unsigned workers_of(const RowFunction& function) {
+  const unsigned all = threads() + kSpareWorkers;
+  return function.device == Device::cuda ? std::min(all, kMostGpuWorkers) : all;
+}
+
+class ProcessorWorker final : public RowWorker {
+ public:
+  using Apply = std::function<void(MatrixView<const float>, MatrixView<float>)>;
+  ProcessorWorker(const Apply& apply, std::size_t most_rows, std::size_t input_dim, std::size_t output_dim)
+      : apply_(apply), x_(most_rows, input_dim), y_(most_rows, output_dim) {}
+
+  MatrixView<float> input(std::size_t rows) override { return x_.view().middle_rows(0, rows); }
+  MatrixView<const float> apply(std::size_t rows) override {
+    const auto result = y_.view().middle_rows(0, rows);
+    apply_(input(rows), result);
+    return result;
+  }
+
+ private:
+  const Apply& apply_;
+  PageAlignedMatrix x_, y_;
+};
+
+/// Unit rows before the GPU takes the products: cosines, to the last bit of what the processor normalises.
+class UnitRowWorker final : public RowWorker {
+ public:
+  explicit UnitRowWorker(std::unique_ptr<RowWorker> products) : products_(std::move(products)) {}
+  MatrixView<float> input(std::size_t rows) override { return products_->input(rows); }
+  MatrixView<const float> apply(std::size_t rows) override {
+    normalize_rows(products_->input(rows));
+    return products_->apply(rows);
+  }
+
+ private:
+  std::unique_ptr<RowWorker> products_;
+};
+
+MakeRowWorker gpu_rows(const RelativeMap& map, Precision precision) {
+  switch (map.similarity()) {
+    case Similarity::wip:
+    case Similarity::inner: return cuda::affine_rows(map.weight().view(), map.bias(), precision);
+    case Similarity::cosine: {
+      const std::vector<float> no_bias(map.output_dim());
+      return [products = cuda::affine_rows(map.weight().view(), no_bias, precision)](std::size_t most_rows) {
+        return std::make_unique<UnitRowWorker>(products(most_rows));
+      };
+    }
+    case Similarity::euclidean: break;
+  }
+  throw Error(Code::bad_argument,
+              fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use "
+                          "--device cpu",
+                          map.space(), to_string(map.similarity())));
+}
 
 }  // namespace
+
+MakeRowWorker processor_rows(std::size_t input_dim, std::size_t output_dim, ProcessorWorker::Apply apply) {
+  return [=, apply = std::make_shared<const ProcessorWorker::Apply>(std::move(apply))](std::size_t most_rows) {
+    return std::make_unique<ProcessorWorker>(*apply, most_rows, input_dim, output_dim);
+  };
+}
 
 void stream(const RowFunction& function, const Space& input, const std::string& output_path, const Progress& progress) {
   if (input.dim() != function.input_dim) {
@@ -55,15 +124,13 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
   const std::size_t block = block_rows(function);
   std::mutex progress_lock;
   std::size_t done = 0;
-  parallel_blocks(input.rows(), block, threads() + kSpareWorkers, [&] {
-    auto x = std::make_shared<PageAlignedMatrix>(block, function.input_dim);
-    auto rr = std::make_shared<PageAlignedMatrix>(block, function.output_dim);
-    return [&, x, rr](std::size_t first, std::size_t rows) {
-      const auto in = x->view().middle_rows(0, rows);
-      const auto out = rr->view().middle_rows(0, rows);
-      input.read(first, in);
+  parallel_blocks(input.rows(), block, workers_of(function), [&] {
+    // A short input needs no long buffers, and pinned ones take their time to get.
+    auto worker = function.make_worker(std::min(block, input.rows()));
+    return [&, worker = std::move(worker)](std::size_t first, std::size_t rows) {
+      input.read(first, worker->input(rows));
       input.source().release(input.range().begin + first, rows);
-      function.apply(in, out);
+      const MatrixView<const float> out = worker->apply(rows);
       require_finite(function, input, first, out);
       writer.write(first, out);
       const std::scoped_lock lock(progress_lock);
@@ -74,9 +141,14 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
   writer.finish();
 }
 
-void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress) {
+void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,
+               Device device, Precision precision) {
+  require_device(device);
   const auto apply = [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); };
-  stream({map.space(), "transforming", map.input_dim(), map.output_dim(), apply}, input, output_path, progress);
+  const MakeRowWorker make_worker =
+      device == Device::cuda ? gpu_rows(map, precision) : processor_rows(map.input_dim(), map.output_dim(), apply);
+  stream({map.space(), "transforming", map.input_dim(), map.output_dim(), make_worker, device}, input, output_path,
+         progress);
 }
 
 }  // namespace kedge

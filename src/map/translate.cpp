@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
 #include "map/fold.h"
 #include "map/stream.h"
 
@@ -48,10 +49,14 @@ Matrix Translator::apply(MatrixView<const float> x) const {
 }
 
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
-               const Progress& progress) {
+               const Progress& progress, Device device, Precision precision) {
+  require_device(device);
   const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
-  stream({translator.from(), "translating", translator.input_dim(), translator.output_dim(), apply}, input, output_path,
-         progress);
+  const std::size_t from = translator.input_dim(), to = translator.output_dim();
+  const MakeRowWorker make_worker = device == Device::cuda
+                                        ? cuda::affine_rows(translator.weight().view(), translator.bias(), precision)
+                                        : processor_rows(from, to, apply);
+  stream({translator.from(), "translating", from, to, make_worker, device}, input, output_path, progress);
 }
 
 }  // namespace kedge

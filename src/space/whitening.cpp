@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
 #include "backend/eigh.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@ namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
+constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;
 
 /// `first` is the space's first column in the moments.
 void require_variation(const Space& space, const Moments& moments, std::size_t first) {
@@ -52,6 +55,51 @@ void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixV
     };
   });
   for (const Space& space : spaces) space.source().release(space.range().begin + first, to.rows);
+}
+
+using Tell = std::function<void(std::size_t done, std::size_t total)>;
+
+Moments sum_on_processor(std::span<const Space> spaces, std::size_t dim, const Tell& tell) {
+  const std::size_t total = spaces.front().rows();
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
+  MomentSums sums(dim);
+  Matrix64 buffer(block_rows, dim);
+  for (std::size_t first = 0; first < total; first += block_rows) {
+    const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
+    read_side_by_side(spaces, first, block);
+    sums.add(block);
+    tell(first + block.rows, total);
+  }
+  return std::move(sums).moments();
+}
+
+/// The GPU sums up a block while the next one is read.
+Moments sum_on_gpu(std::span<const Space> spaces, std::size_t dim, const Tell& tell) {
+  const std::size_t total = spaces.front().rows();
+  const std::size_t block_rows = std::clamp<std::size_t>(kGpuBlockValues / dim, 1, total);
+  const auto sums = cuda::make_row_sums(dim, block_rows);
+  // Products of values far from zero lose their digits, so all are taken about the mean of the first rows.
+  Eigen::RowVectorXd pilot;
+  for (std::size_t first = 0; first < total; first += block_rows) {
+    const auto block = sums->buffer(std::min(block_rows, total - first));
+    read_side_by_side(spaces, first, block);
+    if (first == 0) {
+      pilot = column_means(as_eigen(block));
+      sums->set_pilot(std::span(pilot.data(), dim));
+    }
+    sums->add(block.rows);
+    tell(first + block.rows, total);
+  }
+  Moments moments{total, std::vector<double>(dim), Matrix64(dim, dim)};
+  sums->finish(moments.mean, moments.covariance.view());
+  auto mean = as_eigen(std::span(moments.mean));
+  auto covariance = as_eigen(moments.covariance.view());
+  mean /= static_cast<double>(total);
+  covariance /= static_cast<double>(total);
+  covariance.selfadjointView<Eigen::Upper>().rankUpdate(mean.transpose(), -1);
+  covariance.triangularView<Eigen::StrictlyLower>() = covariance.transpose();
+  mean += pilot;
+  return moments;
 }
 
 }  // namespace
@@ -92,28 +140,21 @@ Moments MomentSums::moments() && {
   return {rows_, std::move(mean_), std::move(scatter_)};
 }
 
-Moments compute_moments(const Space& space, const Progress& progress) {
-  return compute_joint_moments({&space, 1}, progress);
+Moments compute_moments(const Space& space, const Progress& progress, Device device) {
+  return compute_joint_moments({&space, 1}, progress, device);
 }
 
-Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress) {
+Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
   std::size_t dim = 0;
   std::string names;
   for (const Space& space : spaces) {
     dim += space.dim();
     names += (names.empty() ? "reading " : ", ") + space.name();
   }
-  const std::size_t total = spaces.front().rows();
-  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
-  MomentSums sums(dim);
-  Matrix64 buffer(block_rows, dim);
-  for (std::size_t first = 0; first < total; first += block_rows) {
-    const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
-    read_side_by_side(spaces, first, block);
-    sums.add(block);
-    if (progress) progress({names, first + block.rows, total, ""});
-  }
-  Moments joint = std::move(sums).moments();
+  const auto tell = [&](std::size_t done, std::size_t total) {
+    if (progress) progress({names, done, total, ""});
+  };
+  Moments joint = device == Device::cuda ? sum_on_gpu(spaces, dim, tell) : sum_on_processor(spaces, dim, tell);
   std::size_t column = 0;
   for (const Space& space : spaces) {
     require_variation(space, joint, column);
@@ -131,7 +172,7 @@ Moments moments_of(const Moments& joint, std::size_t first, std::size_t dim) {
   return own;
 }
 
-Whitening make_whitening(const Moments& moments, const WhiteningOptions& options) {
+Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& options) {
   if (!(options.shrinkage >= 0 && options.shrinkage <= 1)) {
     throw Error(Code::bad_argument, fmt::format("shrinkage is {}, expected a number from 0 to 1", options.shrinkage));
   }
@@ -139,14 +180,19 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
     throw Error(Code::bad_argument,
                 fmt::format("epsilon is {}, expected 0 or a small positive number", options.epsilon));
   }
-  const auto dim = static_cast<double>(moments.mean.size());
-  Whitening result{moments.mean, moments.covariance, Matrix64(moments.mean.size(), moments.mean.size()), {}, {}};
-  auto covariance = as_eigen(result.covariance.view());
-  const double spread = covariance.trace() / dim;
+  Matrix64 shrunk = moments.covariance;
+  auto covariance = as_eigen(shrunk.view());
+  const double spread = covariance.trace() / static_cast<double>(moments.mean.size());
   covariance *= 1 - options.shrinkage;
   covariance.diagonal().array() += options.shrinkage * spread + options.epsilon;
+  return shrunk;
+}
 
-  Eigenpairs pairs = eigh(result.covariance);
+Whitening make_whitening(const Moments& moments, const WhiteningOptions& options, Device device) {
+  Whitening result{
+      moments.mean, shrunk_covariance(moments, options), Matrix64(moments.mean.size(), moments.mean.size()), {}, {}};
+  const auto dim = static_cast<double>(moments.mean.size());
+  Eigenpairs pairs = eigh(result.covariance, device);
   const double smallest = pairs.values.front();
   const double noise = pairs.values.back() * dim * std::numeric_limits<double>::epsilon();
   if (!(smallest > noise)) {

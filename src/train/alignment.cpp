@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/alignment.h"
 
+#include <algorithm>
+
 namespace kedge {
 
 Alignment::Alignment(Backend& backend, std::size_t spaces, std::size_t batch, std::size_t anchors, double tau)
-    : backend_(backend), tau_(static_cast<float>(tau)), cosines_(backend.make(batch, batch)) {
+    : backend_(backend), tau_(static_cast<float>(tau)) {
   for (std::size_t i = 0; i < spaces; ++i) {
     sides_.push_back({backend.make(batch, anchors), backend.make(batch, anchors), backend.make(batch, 1)});
+    for (std::size_t j = i + 1; j < spaces; ++j) pairs_.push_back({i, j});
   }
+  const std::size_t at_once = std::min(pairs_.size(), backend.lanes());
+  for (std::size_t i = 0; i < at_once; ++i) cosines_.push_back(backend.make(batch, batch));
 }
 
 void Alignment::take(std::size_t space, ConstPanel products) {
@@ -16,20 +21,34 @@ void Alignment::take(std::size_t space, ConstPanel products) {
                           side.lengths->panel().top_rows(products.rows));
 }
 
-void Alignment::align(std::size_t rows, double weight, Panel loss) {
-  const Panel cosines{cosines_->panel().data, rows, rows, cosines_->panel().stride};
-  const auto count = static_cast<float>(sides_.size());
-  const Weighted weighted{2 / (count * (count - 1)), static_cast<float>(weight)};
-  for (Side& side : sides_) backend_.fill(side.drr->panel(), 0);
-  for (std::size_t i = 0; i < sides_.size(); ++i) {
-    for (std::size_t j = i + 1; j < sides_.size(); ++j) {
-      const Panel a = sides_[i].rr->panel().top_rows(rows);
-      const Panel b = sides_[j].rr->panel().top_rows(rows);
-      backend_.gemm_nt(1, a, b, 0, cosines);
-      backend_.symmetric_nce(cosines, tau_, weighted, loss);
-      backend_.gemm_nn(1, cosines, b, 1, sides_[i].drr->panel().top_rows(rows));
-      backend_.gemm_tn(1, cosines, a, 1, sides_[j].drr->panel().top_rows(rows));
-    }
+void Alignment::align(std::size_t rows, double weight, Panel losses) {
+  const Weighted weighted{1 / static_cast<float>(pairs_.size()), static_cast<float>(weight)};
+  for (std::size_t first = 0; first < pairs_.size(); first += cosines_.size()) {
+    const std::size_t end = std::min(first + cosines_.size(), pairs_.size());
+    backend_.side_by_side(end - first, [&](std::size_t i) {
+      const auto [a, b] = pairs_[first + i];
+      const Panel own = cosines(first + i, rows);
+      backend_.gemm_nt(1, sides_[a].rr->panel().top_rows(rows), sides_[b].rr->panel().top_rows(rows), 0, own);
+      backend_.symmetric_nce(own, tau_, weighted, losses.columns(first + i, 1));
+    });
+    backend_.side_by_side(sides_.size(), [&](std::size_t i) { pass_back(i, first, end, rows); });
+  }
+}
+
+Panel Alignment::cosines(std::size_t pair, std::size_t rows) {
+  const Panel all = cosines_[pair % cosines_.size()]->panel();
+  return {all.data, rows, rows, all.stride};
+}
+
+/// Adds what these pairs say about one space; the first pair it is in starts the sum.
+void Alignment::pass_back(std::size_t space, std::size_t first_pair, std::size_t end_pair, std::size_t rows) {
+  const Panel to = sides_[space].drr->panel().top_rows(rows);
+  for (std::size_t p = first_pair; p < end_pair; ++p) {
+    const auto [a, b] = pairs_[p];
+    // Pairs are in order, so the first that space 0 is in is (0, 1), and that of another is with space 0.
+    const float beta = a == 0 && (space != 0 || b == 1) ? 0 : 1;
+    if (space == a) backend_.gemm_nn(1, cosines(p, rows), sides_[b].rr->panel().top_rows(rows), beta, to);
+    if (space == b) backend_.gemm_tn(1, cosines(p, rows), sides_[a].rr->panel().top_rows(rows), beta, to);
   }
 }
 

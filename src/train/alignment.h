@@ -17,8 +17,11 @@ class Alignment {
 
   /// Keeps the rows' directions of one space; the products may be overwritten after that.
   void take(std::size_t space, ConstPanel products);
-  /// Adds the loss of the rows last taken to `loss`, and keeps `weight` times its gradient for give().
-  void align(std::size_t rows, double weight, Panel loss);
+  /// Pairs of spaces.
+  [[nodiscard]] std::size_t pairs() const { return pairs_.size(); }
+  /// Adds the loss of the rows last taken to `losses`, a row with the share of every pair, and keeps `weight` times its
+  /// gradient for give().
+  void align(std::size_t rows, double weight, Panel losses);
   /// Adds the gradient of one space's products to them.
   void give(std::size_t space, Panel dproducts);
 
@@ -26,11 +29,18 @@ class Alignment {
   struct Side {
     std::unique_ptr<Tensor> rr, drr, lengths;
   };
+  struct Pair {
+    std::size_t first, second;
+  };
+
+  [[nodiscard]] Panel cosines(std::size_t pair, std::size_t rows);
+  void pass_back(std::size_t space, std::size_t first_pair, std::size_t end_pair, std::size_t rows);
 
   Backend& backend_;
   float tau_;
   std::vector<Side> sides_;
-  std::unique_ptr<Tensor> cosines_;
+  std::vector<Pair> pairs_;
+  std::vector<std::unique_ptr<Tensor>> cosines_;  ///< of as many pairs as are worked on at once
 };
 
 }  // namespace kedge

@@ -117,7 +117,7 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
-Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options) {
+Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
   }
@@ -125,7 +125,7 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   const std::size_t dim = joint.mean.size();
   const std::size_t spaces = task.spaces.size();
   whiten_blocks(joint.covariance, columns, task.whitenings);
-  const Eigenpairs pairs = eigh_largest(std::move(joint.covariance), task.anchors);
+  const Eigenpairs pairs = eigh_largest(std::move(joint.covariance), task.anchors, device);
   const std::size_t anchors = directions(pairs.values, joint.rows, dim);
   Consensus result{Matrix(task.support_ids.size(), anchors), {}, 0};
   for (std::size_t a = 0; a < anchors; ++a) {

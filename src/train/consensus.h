@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kedge/consensus.h>
+#include <kedge/device.h>
 #include <kedge/space.h>
 #include <kedge/whitening.h>
 
@@ -30,7 +31,8 @@ struct Consensus {
 /// `joint` are the moments of the spaces side by side. Where the spaces have fewer directions than anchors were asked
 /// for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no number
 /// >= 0.
-[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options);
+[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
+                                       Device device = Device::cpu);
 
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

@@ -2,17 +2,10 @@
 #include "train/objective.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace kedge {
 namespace {
-
-/// Where each loss stands in the row of losses.
-enum Which : std::size_t { symnce, coverage, orthogonality, length, count };
-
-Panel rows_of(Panel panel, std::size_t first, std::size_t count) {
-  return {panel.data + first * panel.stride, count, panel.cols, panel.stride};
-}
 
 bool is_every_row(std::span<const std::uint32_t> ids, std::size_t rows) {
   if (ids.size() != rows) return false;
@@ -30,124 +23,159 @@ float inverse(std::size_t value) {
 
 Objective::Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support,
                      std::size_t anchors, const ParamOptions& options)
-    : backend_(backend), options_(options), rows_(spaces.rows->panel()), support_(rows_) {
+    : backend_(backend), options_(options), rows_(spaces.rows->panel()) {
   const std::size_t width = rows_.cols;
   const std::size_t batch = std::min(options.batch, rows_.rows);
   if (!is_every_row(support, rows_.rows)) {
+    const auto ids = backend.make_integers(support.size());
+    backend.upload(support, *ids);
     own_support_ = backend.make(support.size(), width);
-    support_ = own_support_->panel();
-    backend.gather_rows(rows_, support, support_);
+    backend.gather_rows(rows_, {ids->data(), support.size()}, own_support_->panel());
   }
+  support_ = backend.pack(own_support_ ? own_support_->panel() : rows_);
   row_lengths_ = backend.make(rows_.rows, spaces.dims.size());
   x_ = backend.make(batch, width);
   lengths_ = backend.make(batch, spaces.dims.size());
   for (auto* tensor : {&anchors_, &danchors_, &unit_}) *tensor = backend.make(anchors, width);
-  dunit_ = backend.make(anchors, *std::ranges::max_element(spaces.dims));
-  gram_ = backend.make(anchors, anchors);
-  losses_ = backend.make(1, count);
-  std::size_t first = 0;
-  for (const std::size_t dim : spaces.dims) {
-    Part part{first, dim, backend.make(anchors, 1), backend.make(anchors, 1), backend.make(batch, anchors)};
-    backend.row_lengths(rows_.columns(first, dim), row_lengths_->panel().columns(parts_.size(), 1));
-    parts_.push_back(std::move(part));
-    first += dim;
-  }
+  single_batch_ = backend.make_integers(batch);
+  make_parts(spaces.dims, batch, anchors);
   if (parts_.size() > 1 && options.weight_symnce != 0) {
     alignment_.emplace(backend, parts_.size(), batch, anchors, options.tau_symnce);
   }
   if (options.coverage_rows == CoverageRows::all) {
     chunk_ = backend.make(std::min(options.coverage_chunk, rows_.rows), anchors);
   }
+  losses_ = backend.make(1, place(Kind::count, alignment_ ? alignment_->pairs() : 0));
 }
 
-Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> batch, Panel dmixture) {
-  const std::size_t n = batch.size();
-  const Panel x = x_->panel().top_rows(n);
-  backend_.fill(losses_->panel(), 0);
-  backend_.fill(danchors_->panel(), 0);
-  backend_.gemm_nn(1, mixture, support_, 0, anchors_->panel());
-  backend_.gather_rows(rows_, batch, x);
-  backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+void Objective::make_parts(std::span<const std::size_t> dims, std::size_t batch, std::size_t anchors) {
+  std::size_t first = 0;
+  for (const std::size_t dim : dims) {
+    Part part{first, dim, backend_.make(anchors, 1), backend_.make(anchors, 1), {}, {}, {}};
+    part.products = backend_.make(batch, anchors);
+    part.gram = backend_.make(anchors, anchors);
+    part.dunit = backend_.make(anchors, dim);
+    backend_.row_lengths(rows_.columns(first, dim), row_lengths_->panel().columns(parts_.size(), 1));
+    parts_.push_back(std::move(part));
+    first += dim;
+  }
+}
 
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    Part& part = parts_[i];
-    const Panel anchors = anchors_->panel().columns(part.first, part.dim);
-    const Panel products = part.products->panel().top_rows(n);
-    backend_.fill(part.pull->panel(), 0);
-    backend_.normalize_rows(anchors, unit_->panel().columns(part.first, part.dim), part.anchor_lengths->panel());
-    if (alignment_ || !chunk_) backend_.gemm_nt(1, x.columns(part.first, part.dim), anchors, 0, products);
-    if (alignment_) alignment_->take(i, products);
-    if (chunk_) {
-      cover_all_rows(part);
-      backend_.fill(products, 0);
+void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture) {
+  const std::size_t spaces = parts_.size();
+  const std::size_t n = batch.count;
+  backend_.side_by_side(2, [&](std::size_t i) {
+    if (i == 0) return backend_.packed_nn(mixture, *support_, anchors_->panel());
+    backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
+    backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+    for (Part& part : parts_) backend_.fill(part.pull->panel(), 0);
+  });
+  backend_.side_by_side(spaces, [&](std::size_t i) {
+    backend_.normalize_rows(columns(*anchors_, i), columns(*unit_, i), parts_[i].anchor_lengths->panel());
+  });
+  // What is learned from rows, and beside it what is learned from anchors alone.
+  backend_.side_by_side(2, [&](std::size_t i) {
+    if (i == 0) {
+      learn_from_rows(n);
     } else {
-      cover(part, lengths_->panel().top_rows(n).columns(i, 1), n, products);
+      backend_.side_by_side(spaces, [&](std::size_t space) { orthogonalize(space); });
     }
+  });
+  if (chunk_) {
+    for (std::size_t i = 0; i < spaces; ++i) cover_all_rows(i);
   }
-  if (alignment_) alignment_->align(n, options_.weight_symnce, loss(symnce));
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    Part& part = parts_[i];
-    const Panel products = part.products->panel().top_rows(n);
-    shape_anchors(part);
-    if (alignment_) alignment_->give(i, products);
-    if (chunk_ && !alignment_) continue;
-    backend_.gemm_tn(1, products, x.columns(part.first, part.dim), 1, danchors_->panel().columns(part.first, part.dim));
+  backend_.side_by_side(spaces, [&](std::size_t i) { pull_together(i, n); });
+  backend_.packed_nt(danchors_->panel(), *support_, dmixture);
+}
+
+void Objective::learn_from_rows(std::size_t rows) {
+  backend_.side_by_side(parts_.size(), [&](std::size_t i) { measure(i, rows); });
+  if (!alignment_) return;
+  alignment_->align(rows, options_.weight_symnce, losses_->panel().columns(place(Kind::count, 0), alignment_->pairs()));
+}
+
+/// The products of a batch with the anchors of one space; coverage leaves its gradient in their place.
+void Objective::measure(std::size_t i, std::size_t rows) {
+  const Panel anchors = columns(*anchors_, i);
+  const Panel products = parts_[i].products->panel().top_rows(rows);
+  if (alignment_ || !chunk_) backend_.gemm_nt(1, columns(*x_, i).top_rows(rows), anchors, 0, products);
+  if (alignment_) alignment_->take(i, products);
+  if (chunk_) {
+    backend_.fill(products, 0);
+  } else {
+    cover(i, lengths_->panel().top_rows(rows).columns(i, 1), rows, products);
   }
-  backend_.gemm_nt(1, danchors_->panel(), support_, 0, dmixture);
-  return read_losses();
 }
 
 /// Coverage of some rows; leaves the gradient of their products in the products' place.
-void Objective::cover(Part& part, ConstPanel lengths, std::size_t total_rows, Panel products) {
-  const float share = inverse(parts_.size()) * inverse(total_rows) * inverse(part.dim);
-  backend_.coverage(products, lengths, part.anchor_lengths->panel(), static_cast<float>(options_.tau_coverage),
-                    {share, static_cast<float>(options_.weight_coverage)}, products, part.pull->panel(),
-                    loss(coverage));
+void Objective::cover(std::size_t i, ConstPanel lengths, std::size_t total_rows, Panel products) {
+  const float share = inverse(parts_.size()) * inverse(total_rows) * inverse(parts_[i].dim);
+  backend_.coverage(products, lengths, parts_[i].anchor_lengths->panel(), static_cast<float>(options_.tau_coverage),
+                    {share, static_cast<float>(options_.weight_coverage)}, products, parts_[i].pull->panel(),
+                    loss(Kind::coverage, i));
 }
 
-void Objective::cover_all_rows(Part& part) {
-  const auto which = static_cast<std::size_t>(&part - parts_.data());
-  const Panel anchors = anchors_->panel().columns(part.first, part.dim);
-  for (std::size_t first = 0; first < rows_.rows; first += chunk_->panel().rows) {
-    const std::size_t rows = std::min(chunk_->panel().rows, rows_.rows - first);
-    const Panel x = rows_of(rows_, first, rows).columns(part.first, part.dim);
+void Objective::cover_all_rows(std::size_t i) {
+  const std::size_t most = chunk_->panel().rows;
+  for (std::size_t first = 0; first < rows_.rows; first += most) {
+    const std::size_t rows = std::min(most, rows_.rows - first);
+    const Panel x = rows_.middle_rows(first, rows).columns(parts_[i].first, parts_[i].dim);
     const Panel products = chunk_->panel().top_rows(rows);
-    backend_.gemm_nt(1, x, anchors, 0, products);
-    cover(part, rows_of(row_lengths_->panel(), first, rows).columns(which, 1), rows_.rows, products);
-    backend_.gemm_tn(1, products, x, 1, danchors_->panel().columns(part.first, part.dim));
+    backend_.gemm_nt(1, x, columns(*anchors_, i), 0, products);
+    cover(i, row_lengths_->panel().middle_rows(first, rows).columns(i, 1), rows_.rows, products);
+    backend_.gemm_tn(1, products, x, 1, columns(*danchors_, i));
   }
 }
 
-/// The losses that see anchors only: length and orthogonality.
-void Objective::shape_anchors(Part& part) {
-  const Panel anchors = anchors_->panel().columns(part.first, part.dim);
-  const Panel danchors = danchors_->panel().columns(part.first, part.dim);
-  const Panel unit = unit_->panel().columns(part.first, part.dim);
-  const Panel lengths = part.anchor_lengths->panel();
+/// The first to write the gradient of a space's anchors.
+void Objective::orthogonalize(std::size_t i) {
+  Part& part = parts_[i];
+  const Panel unit = columns(*unit_, i);
+  if (unit.rows < 2) return backend_.fill(columns(*danchors_, i), 0);
   const float share = inverse(parts_.size());
-  backend_.pull_anchors(anchors, lengths, part.pull->panel(), {share, static_cast<float>(options_.weight_length)},
-                        danchors, loss(length));
-  if (anchors.rows < 2) return;
-  backend_.gram(unit, gram_->panel());
-  backend_.orthogonality(gram_->panel(), share, loss(orthogonality));
-  const Panel dunit = dunit_->panel().columns(0, part.dim);
   const float scale =
-      4 * share * static_cast<float>(options_.weight_orthogonality) * inverse(anchors.rows) * inverse(anchors.rows - 1);
-  backend_.gemm_nn(scale, gram_->panel(), unit, 0, dunit);
-  backend_.normalize_rows_backward(unit, lengths, dunit, 1, danchors);
+      4 * share * static_cast<float>(options_.weight_orthogonality) * inverse(unit.rows) * inverse(unit.rows - 1);
+  backend_.gram(unit, part.gram->panel());
+  backend_.orthogonality(part.gram->panel(), share, loss(Kind::orthogonality, i));
+  backend_.gemm_nn(scale, part.gram->panel(), unit, 0, part.dunit->panel());
+  backend_.normalize_rows_backward(unit, part.anchor_lengths->panel(), part.dunit->panel(), 0, columns(*danchors_, i));
 }
 
-Losses Objective::read_losses() {
-  std::array<float, count> values{};
-  backend_.download(losses_->panel(), {values.data(), 1, count, count});
+/// The last: lengths, and through the products everything that rows have to say.
+void Objective::pull_together(std::size_t i, std::size_t rows) {
+  Part& part = parts_[i];
+  const Panel products = part.products->panel().top_rows(rows);
+  backend_.pull_anchors(columns(*anchors_, i), part.anchor_lengths->panel(), part.pull->panel(),
+                        {inverse(parts_.size()), static_cast<float>(options_.weight_length)}, columns(*danchors_, i),
+                        loss(Kind::length, i));
+  if (alignment_) alignment_->give(i, products);
+  if (chunk_ && !alignment_) return;
+  backend_.gemm_tn(1, products, columns(*x_, i).top_rows(rows), 1, columns(*danchors_, i));
+}
+
+Losses Objective::losses_of(std::span<const float> row) const {
+  const auto sum = [&](Kind kind, std::size_t count) {
+    double total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += row[place(kind, i)];
+    return total;
+  };
   Losses losses;
-  losses.symnce = values[symnce];
-  losses.coverage = values[coverage];
-  losses.orthogonality = values[orthogonality];
-  losses.length = values[length];
+  losses.coverage = sum(Kind::coverage, parts_.size());
+  losses.orthogonality = sum(Kind::orthogonality, parts_.size());
+  losses.length = sum(Kind::length, parts_.size());
+  losses.symnce = sum(Kind::count, alignment_ ? alignment_->pairs() : 0);
   losses.total = options_.weight_symnce * losses.symnce + options_.weight_coverage * losses.coverage +
                  options_.weight_orthogonality * losses.orthogonality + options_.weight_length * losses.length;
   return losses;
+}
+
+Losses Objective::evaluate(ConstPanel mixture, std::span<const std::uint32_t> batch, Panel dmixture) {
+  backend_.upload(batch, *single_batch_);
+  backend_.fill(losses_->panel(), 0);
+  enqueue(mixture, {single_batch_->data(), batch.size()}, dmixture);
+  Matrix values(1, losses_->panel().cols);
+  backend_.download(losses_->panel(), values.view());
+  return losses_of(values.row(0));
 }
 
 }  // namespace kedge

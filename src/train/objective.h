@@ -29,29 +29,48 @@ class Objective {
   Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
             const ParamOptions& options);
 
-  /// Losses of these rows for a mixture (anchors x support), and the gradient of their total, of the same shape.
+  /// Queues what makes the gradient of the total loss of a batch for a mixture (anchors x support), of the same shape,
+  /// and adds its losses to losses().
+  void enqueue(ConstPanel mixture, Ids batch, Panel dmixture);
+  /// A row of them, one for every space or pair of spaces and kind; losses_of() makes sense of it.
+  [[nodiscard]] Panel losses() { return losses_->panel(); }
+  [[nodiscard]] Losses losses_of(std::span<const float> row) const;
+
+  /// The same for one batch of no more than options.batch rows, waiting for its losses.
   Losses evaluate(ConstPanel mixture, std::span<const std::uint32_t> batch, Panel dmixture);
 
  private:
   /// What one space needs for itself.
   struct Part {
     std::size_t first = 0, dim = 0;  ///< its columns
-    std::unique_ptr<Tensor> anchor_lengths, pull, products;
+    std::unique_ptr<Tensor> anchor_lengths, pull, products, gram, dunit;
   };
+  enum class Kind : std::size_t { coverage, orthogonality, length, count };
 
-  void cover(Part& part, ConstPanel lengths, std::size_t total_rows, Panel products);
-  void cover_all_rows(Part& part);
-  void shape_anchors(Part& part);
-  [[nodiscard]] Losses read_losses();
-  [[nodiscard]] Panel loss(std::size_t which) { return losses_->panel().columns(which, 1); }
+  void make_parts(std::span<const std::size_t> dims, std::size_t batch, std::size_t anchors);
+  void learn_from_rows(std::size_t rows);
+  void measure(std::size_t i, std::size_t rows);
+  void cover(std::size_t i, ConstPanel lengths, std::size_t total_rows, Panel products);
+  void cover_all_rows(std::size_t i);
+  void orthogonalize(std::size_t i);
+  void pull_together(std::size_t i, std::size_t rows);
+  [[nodiscard]] std::size_t place(Kind kind, std::size_t i) const {
+    return static_cast<std::size_t>(kind) * parts_.size() + i;
+  }
+  [[nodiscard]] Panel loss(Kind kind, std::size_t i) { return losses_->panel().columns(place(kind, i), 1); }
+  [[nodiscard]] Panel columns(Tensor& tensor, std::size_t i) const {
+    return tensor.panel().columns(parts_[i].first, parts_[i].dim);
+  }
 
   Backend& backend_;
   ParamOptions options_;
-  Panel rows_, support_;
+  Panel rows_;
   std::unique_ptr<Tensor> own_support_;  ///< empty where the support is all rows
+  std::unique_ptr<Packed> support_;
   std::vector<Part> parts_;
   std::optional<Alignment> alignment_;  ///< where there are several spaces and their agreement counts
-  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, dunit_, gram_, chunk_, losses_;
+  std::unique_ptr<Integers> single_batch_;
+  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, chunk_, losses_;
 };
 
 }  // namespace kedge

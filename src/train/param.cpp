@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,7 @@ namespace kedge {
 namespace {
 
 /// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
-std::string purpose_of(const ParamTask& task, const ParamOptions& options) {
+std::string purpose_of(const ParamTask& task, const ParamOptions& options, const Backend& backend) {
   ParamOptions but_epochs = options;
   but_epochs.epochs = 0;
   std::uint64_t mark = 0xcbf29ce484222325ULL;  // FNV-1a of the support ids
@@ -30,6 +31,7 @@ std::string purpose_of(const ParamTask& task, const ParamOptions& options) {
                                  {"shrinkage_rule", to_string(task.shrinkage_rule)},
                                  {"epsilon", task.whitening.epsilon},
                                  {"param", nlohmann::ordered_json::parse(to_json(but_epochs))}};
+  if (backend.name() != "cpu") json["backend"] = backend.name();
   for (const Space& space : task.spaces) json["spaces"].push_back({space.name(), space.rows(), space.dim()});
   return json.dump();
 }
@@ -45,6 +47,20 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
     rows.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(id) - space.range().begin));
   }
   return rows;
+}
+
+/// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and the
+/// buffers of a step.
+std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, std::size_t lanes) {
+  const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
+  const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
+  std::size_t width = 0;
+  for (const Space& space : task.spaces) width += space.dim();
+  const std::size_t own_support = support == rows ? 0 : support;
+  const std::size_t pairs = std::min(spaces * (spaces - 1) / 2, lanes);
+  const std::size_t chunk = options.coverage_rows == CoverageRows::all ? std::min(options.coverage_chunk, rows) : 0;
+  return (rows + own_support + n + 4 * m) * width + 5 * m * support + spaces * m * (3 * n + m) + pairs * n * n +
+         chunk * m;
 }
 
 /// Runs the trainer, writing checkpoints as it goes and when it stops.
@@ -75,11 +91,13 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
                           const ParamOptions& options, const CheckpointOptions& checkpoints, const Progress& progress) {
   require_valid(options);
   const std::vector<std::uint32_t> support = support_rows(task);
-  const std::string purpose = purpose_of(task, options);
+  const std::string purpose = purpose_of(task, options, backend);
   const bool resume = checkpoints.resume && std::filesystem::exists(checkpoints.path);
   Checkpoint found;
   if (resume) found = load_checkpoint(checkpoints.path, purpose);
 
+  backend.require_memory(floats_needed(task, options, backend.lanes()),
+                         "give fewer rows with --rows, or lower --support, --anchors or --batch");
   const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);
   whitenings = {};  // training needs the memory more
   Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);

@@ -11,6 +11,7 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -80,7 +81,12 @@ std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask&
 class Refiner {
  public:
   Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
-      : backend_(backend), objective_(objective), adam_{static_cast<float>(rate), 0.9F, 0.999F, 1e-8F, 0, 0} {
+      : backend_(backend), objective_(objective), taken_(backend.make_integers(1)), adam_{static_cast<float>(rate),
+                                                                                          0.9F,
+                                                                                          0.999F,
+                                                                                          1e-8F,
+                                                                                          0,
+                                                                                          taken_->data()} {
     for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
       *tensor = backend.make(start.rows(), start.cols());
     }
@@ -93,7 +99,7 @@ class Refiner {
       std::vector<std::uint32_t> chosen;
       for (std::size_t i = first; i < first + batch; ++i) chosen.push_back(rows[order[i]]);
       (void)objective_.evaluate(values_->panel(), chosen, gradient_->panel());
-      ++adam_.step;
+      backend_.upload(std::array{steps_++}, *taken_);
       backend_.step_values(gradient_->panel(), adam_, values_->panel(), first_moment_->panel(),
                            second_moment_->panel());
     }
@@ -104,6 +110,8 @@ class Refiner {
  private:
   Backend& backend_;
   RefineObjective& objective_;
+  std::uint32_t steps_ = 0;
+  std::unique_ptr<Integers> taken_;
   AdamStep adam_;
   std::unique_ptr<Tensor> values_, gradient_, first_moment_, second_moment_;
 };

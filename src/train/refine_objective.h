@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,14 +27,14 @@ class RefineObjective {
   double evaluate(ConstPanel targets, std::span<const std::uint32_t> rows, std::optional<Panel> dtargets);
 
  private:
-  template <class Work>
-  void for_spaces(const Work& work);
+  void for_spaces(const std::function<void(std::size_t, std::size_t, std::size_t)>& work);
 
   Backend& backend_;
   WhitenedSpaces spaces_;
   ConstPanel regressors_;
   Alignment alignment_;
-  std::unique_ptr<Tensor> x_, anchors_, danchors_, loss_;
+  std::unique_ptr<Integers> ids_;
+  std::unique_ptr<Tensor> x_, anchors_, danchors_, losses_;
   std::vector<std::unique_ptr<Tensor>> products_;
 };
 

@@ -8,6 +8,7 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -43,16 +44,20 @@ Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const
       rows_(spaces.rows->panel().rows),
       batch_(std::min(options.batch, rows_)),
       steps_per_epoch_(rows_ / batch_),
-      ordered_epoch_(kNone) {
+      given_epoch_(kNone),
+      shuffled_epoch_(kNone) {
   for (auto* tensor : {&logits_, &mixture_, &dmixture_, &first_moment_, &second_moment_}) {
     *tensor = backend.make(anchors, support.size());
   }
+  log_ = backend.make(steps_per_epoch_, objective_.losses().cols);
+  order_ = backend.make_integers(steps_per_epoch_ * batch_);
+  taken_ = backend.make_integers(1);
+  recording_ = backend.record([this] { enqueue_step(); });
   Random random(stream_seed(seed, 0));
   Matrix row(1, support.size());
   for (std::size_t r = 0; r < anchors; ++r) {
     for (float& logit : row.cells()) logit = static_cast<float>(random.normal());
-    const Panel all = logits_->panel();
-    backend.upload(row.view(), {all.data + r * all.stride, 1, all.cols, all.stride});
+    backend.upload(row.view(), logits_->panel().middle_rows(r, 1));
   }
   backend.softmax_rows(logits_->panel(), static_cast<float>(options.temperature), mixture_->panel());
 }
@@ -61,26 +66,41 @@ void Trainer::run(const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t before = steps_;
   while (!done()) {
-    step();
+    take_steps(std::min(backend_.stride(), steps_per_epoch_ - step_));
     if (!progress) continue;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     report(progress, seconds.count(), steps_ - before);
   }
 }
 
-void Trainer::step() {
-  const Losses losses = objective_.evaluate(mixture_->panel(), next_batch(), dmixture_->panel());
+/// The sequence never changes: batch, step and the losses' place follow from how many steps the backend has counted.
+void Trainer::enqueue_step() {
+  const Ids batch{order_->data(), batch_, taken_->data(), steps_per_epoch_};
+  const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
+                      static_cast<float>(options_.beta2),         static_cast<float>(options_.adam_epsilon),
+                      static_cast<float>(options_.weight_decay),  taken_->data()};
+  objective_.enqueue(mixture_->panel(), batch, dmixture_->panel());
+  backend_.step_logits(dmixture_->panel(), static_cast<float>(options_.temperature), adam, logits_->panel(),
+                       first_moment_->panel(), second_moment_->panel(), mixture_->panel());
+  backend_.end_step(objective_.losses(), log_->panel(), *taken_);
+}
+
+void Trainer::take_steps(std::size_t count) {
+  give_order();
+  recording_->run(count);
+  if (step_ + count == steps_per_epoch_ && epoch_ + 1 < options_.epochs) shuffle(epoch_ + 1);
+  Matrix losses(count, log_->panel().cols);
+  backend_.download(log_->panel().middle_rows(step_, count), losses.view());
+  for (std::size_t i = 0; i < count; ++i) count_step(objective_.losses_of(losses.row(i)));
+}
+
+void Trainer::count_step(const Losses& losses) {
   if (!std::isfinite(losses.total)) {
     throw LossNotFinite(Code::failed,
                         fmt::format("the loss became {} at step {} (epoch {}), so training stopped; try a lower "
                                     "learning rate or more shrinkage",
                                     losses.total, steps_ + 1, epoch_ + 1));
   }
-  const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
-                      static_cast<float>(options_.beta2),         static_cast<float>(options_.adam_epsilon),
-                      static_cast<float>(options_.weight_decay),  steps_ + 1};
-  backend_.step_logits(dmixture_->panel(), static_cast<float>(options_.temperature), adam, logits_->panel(),
-                       first_moment_->panel(), second_moment_->panel(), mixture_->panel());
   ++steps_;
   last_ = losses;
   sums_ = plus(sums_, losses);
@@ -91,13 +111,18 @@ void Trainer::step() {
   ++epoch_;
 }
 
-std::span<const std::uint32_t> Trainer::next_batch() {
-  if (ordered_epoch_ != epoch_) {
-    const std::vector<std::size_t> shuffled = Random(stream_seed(seed_, epoch_ + 1)).sample(rows_, rows_);
-    order_.assign(shuffled.begin(), shuffled.end());
-    ordered_epoch_ = epoch_;
-  }
-  return std::span(order_).subspan(step_ * batch_, batch_);
+/// Hands the backend the epoch's order of rows.
+void Trainer::give_order() {
+  if (given_epoch_ == epoch_) return;
+  if (shuffled_epoch_ != epoch_) shuffle(epoch_);
+  backend_.upload(shuffled_, *order_);
+  given_epoch_ = epoch_;
+}
+
+void Trainer::shuffle(std::size_t epoch) {
+  const std::vector<std::size_t> rows = Random(stream_seed(seed_, epoch + 1)).sample(rows_, rows_);
+  shuffled_.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(steps_per_epoch_ * batch_));
+  shuffled_epoch_ = epoch;
 }
 
 void Trainer::report(const Progress& progress, double seconds, std::uint64_t since) {
@@ -127,6 +152,8 @@ void Trainer::restore(const Checkpoint& c) {
   epoch_ = c.epoch;
   step_ = c.step;
   steps_ = c.steps;
+  given_epoch_ = kNone;
+  backend_.upload(std::array{static_cast<std::uint32_t>(c.steps)}, *taken_);
   sums_ = c.sums;
   history_ = c.history;
   backend_.upload(c.logits.view(), logits_->panel());

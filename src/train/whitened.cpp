@@ -2,34 +2,57 @@
 #include "train/whitened.h"
 
 #include "base/eigen.h"
+#include "base/parallel.h"
+
+#include <kedge/device.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;
 
-Panel rows_of(Panel panel, std::size_t first, std::size_t count) {
-  return {panel.data + first * panel.stride, count, panel.cols, panel.stride};
+/// On all threads, because the product that follows waits for it.
+void read_centred(const Space& space, std::span<const double> mean, std::size_t first, MatrixView<float> to) {
+  const std::size_t share = (to.rows + threads() - 1) / threads();
+  parallel_blocks(to.rows, share, threads(), [&] {
+    return [&, buffer = Matrix64(share, space.dim())](std::size_t row, std::size_t rows) mutable {
+      const auto block = buffer.view().middle_rows(0, rows);
+      space.read(first + row, block);
+      // The mean may be far larger than what varies around it, so it is taken off before the cast.
+      as_eigen(to.middle_rows(row, rows)) = (as_eigen(block).rowwise() - as_eigen(mean)).template cast<float>();
+    };
+  });
+  space.source().release(space.range().begin + first, to.rows);
+}
+
+/// Transposed, as an affine operation takes its weight.
+std::unique_ptr<Tensor> upload_whitener(Backend& backend, const Whitening& whitening) {
+  const std::size_t dim = whitening.mean.size();
+  Matrix transposed(dim, dim);
+  as_eigen(transposed.view()) = as_eigen(whitening.whitener.view()).transpose().cast<float>();
+  auto whitener = backend.make(dim, dim);
+  backend.upload(transposed.view(), whitener->panel());
+  return whitener;
 }
 
 void whiten_space(Backend& backend, const Space& space, const Whitening& whitening, Panel to,
                   const Progress& progress) {
-  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / space.dim(), 1, space.rows());
-  const EigenRows<float> whitener = as_eigen(whitening.whitener.view()).cast<float>();
-  Matrix64 buffer(block_rows, space.dim());
-  Matrix white(block_rows, space.dim());
-  EigenRows<float> centred;
+  const std::size_t dim = space.dim();
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, space.rows());
+  const auto whitener = upload_whitener(backend, whitening);
+  const auto no_bias = backend.make(1, dim);
+  Matrix centred(block_rows, dim);
+  const auto staging = backend.make(block_rows, dim);
   for (std::size_t first = 0; first < space.rows(); first += block_rows) {
     const std::size_t rows = std::min(block_rows, space.rows() - first);
-    const auto block = buffer.view().middle_rows(0, rows);
-    space.read(first, block);
-    space.source().release(space.range().begin + first, rows);
-    // The mean may be far larger than what varies around it, so it is taken off before the cast.
-    centred = (as_eigen(block).rowwise() - as_eigen(std::span(whitening.mean))).cast<float>();
-    as_eigen(white.view().middle_rows(0, rows)).noalias() = centred * whitener;
-    backend.upload(white.view().middle_rows(0, rows), rows_of(to, first, rows));
+    const auto block = centred.view().middle_rows(0, rows);
+    read_centred(space, whitening.mean, first, block);
+    backend.upload(block, staging->panel().top_rows(rows));
+    backend.affine(staging->panel().top_rows(rows), whitener->panel(), no_bias->panel(), true,
+                   to.middle_rows(first, rows));
     if (progress) progress({"whitening " + space.name(), first + rows, space.rows(), ""});
   }
 }

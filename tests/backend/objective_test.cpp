@@ -2,6 +2,7 @@
 // The objective and its gradient: against the oracle, and against finite differences of a plain float64 objective.
 #include "train/objective.h"
 
+#include "backend/devices.h"
 #include "backend/reference_backend.h"
 #include "support.h"
 #include "train/trainer.h"
@@ -109,10 +110,19 @@ WhitenedSpaces oracle_spaces(Backend& backend, std::size_t count) {
 
 class OracleObjective : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
  protected:
+  void SetUp() override {
+    const std::string_view name = std::get<1>(GetParam());
+    if (name == "reference") {
+      backend_ = test::make_reference_backend();
+    } else {
+      if (const auto why = test::missing(parse_device(name))) GTEST_SKIP() << *why;
+      backend_ = make_backend(parse_device(name), Precision::fp32);
+    }
+    spaces_ = oracle_spaces(*backend_, mode_ == "single" ? 1 : 3);
+  }
   std::string mode_ = std::get<0>(GetParam());
-  std::unique_ptr<Backend> backend_ =
-      std::string_view(std::get<1>(GetParam())) == "cpu" ? make_cpu_backend() : test::make_reference_backend();
-  WhitenedSpaces spaces_ = oracle_spaces(*backend_, mode_ == "single" ? 1 : 3);
+  std::unique_ptr<Backend> backend_;
+  WhitenedSpaces spaces_;
   std::vector<std::uint32_t> support_ = oracle_ids("support_ids.npy"), batch_ = oracle_ids("batch_ids.npy");
   nlohmann::json expected_ = nlohmann::json::parse(test::read_file(path("expected.json")));
 };
@@ -157,10 +167,12 @@ TEST_P(OracleObjective, FiveAdamStepsEndWhereTheOracleDoes) {
   const auto m = backend_->make(9, 60);
   const auto v = backend_->make(9, 60);
   backend_->softmax_rows(q->panel(), 2.9F, p->panel());
-  for (std::uint64_t step = 1; step <= 5; ++step) {
+  const auto taken = backend_->make_integers(1);
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    backend_->upload(std::vector{step}, *taken);
     objective.evaluate(p->panel(), batch_, dp->panel());
-    backend_->step_logits(dp->panel(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, step}, q->panel(), m->panel(), v->panel(),
-                          p->panel());
+    backend_->step_logits(dp->panel(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, taken->data()}, q->panel(), m->panel(),
+                          v->panel(), p->panel());
   }
   const Matrix logits = read(*backend_, *q);
   EXPECT_LT(relative_error(std::vector<double>(logits.cells().begin(), logits.cells().end()),
@@ -172,7 +184,7 @@ TEST_P(OracleObjective, FiveAdamStepsEndWhereTheOracleDoes) {
 
 INSTANTIATE_TEST_SUITE_P(All, OracleObjective,
                          ::testing::Combine(::testing::Values("single", "multi"),
-                                            ::testing::Values("cpu", "reference")),
+                                            ::testing::Values("cpu", "reference", "cuda")),
                          [](const auto& each) {
                            return std::string(std::get<0>(each.param)) + "_" + std::get<1>(each.param);
                          });
@@ -277,11 +289,16 @@ double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::u
   return total;
 }
 
-class FiniteDifferences : public ::testing::TestWithParam<Problem> {};
+class FiniteDifferences : public ::testing::TestWithParam<std::tuple<Device, Problem>> {
+ protected:
+  void SetUp() override {
+    if (const auto why = test::missing(std::get<0>(GetParam()))) GTEST_SKIP() << *why;
+  }
+};
 
 TEST_P(FiniteDifferences, AgreeWithTheGradient) {
-  const Problem& problem = GetParam();
-  const auto backend = make_cpu_backend();
+  const Problem& problem = std::get<1>(GetParam());
+  const auto backend = make_backend(std::get<0>(GetParam()), Precision::fp32);
   WhitenedSpaces spaces;
   std::vector<Matrix> matrices;
   std::size_t width = 0;
@@ -323,17 +340,19 @@ TEST_P(FiniteDifferences, AgreeWithTheGradient) {
   EXPECT_LT(relative_error(found.dlogits, wanted), 2e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, FiniteDifferences,
-                         ::testing::Values(Problem{20, 8, 5, 6, {7}}, Problem{20, 8, 12, 6, {4, 9}},  // m > d, m > K
-                                           Problem{20, 5, 4, 6, {11, 3, 6, 8}},  // K < d, four spaces
-                                           Problem{20, 8, 5, 1, {7, 4}}, Problem{20, 8, 1, 6, {7, 4}},  // n = 1, m = 1
-                                           Problem{20, 8, 5, 6, {7, 4}, CoverageRows::all},  // in chunks of 7
-                                           Problem{20, 8, 5, 6, {7}, CoverageRows::all}, Problem{12, 12, 3, 4, {5, 5}}),
-                         [](const auto& each) {
-                           const Problem& p = each.param;
-                           return fmt::format("B{}_n{}_m{}_K{}_{}", p.dims.size(), p.batch, p.anchors, p.support,
-                                              to_string(p.coverage));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, FiniteDifferences,
+    ::testing::Combine(::testing::Values(Device::cpu, Device::cuda),
+                       ::testing::Values(Problem{20, 8, 5, 6, {7}}, Problem{20, 8, 12, 6, {4, 9}},  // m > d, m > K
+                                         Problem{20, 5, 4, 6, {11, 3, 6, 8}},  // K < d, four spaces
+                                         Problem{20, 8, 5, 1, {7, 4}}, Problem{20, 8, 1, 6, {7, 4}},  // n = 1, m = 1
+                                         Problem{20, 8, 5, 6, {7, 4}, CoverageRows::all},             // in chunks of 7
+                                         Problem{20, 8, 5, 6, {7}, CoverageRows::all}, Problem{12, 12, 3, 4, {5, 5}})),
+    [](const auto& each) {
+      const Problem& p = std::get<1>(each.param);
+      return fmt::format("{}_B{}_n{}_m{}_K{}_{}", to_string(std::get<0>(each.param)), p.dims.size(), p.batch, p.anchors,
+                         p.support, to_string(p.coverage));
+    });
 
 }  // namespace
 }  // namespace kedge

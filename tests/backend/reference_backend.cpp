@@ -21,6 +21,15 @@ class HostTensor final : public Tensor {
   Matrix cells_;
 };
 
+class HostIntegers final : public Integers {
+ public:
+  explicit HostIntegers(std::size_t count) : cells_(count) {}
+  std::uint32_t* data() override { return cells_.data(); }
+
+ private:
+  std::vector<std::uint32_t> cells_;
+};
+
 std::vector<double> softmax(const std::vector<double>& x) {
   double largest = x[0];
   for (const double v : x) largest = std::max(largest, v);
@@ -36,6 +45,10 @@ class ReferenceBackend final : public Backend {
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
     return std::make_unique<HostTensor>(rows, cols);
   }
+  std::unique_ptr<Integers> make_integers(std::size_t count) override { return std::make_unique<HostIntegers>(count); }
+  void upload(std::span<const std::uint32_t> from, Integers& to) override {
+    for (std::size_t i = 0; i < from.size(); ++i) to.data()[i] = from[i];
+  }
   void upload(MatrixView<const float> from, Panel to) override {
     each(to, [&](std::size_t r, std::size_t c) { return from.row(r)[c]; });
   }
@@ -47,8 +60,9 @@ class ReferenceBackend final : public Backend {
   void fill(Panel x, float value) override {
     each(x, [&](std::size_t, std::size_t) { return value; });
   }
-  void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
-    each(to, [&](std::size_t r, std::size_t c) { return at(from, ids[r], c); });
+  void gather_rows(ConstPanel from, Ids ids, Panel to) override {
+    const std::size_t batch = ids.turn == nullptr ? 0 : *ids.turn % ids.batches;
+    each(to, [&](std::size_t r, std::size_t c) { return at(from, ids.data[batch * ids.count + r], c); });
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
@@ -67,13 +81,20 @@ class ReferenceBackend final : public Backend {
         [&](std::size_t k, std::size_t j) { return at(b, k, j); });
   }
   void gram(ConstPanel a, Panel c) override { gemm_nt(1, a, a, 0, c); }
+  void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool, Panel y) override {
+    each(y, [&](std::size_t, std::size_t c) { return at(b, 0, c); });
+    gemm_nt(1, x, w, 1, y);
+  }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
     for (std::size_t r = 0; r < x.rows; ++r) at(lengths, r) = static_cast<float>(length(x, r));
   }
   void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
     row_lengths(x, lengths);
-    each(unit, [&](std::size_t r, std::size_t c) { return length(x, r) > 0 ? at(x, r, c) / length(x, r) : 0; });
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      const double l = length(x, r);
+      for (std::size_t c = 0; c < x.cols; ++c) at(unit, r, c) = l > 0 ? static_cast<float>(at(x, r, c) / l) : 0;
+    }
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     for (std::size_t r = 0; r < unit.rows; ++r) {
@@ -123,7 +144,7 @@ class ReferenceBackend final : public Backend {
     if (gram.rows < 2) return;
     double sum = 0;
     for (std::size_t r = 0; r < gram.rows; ++r) {
-      for (std::size_t c = 0; c < gram.rows; ++c) sum += r == c ? 0 : square(at(gram, r, c));
+      for (std::size_t c = 0; c < gram.rows; ++c) sum += square(at(gram, r, c)) - (r == c ? 1 : 0);
     }
     at(loss, 0) += static_cast<float>(share * sum / static_cast<double>(gram.rows * (gram.rows - 1)));
   }
@@ -181,10 +202,17 @@ class ReferenceBackend final : public Backend {
       }
     }
   }
+  void end_step(Panel losses, Panel log, Integers& taken) override {
+    for (std::size_t c = 0; c < losses.cols; ++c) {
+      at(log, *taken.data() % log.rows, c) = at(losses, 0, c);
+      at(losses, 0, c) = 0;
+    }
+    ++*taken.data();
+  }
 
  private:
   static void move(const AdamStep& adam, double gradient, float& value, float& first, float& second) {
-    const auto step = static_cast<double>(adam.step);
+    const auto step = static_cast<double>(*adam.taken) + 1;
     const double m = adam.beta1 * static_cast<double>(first) + (1.0 - adam.beta1) * gradient;
     const double v = adam.beta2 * static_cast<double>(second) + (1.0 - adam.beta2) * gradient * gradient;
     first = static_cast<float>(m);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include "backend/devices.h"
+#include "backend/sequence.h"
 #include "support.h"
 #include "train/checkpoint.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -13,6 +14,7 @@ namespace {
 
 using test::expect_error;
 using test::random_matrix;
+using test::same_bits;
 using test::space_of;
 using test::TemporaryFolder;
 
@@ -35,8 +37,10 @@ struct Toy {
   Matrix a, b;
 };
 
-FitOptions small_fit() {
+FitOptions small_fit(Device device = Device::cpu) {
   FitOptions options;
+  options.device = device;
+  options.precision = Precision::fp32;
   options.anchors = 12;
   options.support = 40;
   options.param.epochs = 6;
@@ -44,34 +48,40 @@ FitOptions small_fit() {
   return options;
 }
 
-bool same_bits(const Matrix& a, const Matrix& b) {
-  return std::ranges::equal(std::as_bytes(a.cells()), std::as_bytes(b.cells()));
-}
-
 struct Stop {};
 
-/// Lets `steps` steps of learning happen, then stops.
+/// Lets `steps` steps of learning happen, or as many more as come before the next report, then stops.
 Progress stop_after(std::size_t steps) {
   return [steps](const ProgressReport& report) {
-    if (report.step == "learning" && report.done == steps) throw Stop{};
+    if (report.step == "learning" && report.done >= steps) throw Stop{};
   };
 }
 
-TEST(Param, SameSeedSameBits) {
+class ParamOn : public ::testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (const auto why = test::missing(GetParam())) GTEST_SKIP() << *why;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ParamOn, ::testing::Values(Device::cpu, Device::cuda),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+TEST_P(ParamOn, SameSeedSameBits) {
   const Toy toy;
-  const Bundle first = fit(toy.spaces(), small_fit());
-  const Bundle second = fit(toy.spaces(), small_fit());
+  const Bundle first = fit(toy.spaces(), small_fit(GetParam()));
+  const Bundle second = fit(toy.spaces(), small_fit(GetParam()));
   EXPECT_TRUE(same_bits(first.mixture, second.mixture));
-  FitOptions other = small_fit();
+  FitOptions other = small_fit(GetParam());
   other.seed = 1;
   EXPECT_FALSE(same_bits(first.mixture, fit(toy.spaces(), other).mixture));
 }
 
-TEST(Param, ResumedTrainingEndsInTheSameBits) {
+TEST_P(ParamOn, ResumedTrainingEndsInTheSameBits) {
   const TemporaryFolder folder;
   const Toy toy;
-  const Bundle whole = fit(toy.spaces(), small_fit());
-  FitOptions options = small_fit();
+  const Bundle whole = fit(toy.spaces(), small_fit(GetParam()));
+  FitOptions options = small_fit(GetParam());
   options.checkpoint.path = folder.file("checkpoint");
   for (const std::size_t stop : {1U, 5U, 6U, 11U}) {  // 2 steps an epoch: within epochs and between them
     options.checkpoint.resume = stop != 1;
@@ -104,10 +114,10 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
       Code::bad_file, [&] { (void)fit(toy.spaces(), options); }, "checkpoint");
 }
 
-TEST(Param, CheckpointsAreWrittenAsItGoes) {
+TEST_P(ParamOn, CheckpointsAreWrittenAsItGoes) {
   const TemporaryFolder folder;
   const Toy toy;
-  FitOptions options = small_fit();
+  FitOptions options = small_fit(GetParam());
   options.checkpoint = {folder.file("checkpoint"), 2, false};
   std::size_t seen = 0;
   (void)fit(toy.spaces(), options, [&](const ProgressReport& report) {
@@ -116,9 +126,23 @@ TEST(Param, CheckpointsAreWrittenAsItGoes) {
   EXPECT_EQ(seen, 1U);
 }
 
-TEST(Param, LearningLowersTheLossAndAlignsTheSpaces) {
+TEST_P(ParamOn, LossesAreThoseOfTheProcessor) {
   const Toy toy;
-  FitOptions options = small_fit();
+  const Bundle wanted = fit(toy.spaces(), small_fit());
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    FitOptions options = small_fit(GetParam());
+    options.precision = precision;
+    const Bundle found = fit(toy.spaces(), options);
+    ASSERT_EQ(found.history.size(), wanted.history.size());
+    for (std::size_t i = 0; i < wanted.history.size(); ++i) {
+      EXPECT_NEAR(found.history[i].total, wanted.history[i].total, 5e-3 * wanted.history[i].total) << "epoch " << i + 1;
+    }
+  }
+}
+
+TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
+  const Toy toy;
+  FitOptions options = small_fit(GetParam());
   options.param.epochs = 60;
   const Bundle bundle = fit(toy.spaces(), options);
   EXPECT_LT(bundle.history.back().total, 0.9 * bundle.history.front().total);
@@ -130,17 +154,17 @@ TEST(Param, LearningLowersTheLossAndAlignsTheSpaces) {
   EXPECT_GT(agreement(bundle), agreement(fit(toy.spaces(), options)));
 }
 
-TEST(Param, MixtureIsConvex) {
+TEST_P(ParamOn, MixtureIsConvex) {
   const Toy toy;
-  const Bundle bundle = fit(toy.spaces(), small_fit());
+  const Bundle bundle = fit(toy.spaces(), small_fit(GetParam()));
   test::expect_convex(bundle.mixture);
 }
 
-TEST(Param, OneSpaceOrNoWeightLearnsWithoutContrast) {
+TEST_P(ParamOn, OneSpaceOrNoWeightLearnsWithoutContrast) {
   const Toy toy;
-  const Bundle single = fit(std::vector{space_of("a", toy.a)}, small_fit());
+  const Bundle single = fit(std::vector{space_of("a", toy.a)}, small_fit(GetParam()));
   EXPECT_EQ(single.history.back().symnce, 0);
-  FitOptions options = small_fit();
+  FitOptions options = small_fit(GetParam());
   options.param.weight_symnce = 0;
   options.param.batch = 90;  // all rows, so that epochs can be compared
   options.param.epochs = 30;
@@ -149,10 +173,10 @@ TEST(Param, OneSpaceOrNoWeightLearnsWithoutContrast) {
   EXPECT_LT(several.history.back().total, several.history.front().total);
 }
 
-TEST(Param, UnusualSizesNeverGiveNan) {
+TEST_P(ParamOn, UnusualSizesNeverGiveNan) {
   const Toy toy;
   const auto check = [&](auto change, std::vector<Space> spaces) {
-    FitOptions options = small_fit();
+    FitOptions options = small_fit(GetParam());
     change(options);
     const Bundle bundle = fit(spaces, options);
     for (const float weight : bundle.mixture.cells()) ASSERT_TRUE(std::isfinite(weight));
@@ -171,10 +195,10 @@ TEST(Param, UnusualSizesNeverGiveNan) {
   check([](FitOptions& o) { o.similarity = Similarity::cosine; }, toy.spaces());
 }
 
-TEST(Param, ALossThatIsNotFiniteStopsAndKeepsTheLastCheckpoint) {
+TEST_P(ParamOn, ALossThatIsNotFiniteStopsAndKeepsTheLastCheckpoint) {
   const TemporaryFolder folder;
   const Toy toy;
-  FitOptions options = small_fit();
+  FitOptions options = small_fit(GetParam());
   options.checkpoint = {folder.file("checkpoint"), 1, false};
   EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(4)), Stop);
   const std::string kept = test::read_file(folder.file("checkpoint"));

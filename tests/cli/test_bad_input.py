@@ -236,6 +236,26 @@ def test_shrinkage_out_of_range(kedge, spaces):
     kedge.refused(2, "fit", *spaces, *FIT, "--epsilon=-1", says="epsilon is -1")
 
 
-def test_cuda_says_how_to_get_it(kedge, spaces, bundle):
-    kedge.refused(1, "fit", *spaces, *FIT, "--device", "cuda", says="--device cpu")
-    kedge.refused(1, *TRANSFORM, "a.npy", "--device", "cuda", says="--device cpu")
+STITCH = ("--train", "0:150", "--test", "150:", "--methods", "random-wip", "-o", "out")
+ON_A_DEVICE = {
+    "fit": ("--space", "a=a.npy", *FIT),
+    "attach": ("x.kedge", "--space", "c=a.npy", "-o", "y.kedge"),
+    "transform": (*TRANSFORM[1:], "a.npy"),
+    "translate": ("x.kedge", "--from", "a", "--to", "b", "-i", "a.npy", "-o", "b2.npy"),
+    "compare": ("a.npy", "a.npy"),
+    "stitch": ("--space", "a=a.npy", "--space", "b=b.npy", *STITCH),
+    "sweep": ("--space", "a=a.npy", "--space", "b=b.npy", *STITCH),
+}
+
+
+@pytest.mark.parametrize("command", ON_A_DEVICE)
+def test_cuda_says_how_to_get_it(kedge, bundle, command):
+    if len(kedge.json("devices")) > 1:
+        pytest.skip("this machine has a GPU")
+    kedge.refused(1, command, *ON_A_DEVICE[command], "--device", "cuda", says="--device cpu")
+    kedge.refused(2, command, *ON_A_DEVICE[command], "--device", "tpu", says=["tpu", "cuda"])
+
+
+@pytest.mark.parametrize("command", ["fit", "transform", "translate", "stitch", "sweep"])
+def test_unknown_precisions_are_refused(kedge, bundle, command):
+    kedge.refused(2, command, *ON_A_DEVICE[command], "--precision", "fp8", says=["fp8", "fp32"])

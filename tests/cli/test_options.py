@@ -124,5 +124,12 @@ def test_outputs_may_replace_their_inputs(kedge, bundle):
     np.testing.assert_array_equal(np.load(kedge.folder / "a.npy"), wanted)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_processor_has_one_precision(kedge, bundle, precision):
+    kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "rr.npy")
+    kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "same.npy", "--precision", precision)
+    np.testing.assert_array_equal(np.load(kedge.folder / "same.npy"), np.load(kedge.folder / "rr.npy"))
+
+
 def test_devices_lists_the_processor(kedge):
     assert kedge.json("devices")[0]["device"] == "cpu"

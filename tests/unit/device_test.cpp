@@ -24,6 +24,37 @@ TEST(Device, NamesAreKnown) {
       Code::bad_argument, [] { (void)parse_device("tpu"); }, "unknown device 'tpu'", "cpu, cuda");
 }
 
+TEST(Device, PrecisionsAreKnown) {
+  EXPECT_THAT(precision_names(), ::testing::ElementsAre("fp32", "tf32", "bf16"));
+  for (const std::string_view name : precision_names()) EXPECT_EQ(to_string(parse_precision(name)), name);
+  expect_error(
+      Code::bad_argument, [] { (void)parse_precision("fp8"); }, "'fp8'", "fp32, tf32, bf16");
+}
+
+TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
+  if (devices().size() > 1) GTEST_SKIP() << "this machine has a GPU";
+  const test::TemporaryFolder folder;
+  const Matrix x = test::random_matrix(300, 4, 1);
+  const std::vector<Space> spaces{test::space_of("x", x)};
+  FitOptions options;
+  options.method = Method::random;
+  options.anchors = 3;
+  const Bundle bundle = fit(spaces, options);
+  options.device = Device::cuda;
+  AttachOptions attach_options;
+  attach_options.device = Device::cuda;
+  CompareOptions compare_options;
+  compare_options.device = Device::cuda;
+  const auto expect_sentence = [](const auto& work) { expect_error(Code::failed, work, "--device cpu"); };
+  expect_sentence([&] { (void)compute_moments(spaces[0], {}, Device::cuda); });
+  expect_sentence([&] { (void)fit(spaces, options); });
+  expect_sentence([&] { (void)attach(bundle, spaces[0], attach_options); });
+  expect_sentence([&] { (void)compare(x.view(), x.view(), compare_options); });
+  expect_sentence([&] { transform(bundle.map("x"), spaces[0], folder.file("rr.npy"), {}, Device::cuda); });
+  expect_sentence([&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {}, Device::cuda); });
+  EXPECT_THAT(folder.files(), ::testing::IsEmpty());
+}
+
 TEST(Threads, CanBeSetAndAreNeverZero) {
   const unsigned before = threads();
   EXPECT_GE(before, 1U);

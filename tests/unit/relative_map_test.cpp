@@ -79,6 +79,55 @@ TEST_P(EverySimilarity, ReadsPaddedRowsByStride) {
 INSTANTIATE_TEST_SUITE_P(All, EverySimilarity, ::testing::ValuesIn(similarity_names()),
                          [](const auto& each) { return std::string(each.param); });
 
+/// Rows whose last value varies `scale` times as much as the others.
+Matrix uneven_rows(float scale) {
+  Matrix x = random_matrix(80, 9, 1);
+  for (std::size_t r = 0; r < x.rows(); ++r) x.row(r)[8] *= scale;
+  return x;
+}
+
+class EveryCondition : public ::testing::TestWithParam<float> {};
+
+TEST_P(EveryCondition, TheMapIsWhatTheWhitenerMakesIt) {
+  const Moments moments = compute_moments(space_of("x", uneven_rows(GetParam())));
+  const Matrix64 anchors = as_double(random_matrix(7, 9, 2));
+  const Matrix weight = make_relative_map("x", Similarity::wip, anchors, moments, {0, 0}).weight();
+  const Whitening whitening = make_whitening(moments, {0, 0});
+  for (std::size_t a = 0; a < anchors.rows(); ++a) {
+    std::vector<double> wanted(9);
+    for (std::size_t k = 0; k < 9; ++k) {
+      double white = 0;
+      for (std::size_t i = 0; i < 9; ++i) {
+        white += (anchors.row(a)[i] - moments.mean[i]) * whitening.whitener.row(i)[k];
+      }
+      for (std::size_t j = 0; j < 9; ++j) wanted[j] += white * whitening.whitener.row(k)[j];
+    }
+    const double size = *std::ranges::max_element(wanted, {}, [](double value) { return std::abs(value); });
+    for (std::size_t j = 0; j < 9; ++j) EXPECT_NEAR(weight.row(a)[j], wanted[j], 1e-6 * std::abs(size));
+  }
+}
+
+// From one that is solved with comfortably to one that needs a look at its eigenvalues.
+INSTANTIATE_TEST_SUITE_P(Scales, EveryCondition, ::testing::Values(1.0F, 1e-2F, 1e-4F, 1e-6F));
+
+TEST(RelativeMap, RefusesASingularCovarianceAndBadOptions) {
+  const Moments moments = compute_moments(space_of("x", uneven_rows(0)));
+  const Matrix64 anchors = as_double(random_matrix(7, 9, 2));
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_relative_map("x", Similarity::wip, anchors, moments, {0, 0});
+      },
+      "singular", "raise the shrinkage");
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)make_relative_map("x", Similarity::wip, anchors, moments, {-0.1, 0});
+      },
+      "shrinkage is -0.1");
+  EXPECT_NO_THROW((void)make_relative_map("x", Similarity::wip, anchors, moments, {}));
+}
+
 TEST(RelativeMap, DistanceOfAPointToItselfIsZero) {
   Matrix x = random_matrix(50, 6, 3);
   for (float& value : x.cells()) value = 1000 + 0.01F * value;  // where |x|^2 + |a|^2 - 2 x.a keeps no digit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/stitch_run.h"
+#include "eval/stitch_settings.h"
 #include "support.h"
 
 #include <gtest/gtest.h>
@@ -306,6 +307,20 @@ TEST(Stitch, DoesNotComputeAgainWhatIsKnown) {
   options.points.front().param.epochs = 4;
   expect_error(
       Code::bad_argument, [&] { (void)stitch(other.data(), options, loaded); }, "embeddings of \"b\" have changed");
+}
+
+TEST(Stitch, SettingsKnowThePrecisionOfAGpuOnly) {
+  const World world;
+  const StitchData data = world.data();
+  StitchOptions options = options_for({"consensus"});
+  const std::string plain = settings_of(data, options);
+  EXPECT_THAT(plain, ::testing::Not(::testing::HasSubstr("precision")));
+  options.points.front().precision = Precision::bf16;
+  EXPECT_EQ(settings_of(data, options), plain);
+  options.points.front().device = Device::cuda;
+  EXPECT_THAT(settings_of(data, options), ::testing::HasSubstr(R"("precision":"bf16")"));
+  expect_error(
+      Code::bad_argument, [&] { require_same_settings(plain, settings_of(data, options)); }, "fit.device", "cuda");
 }
 
 TEST(Stitch, StopsWhenProgressThrows) {

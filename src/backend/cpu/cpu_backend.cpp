@@ -28,17 +28,29 @@ class HostTensor final : public Tensor {
   Matrix cells_;
 };
 
+class HostIntegers final : public Integers {
+ public:
+  explicit HostIntegers(std::size_t count) : cells_(count) {}
+  std::uint32_t* data() override { return cells_.data(); }
+
+ private:
+  std::vector<std::uint32_t> cells_;
+};
+
 class CpuBackend final : public Backend {
  public:
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
     return std::make_unique<HostTensor>(rows, cols);
   }
+  std::unique_ptr<Integers> make_integers(std::size_t count) override { return std::make_unique<HostIntegers>(count); }
   void upload(MatrixView<const float> from, Panel to) override { as_eigen(view(to)) = as_eigen(from); }
+  void upload(std::span<const std::uint32_t> from, Integers& to) override { std::ranges::copy(from, to.data()); }
   void download(ConstPanel from, MatrixView<float> to) override { as_eigen(to) = as_eigen(view(from)); }
   void fill(Panel x, float value) override { as_eigen(view(x)).setConstant(value); }
-  void gather_rows(ConstPanel from, std::span<const std::uint32_t> ids, Panel to) override {
+  void gather_rows(ConstPanel from, Ids ids, Panel to) override {
+    const std::uint32_t* rows = ids.turn == nullptr ? ids.data : ids.data + *ids.turn % ids.batches * ids.count;
     cpu::for_rows(to.rows, to.cols,
-                  [&](std::size_t i) { std::ranges::copy(view(from).row(ids[i]), view(to).row(i).begin()); });
+                  [&](std::size_t i) { std::ranges::copy(view(from).row(rows[i]), view(to).row(i).begin()); });
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
@@ -55,6 +67,10 @@ class CpuBackend final : public Backend {
     cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, rows, checked_int(a.cols, "columns"), 1, a.data,
                 checked_int(a.stride, "stride"), 0, c.data, checked_int(c.stride, "stride"));
     as_eigen(view(c)).template triangularView<Eigen::StrictlyUpper>() = as_eigen(view(c)).transpose();
+  }
+  void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool, Panel y) override {
+    as_eigen(view(y)).rowwise() = as_eigen(view(b)).row(0);
+    gemm_nt(1, x, w, 1, y);
   }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
@@ -158,6 +174,11 @@ class CpuBackend final : public Backend {
                        view(second_moment).row(i));
     });
   }
+  void end_step(Panel losses, Panel log, Integers& taken) override {
+    std::ranges::copy(view(losses).row(0), view(log).row(*taken.data() % log.rows).begin());
+    fill(losses, 0);
+    ++*taken.data();
+  }
 
  private:
   static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,
@@ -177,11 +198,6 @@ class CpuBackend final : public Backend {
 
 std::unique_ptr<Backend> make_cpu_backend() {
   return std::make_unique<CpuBackend>();
-}
-
-std::unique_ptr<Backend> make_backend(Device device) {
-  require_device(device);
-  return make_cpu_backend();
 }
 
 }  // namespace kedge

@@ -122,7 +122,7 @@ KEDGE_EVERY_PROCESSOR void plain_adam(const float* __restrict gradient, AdamFact
 }
 
 AdamFactors factors_of(const AdamStep& step) {
-  const auto count = static_cast<double>(step.step);
+  const auto count = static_cast<double>(*step.taken + 1ULL);
   const double unbias1 = 1 - std::pow(static_cast<double>(step.beta1), count);
   const double unbias2 = 1 - std::pow(static_cast<double>(step.beta2), count);
   return {step.beta1,

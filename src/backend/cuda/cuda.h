@@ -1,16 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/backend.h"
+#include "backend/eigh.h"
+#include "backend/row_worker.h"
+
 #include <kedge/device.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
-// Implemented in cuda/devices.cpp, or in cuda_absent.cpp for a build without CUDA.
+// All that is known of CUDA outside its folder. Implemented there, or in cuda_absent.cpp for a build without CUDA,
+// where everything but devices() throws what require() throws.
 namespace kedge::cuda {
 
 /// Every GPU that can be used now; none where there is no CUDA, no driver or no GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();
 /// Throws Error(Code::failed) that says what is missing and how to get it.
 void require();
+/// On the first GPU. Throws what require() throws.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
+
+/// Adds up rows and their products, about a pilot that is taken off them first. A block is summed up while the caller
+/// fills the next.
+class RowSums {
+ public:
+  virtual ~RowSums() = default;
+  /// Where the next rows are to be put, packed. May wait for the GPU to be done with what was there.
+  [[nodiscard]] virtual MatrixView<double> buffer(std::size_t rows) = 0;
+  /// Once, before the first rows are added.
+  virtual void set_pilot(std::span<const double> pilot) = 0;
+  /// The first `rows` of the last buffer.
+  virtual void add(std::size_t rows) = 0;
+  /// `sums`: of the columns; `products`: the upper triangle of the sum of x^T x.
+  virtual void finish(std::span<double> sums, MatrixView<double> products) = 0;
+};
+[[nodiscard]] std::unique_ptr<RowSums> make_row_sums(std::size_t dim, std::size_t most_rows);
+
+/// The `count` largest eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
+[[nodiscard]] Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count);
+
+/// Workers for y = weight x + bias, row by row; the weight is in the GPU's memory once for all of them.
+[[nodiscard]] MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float> bias,
+                                        Precision precision);
+
+/// ranks[i] += the keys whose product with query i is larger than that of key i; queries and keys are unit rows.
+/// Products in float32 decide all but those within `near` of each other, which float64 decides. `tell` hears how many
+/// queries are done.
+void count_larger(MatrixView<const float> queries, MatrixView<const float> keys, float near,
+                  std::span<std::size_t> ranks, const std::function<void(std::size_t)>& tell);
+
+/// How an mlp head is learned on the GPU; see head/mlp.h for what it computes and the order of its parameters.
+struct MlpRecipe {
+  std::size_t inputs = 0, hidden = 0, outputs = 0;
+  bool norms = false;
+  std::size_t batch = 0;
+  float learning_rate = 0, weight_decay = 0;
+  bool dropout = false;
+  std::uint32_t drop_below = 0;  ///< hidden values whose 16 random bits are below are dropped
+  float kept = 1;                ///< what the others are multiplied with
+};
+
+/// What is known of each row: its class, or, where there are no classes, a row of targets.
+struct MlpTruth {
+  std::span<const std::size_t> classes;
+  MatrixView<const float> targets;
+};
+
+/// An mlp head and the rows it learns from, in the GPU's memory. Steps are queued; the others may wait for them.
+class MlpTrainer {
+ public:
+  virtual ~MlpTrainer() = default;
+  /// The order of all rows; the steps that follow take a batch of them each, the last one what is left.
+  virtual void start_epoch(std::span<const std::size_t> order) = 0;
+  /// To be filled before each step: 16 bits for each hidden value of its rows. Empty without dropout.
+  [[nodiscard]] virtual std::span<std::uint64_t> random_bits() = 0;
+  virtual void step() = 0;
+  /// Summed over the steps of the epoch.
+  [[nodiscard]] virtual double loss() = 0;
+  virtual void read(std::span<float> parameters) = 0;
+};
+/// Learning starts at `parameters`.
+[[nodiscard]] std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe& recipe, MatrixView<const float> features,
+                                                           const MlpTruth& truth, std::span<const float> parameters);
+
+/// The rows of a logistic regression in the GPU's memory, around their mean and in float64.
+class LogisticRows {
+ public:
+  virtual ~LogisticRows() = default;
+  /// The mean cross-entropy of the rows, whose gradient is added. `weights` is classes x features.
+  [[nodiscard]] virtual double cross_entropy(MatrixView<const double> weights, std::span<const double> bias,
+                                             MatrixView<double> weights_gradient, std::span<double> bias_gradient) = 0;
+  /// The upper triangle.
+  virtual void covariance(MatrixView<double> to) = 0;
+};
+[[nodiscard]] std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float> features,
+                                                               std::span<const double> mean,
+                                                               std::span<const std::size_t> classes,
+                                                               std::size_t class_count);
 
 }  // namespace kedge::cuda

@@ -1,19 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/check.h"
 #include "backend/cuda/cuda.h"
 
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <kedge/error.h>
 
+#include <string>
+
 namespace kedge::cuda {
+namespace {
+
+constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, and kedge is not built for them
+
+[[noreturn]] void refuse(const std::string& what, const std::string& advice) {
+  throw Error(Code::failed, fmt::format("no GPU can be used here: {}; {}, or use --device cpu", what, advice));
+}
+
+std::string version_of(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+[[noreturn]] void refuse_driver() {
+  int driver = 0, runtime = 0;
+  (void)cudaDriverGetVersion(&driver);  // leaves 0 where there is none
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) refuse("no NVIDIA driver was found", "install one");
+  refuse(fmt::format("the NVIDIA driver is for CUDA {}, but this kedge was built with CUDA {}", version_of(driver),
+                     version_of(runtime)),
+         "install a newer driver");
+}
+
+[[noreturn]] void refuse_status(cudaError_t status) {
+  (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
+  if (status == cudaErrorInsufficientDriver) refuse_driver();
+  if (status == cudaErrorNoDevice || status == cudaSuccess) {
+    refuse("the NVIDIA driver finds none", "look for it with nvidia-smi and check CUDA_VISIBLE_DEVICES");
+  }
+  refuse(cudaGetErrorString(status), "check the driver with nvidia-smi");
+}
+
+}  // namespace
 
 std::vector<DeviceInfo> devices() {
   int count = 0;
   std::vector<DeviceInfo> found;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) return found;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return found;
+  }
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess || properties.major < kLeastMajor) continue;
     found.push_back({Device::cuda, properties.name, properties.totalGlobalMem});
   }
   return found;
@@ -22,12 +59,16 @@ std::vector<DeviceInfo> devices() {
 void require() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
-    throw Error(Code::failed, fmt::format("no GPU can be used here: {}; check the driver with nvidia-smi, or use "
-                                          "--device cpu",
-                                          status == cudaSuccess ? "none was found" : cudaGetErrorString(status)));
-  }
-  throw Error(Code::failed, "this version of kedge finds the GPU but does not compute on it yet; use --device cpu");
+  if (status != cudaSuccess || count == 0) refuse_status(status);
+  int current = 0, major = 0;
+  check(cudaGetDevice(&current), "to say which one it is");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, current), "to say how old it is");
+  if (major >= kLeastMajor) return;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, current), "to say its name");
+  refuse(fmt::format("the {} has compute capability {}.{}, but {}.0 or more is needed", properties.name,
+                     properties.major, properties.minor, kLeastMajor),
+         "use an A100 or a newer one");
 }
 
 }  // namespace kedge::cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/backend.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kedge::cuda {
+
+/// N floats that are loaded and stored at once.
+template <int N>
+struct alignas(4 * N) Floats {
+  float values[N];
+};
+
+template <int N>
+__device__ Floats<N> load(const float* row, std::size_t i) {
+  return reinterpret_cast<const Floats<N>*>(row)[i];
+}
+
+template <int N>
+__device__ void store(float* row, std::size_t i, const Floats<N>& floats) {
+  reinterpret_cast<Floats<N>*>(row)[i] = floats;
+}
+
+/// Whether every row of a panel can be read four floats at a time.
+template <class T>
+bool in_fours(BasicPanel<T> p) {
+  return reinterpret_cast<std::uintptr_t>(p.data) % 16 == 0 && p.stride % 4 == 0 && p.cols % 4 == 0;
+}
+
+}  // namespace kedge::cuda
