@@ -1,10 +1,11 @@
 # make demo    shows what kedge does, on data that comes with it
 # make test    builds everything and runs all tests
 # make bench   measures speed and memory against plain BLAS and PyTorch
+# make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
 # make lint    clang-format and clang-tidy over our own code
 # make asan    the tests under address and undefined-behaviour sanitizers
 # Each does its own set-up; see scripts/setup for what it installs.
-.PHONY: demo test bench lint asan docs format clean
+.PHONY: demo test bench gpu lint asan docs format clean
 
 demo:
 	@scripts/setup demo
@@ -24,6 +25,9 @@ bench:
 	bench/run
 	bench/vs_pytorch.py
 	bench/consensus.py
+
+gpu:
+	scripts/gpu
 
 lint:
 	@scripts/setup lint

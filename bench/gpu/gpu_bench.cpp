@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast is it on the GPU? Prints JSON. Each of these is a process of its own, so that setting the GPU up counts:
+//   kedge_gpu_bench device                              ceilings, a step of PARAM, transform of resident data
+//   kedge_gpu_bench files FOLDER                        makes the files the next ones read, 2 GB
+//   kedge_gpu_bench fit FOLDER METHOD [DEVICE [PRECISION]]
+//   kedge_gpu_bench transform FOLDER                    from file to file, on the GPU and on the processor
+#include "measure.h"
+
+#include <kedge/error.h>
+
+#include <exception>
+#include <iostream>
+
+namespace {
+
+using namespace kedge;
+
+constexpr const char* kUsage =
+    "usage: kedge_gpu_bench device | files FOLDER | fit FOLDER METHOD [cuda|cpu [fp32|tf32|bf16]] | transform FOLDER\n";
+
+nlohmann::json run(const std::vector<std::string>& words, bench::Clock::time_point start) {
+  const std::string& what = words[0];
+  if (what == "device") {
+    return {{"ceilings", bench::measure_ceilings()},
+            {"steps", bench::measure_steps()},
+            {"resident_transform", bench::measure_resident_transform()}};
+  }
+  if (what == "fit" && words.size() >= 3) {
+    const Device device = parse_device(words.size() > 3 ? words[3] : "cuda");
+    return bench::measure_fit(words[1], words[2], device, parse_precision(words.size() > 4 ? words[4] : "tf32"), start);
+  }
+  if (what == "transform" && words.size() == 2) return bench::measure_file_transform(words[1]);
+  if (what == "files" && words.size() == 2) {
+    bench::make_files(words[1]);
+    return {{"folder", words[1]}};
+  }
+  throw Error(Code::bad_argument, kUsage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto start = bench::Clock::now();
+  try {
+    if (argc < 2) throw Error(Code::bad_argument, kUsage);
+    std::cout << run({argv + 1, argv + argc}, start).dump() << "\n";
+    return 0;
+  } catch (const std::exception& problem) {
+    std::cerr << problem.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/sequence.h"
+#include "gpu/check.h"
+#include "gpu/toy.h"
+
+#include <fmt/format.h>
+#include <kedge/kedge.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+namespace kedge::test {
+namespace {
+
+FitOptions fit_options(const CheckOptions& check, Device device, Precision precision) {
+  FitOptions options;
+  options.anchors = check.quick ? 24 : 65;
+  options.support = check.quick ? 70 : 513;
+  options.param.batch = check.quick ? 64 : 256;
+  options.param.epochs = 2;
+  options.device = device;
+  options.precision = precision;
+  return options;
+}
+
+/// The largest relative difference of the epochs' losses.
+double loss_difference(const Bundle& found, const Bundle& wanted) {
+  double worst = found.history.size() == wanted.history.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(found.history.size(), wanted.history.size()); ++i) {
+    const Losses& a = found.history[i];
+    const Losses& b = wanted.history[i];
+    for (const auto part :
+         {&Losses::total, &Losses::symnce, &Losses::coverage, &Losses::orthogonality, &Losses::length}) {
+      const double off = std::abs(a.*part - b.*part) / std::abs(b.*part);
+      worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+    }
+  }
+  return worst;
+}
+
+bool same_training(const Bundle& a, const Bundle& b) {
+  return same_bits(a.mixture, b.mixture) && loss_difference(a, b) == 0;
+}
+
+struct Stop {};
+
+/// Stopped by its progress after half of the steps, and taken up again from the checkpoint that leaves.
+Bundle fit_in_two_goes(const Toy& toy, FitOptions options) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}", ::getpid());
+  options.checkpoint.path = path.string();
+  try {
+    (void)fit(toy.spaces(), options, [](const ProgressReport& report) {
+      if (report.step == "learning" && report.done >= report.total / 2) throw Stop{};
+    });
+  } catch (const Stop&) {
+    options.checkpoint.resume = true;
+  }
+  Bundle bundle = options.checkpoint.resume && std::filesystem::exists(path) ? fit(toy.spaces(), options) : Bundle{};
+  std::filesystem::remove(path);
+  return bundle;
+}
+
+std::vector<Matrix> direct(Backend& backend, std::size_t steps, Sequence::Parts parts) {
+  Sequence sequence(backend, parts);
+  for (std::size_t i = 0; i < steps; ++i) sequence.step();
+  return sequence.read();
+}
+
+std::vector<Matrix> recorded(Backend& backend, Sequence::Parts parts) {
+  Sequence sequence(backend, parts);
+  const auto recording = backend.record([&] { sequence.step(); });
+  recording->run(1);
+  recording->run(2);
+  return sequence.read();
+}
+
+CheckPromise same(std::string what, bool holds) {
+  return {std::move(what), holds ? "same bits" : "other bits", holds};
+}
+
+}  // namespace
+
+std::vector<CheckPromise> check_sequences(const CheckOptions& options) {
+  std::vector<CheckPromise> promises;
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    const auto backend = make_backend(options.device, precision);
+    const auto name = [&](const char* what) { return fmt::format("{}, {}", what, to_string(precision)); };
+    const auto one_by_one = direct(*backend, 3, Sequence::Parts::one_after_the_other);
+    const auto beside = direct(*backend, 3, Sequence::Parts::side_by_side);
+    promises.push_back(same(name("operations again"),
+                            same_bits(one_by_one, direct(*backend, 3, Sequence::Parts::one_after_the_other))));
+    promises.push_back(same(name("side by side"), same_bits(one_by_one, beside)));
+    promises.push_back(
+        same(name("recorded"), same_bits(one_by_one, recorded(*backend, Sequence::Parts::one_after_the_other))));
+    promises.push_back(
+        same(name("recorded side by side"), same_bits(one_by_one, recorded(*backend, Sequence::Parts::side_by_side))));
+  }
+  return promises;
+}
+
+std::vector<CheckPromise> check_training(const CheckOptions& options) {
+  const Toy toy = options.quick ? Toy(256, {21, 16, 40}) : Toy(4096, {96, 161, 64});
+  const Bundle wanted = fit(toy.spaces(), fit_options(options, Device::cpu, Precision::fp32));
+  std::vector<CheckPromise> promises;
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    const FitOptions chosen = fit_options(options, options.device, precision);
+    const auto name = [&](const char* what) { return fmt::format("{}, {}", what, to_string(precision)); };
+    const Bundle found = fit(toy.spaces(), chosen);
+    const double off = loss_difference(found, wanted);
+    promises.push_back(
+        {name("training: losses against the processor's"), fmt::format("{:.2g}", off), off < kLossTolerance});
+    promises.push_back(same(name("training again"), same_training(found, fit(toy.spaces(), chosen))));
+    promises.push_back(same(name("training resumed halfway"), same_training(found, fit_in_two_goes(toy, chosen))));
+  }
+  return promises;
+}
+
+}  // namespace kedge::test
