@@ -31,7 +31,7 @@ gpu:
 
 lint:
 	@scripts/setup lint
-	git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run --Werror
 	@scripts/build tidy
 
 asan:
@@ -46,7 +46,7 @@ docs:
 
 format:
 	@scripts/setup lint
-	git ls-files '*.h' '*.cpp' | xargs clang-format -i
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
 
 clean:
 	rm -rf build .venv

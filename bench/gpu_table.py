@@ -2,19 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes gpu.json, gpu.md and a short table of what scripts/gpu measured: gpu_table.py FOUND OUT [--commit NAME]
 
-FOUND holds what the check and the benchmarks printed; what is missing there is shown as '-'.
+FOUND holds what the check and the benchmarks printed; what is missing there is shown as '-'. Either both files of OUT
+are written or none.
 """
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import re
 import subprocess
+import sys
 
 MODES = {"eager": "PyTorch eager", "compile": "PyTorch torch.compile", "graph": "PyTorch eager in a CUDA graph"}
 SUPPORTS = (5000, 50000)
 CHECKS = {"check": "every operation, and training", "tests": "the tests that need a GPU",
           "memcheck": "compute-sanitizer memcheck", "racecheck": "compute-sanitizer racecheck"}
+
+
+class Problem(Exception):
+    """What is wrong, as a sentence."""
 
 
 def output_of(*command):
@@ -39,103 +46,120 @@ def machine(commit):
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
 
 
+def at(data, *keys):
+    """What is found there, or None."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def items(data):
+    return data if isinstance(data, list) else []
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def cell(value, form):
+    return format(value, form) if is_number(value) else "-"
+
+
+def ratio(above, below):
+    return above / below if is_number(above) and is_number(below) and below else None
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise Problem(f"{path} is not JSON ({problem}); measure again with 'scripts/gpu bench'") from None
+
+
+def read_check(path):
+    text, _, code = path.read_text(encoding="utf-8", errors="replace").rpartition("exit ")
+    return {"passed": int(code) == 0 if code.strip().isdecimal() else None, "text": text.rstrip()}
+
+
 def read(folder):
-    """All that was found, by name; several runs of the same become a list."""
-    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    """All that was found, by name; several runs of the same become a list, the fastest first."""
+    found = {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
+    if not found:
+        raise Problem(f"nothing was measured: {folder} holds no JSON; 'scripts/gpu bench table' measures first")
     for name in ("fit", "consensus"):
         runs = [found.pop(key) for key in sorted(found) if key.startswith(f"{name}-")]
+        runs = [run for run in runs if is_number(at(run, "seconds"))]
         if runs:
             found[name] = sorted(runs, key=lambda run: run["seconds"])
-    found["checks"] = {}
-    for name in CHECKS:
-        path = folder / f"{name}.txt"
-        if path.exists():
-            text, _, code = path.read_text().rpartition("exit ")
-            found["checks"][name] = {"passed": int(code) == 0, "text": text.rstrip()}
+    found["checks"] = {name: read_check(path) for name in CHECKS if (path := folder / f"{name}.txt").exists()}
     return found
 
 
-def step_of(found, precision, support):
-    steps = found.get("device", {}).get("steps", [])
-    return next((s for s in steps if (s["precision"], s["support"]) == (precision, support)), None)
+def kedge_step(found, precision, support, key="ms_per_step"):
+    for step in items(at(found, "device", "steps")):
+        if (at(step, "precision"), at(step, "support")) == (precision, support):
+            return at(step, key)
+    return None
+
+
+def peer_step(found, mode, support):
+    return at(found, f"peer-{mode}-{support}", "ms_per_step")
 
 
 def step_lines(found):
     """Title and cells of the table of steps, one column per support."""
-    def cells(value):
-        return [value(support) for support in SUPPORTS]
-
-    def kedge(precision):
-        def cell(support):
-            step = step_of(found, precision, support)
-            return f"{step['ms_per_step']:.3f}" if step else "-"
-        return cell
-
-    def peer(mode):
-        def cell(support):
-            step = found.get(f"peer-{mode}-{support}")
-            return f"{step['ms_per_step']:.3f}" if step else "-"
-        return cell
-
-    def ratio(mode):
-        def cell(support):
-            step, other = step_of(found, "tf32", support), found.get(f"peer-{mode}-{support}")
-            return f"{other['ms_per_step'] / step['ms_per_step']:.1f} x" if step and other else "-"
-        return cell
-
-    def share(precision):
-        def cell(support):
-            step = step_of(found, precision, support)
-            if not step:
-                return "-"
-            return f"{step['tflops'] / found['device']['ceilings']['gemm_tflops'][precision]:.0%}"
-        return cell
-
     for precision in ("tf32", "bf16", "fp32"):
-        yield f"kedge, {precision}", cells(kedge(precision))
+        yield f"kedge, {precision}", [cell(kedge_step(found, precision, s), ".3f") for s in SUPPORTS]
     for mode, title in MODES.items():
-        yield title, cells(peer(mode))
+        yield title, [cell(peer_step(found, mode, s), ".3f") for s in SUPPORTS]
     for mode, title in MODES.items():
-        yield f"{title} / kedge tf32", cells(ratio(mode))
-    yield "share of the GEMM ceiling, tf32", cells(share("tf32"))
+        ratios = [ratio(peer_step(found, mode, s), kedge_step(found, "tf32", s)) for s in SUPPORTS]
+        yield f"{title} / kedge tf32", ["-" if r is None else f"{r:.1f} x" for r in ratios]
+    ceiling = at(found, "device", "ceilings", "gemm_tflops", "tf32")
+    yield "share of the GEMM ceiling, tf32", [cell(ratio(kedge_step(found, "tf32", s, "tflops"), ceiling), ".0%")
+                                              for s in SUPPORTS]
 
 
-def stages_of(run):
-    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in run["stages"].items())
+def listed(named, form):
+    """The numbers of an object with their names."""
+    return ", ".join(f"{name} {cell(value, form)}" for name, value in named.items()) if isinstance(named, dict) else "-"
 
 
 def other_lines(found):
     """Title and value of everything else."""
-    ceilings = found.get("device", {}).get("ceilings")
-    if ceilings:
-        rates = ", ".join(f"{name} {rate:.0f}" for name, rate in ceilings["gemm_tflops"].items())
-        yield "measured ceiling of an 8192^3 product, TFLOP/s", rates
-        yield "copy within the GPU, from pinned memory, GB/s", (
-            f"{ceilings['copy_within_gb_per_s']:.0f}, {ceilings['copy_from_host_gb_per_s']:.0f}")
+    ceilings = at(found, "device", "ceilings")
+    yield "measured ceiling of an 8192^3 product, TFLOP/s", listed(at(ceilings, "gemm_tflops"), ".0f")
+    yield "copy within the GPU, from pinned memory, GB/s", (
+        f"{cell(at(ceilings, 'copy_within_gb_per_s'), '.0f')}, {cell(at(ceilings, 'copy_from_host_gb_per_s'), '.0f')}")
     for name, title in (("fit", "95-epoch fit"), ("consensus", "consensus fit")):
-        if name in found:
-            middle = found[name][len(found[name]) // 2]
-            yield f"{title} of 3 x 50,000 rows, files to bundle, s", f"{middle['seconds']:.2f} ({stages_of(middle)})"
-    for run in found.get("device", {}).get("resident_transform", []):
-        yield (f"transform of 2,000,000 x 768 in GPU memory, {run['precision']}",
-               f"{run['transform_ms']:.2f} ms, {run['share_of_product_rate']:.2f} of cuBLAS's rate")
-    if "transform" in found:
-        run = found["transform"]
-        yield (f"transform of a file of {run['file_gb']:.1f} GB, s",
-               f"cuda {run['cuda_tf32_seconds']:.2f} (fp32 {run['cuda_fp32_seconds']:.2f}), "
-               f"processor {run['cpu_seconds']:.2f}; reading alone {run['read_seconds']:.2f}, "
-               f"writing alone {run['write_seconds']:.2f}")
-    for name, result in found["checks"].items():
-        yield CHECKS[name], "passed" if result["passed"] else "FAILED"
+        runs = items(at(found, name))
+        middle = runs[len(runs) // 2] if runs else None
+        yield f"{title} of 3 x 50,000 rows, files to bundle, s", (
+            f"{cell(at(middle, 'seconds'), '.2f')} ({listed(at(middle, 'stages'), '.2f')})" if middle else "-")
+    for run in items(at(found, "device", "resident_transform")):
+        yield (f"transform of 2,000,000 x 768 in GPU memory, {at(run, 'precision') or '-'}",
+               f"{cell(at(run, 'transform_ms'), '.2f')} ms, {cell(at(run, 'share_of_product_rate'), '.2f')} of "
+               "cuBLAS's rate")
+    file = at(found, "transform")
+
+    def seconds(name):
+        return cell(at(file, f"{name}_seconds"), ".2f")
+
+    yield (f"transform of a file of {cell(at(file, 'file_gb'), '.1f')} GB, s",
+           f"cuda {seconds('cuda_tf32')} (fp32 {seconds('cuda_fp32')}), processor {seconds('cpu')}; reading alone "
+           f"{seconds('read')}, writing alone {seconds('write')}")
+    for name, title in CHECKS.items():
+        passed = at(found, "checks", name, "passed")
+        yield title, "-" if passed is None else "passed" if passed else "FAILED"
 
 
-def show(found, about):
-    print(f"{about['gpu']}, driver {about['driver']}, CUDA {about['cuda']}, commit {about['commit']}")
-    print(f"{'PARAM step, ms':<44}" + "".join(f"{'K ' + format(s, ','):>12}" for s in SUPPORTS))
+def short(found, about):
+    yield f"{about['gpu']}, driver {about['driver']}, CUDA {about['cuda']}, commit {about['commit']}"
+    yield f"{'PARAM step, ms':<44}" + "".join(f"{'K ' + format(s, ','):>12}" for s in SUPPORTS)
     for title, cells in step_lines(found):
-        print(f"{title:<44}" + "".join(f"{cell:>12}" for cell in cells))
+        yield f"{title:<44}" + "".join(f"{text:>12}" for text in cells)
     for title, value in other_lines(found):
-        print(f"{title}: {value}")
+        yield f"{title}: {value}"
 
 
 def markdown(found, about):
@@ -145,7 +169,7 @@ def markdown(found, about):
     yield ""
     yield f"- {about['date']}, commit {about['commit']}"
     yield f"- {about['gpu']} ({about['gpu_memory']}), driver {about['driver']}, CUDA {about['cuda']}"
-    versions = {value["torch"] for key, value in found.items() if key.startswith("peer-")}
+    versions = {str(at(value, "torch") or "-") for key, value in found.items() if key.startswith("peer-")}
     yield f"- {about['processor']}" + (f"; PyTorch {', '.join(sorted(versions))}, TF32 allowed" if versions else "")
     yield ""
     yield "One step of PARAM in milliseconds: spaces 384 + 1280 + 768, 50,000 rows, 300 anchors, batch 1024."
@@ -166,16 +190,36 @@ def markdown(found, about):
         yield "```"
 
 
+def write_all(texts):
+    """All of these files or none of them, as far as a file system lets us."""
+    partial = {path: path.with_name(path.name + ".partial") for path in texts}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial[path].write_text(text + "\n", encoding="utf-8")
+        for path in texts:
+            os.replace(partial[path], path)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("found", type=pathlib.Path)
     options.add_argument("out", type=pathlib.Path)
     options.add_argument("--commit", default="")
     chosen = options.parse_args()
-    about, found = machine(chosen.commit), read(chosen.found)
-    (chosen.out / "gpu.json").write_text(json.dumps({"machine": about, **found}, indent=1) + "\n")
-    (chosen.out / "gpu.md").write_text("\n".join(markdown(found, about)) + "\n")
-    show(found, about)
+    try:
+        found, about = read(chosen.found), machine(chosen.commit)
+        table = "\n".join(short(found, about))
+        write_all({chosen.out / "gpu.json": json.dumps({"machine": about, **found}, indent=1),
+                   chosen.out / "gpu.md": "\n".join(markdown(found, about))})
+    except Problem as problem:
+        sys.exit(f"gpu_table: {problem}")
+    except OSError as problem:
+        sys.exit(f"gpu_table: cannot read or write '{problem.filename}': {problem.strerror}")
+    print(table)
 
 
 if __name__ == "__main__":

@@ -111,10 +111,11 @@ void add_device(CLI::App& command, std::string& device, const std::string& what)
       ->type_name("NAME");
 }
 
-void add_precision(CLI::App& command, std::string& precision, const std::string& remark) {
-  const std::string help =
-      "Of matrix products on a GPU: fp32 as on the processor; tf32 and bf16 are faster and coarser" + remark;
-  command.add_option("--precision", precision, help)
+void add_precision(CLI::App& command, std::string& precision) {
+  command
+      .add_option("--precision", precision,
+                  "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; bf16 is tf32, "
+                  "with the two large products with the support in bfloat16")
       ->check(CLI::IsMember(precision_names()))
       ->capture_default_str()
       ->type_name("NAME");

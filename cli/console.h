@@ -69,8 +69,8 @@ void require_other_file(const std::string& output, const std::string& input);
 
 /// --device, by name. `what` is done there.
 void add_device(CLI::App& command, std::string& device, const std::string& what = "Where to compute");
-/// --precision, by name; `remark` ends its help.
-void add_precision(CLI::App& command, std::string& precision, const std::string& remark = "");
+/// --precision, by name.
+void add_precision(CLI::App& command, std::string& precision);
 
 /// "auto" for cross-validation, or the strength itself.
 [[nodiscard]] std::optional<double> parse_ridge(const std::string& text);

@@ -144,8 +144,10 @@ void run(Options& o) {
                   {"keep", bundle.keep},
                   {"rows", spaces.front().rows()},
                   {"seed", bundle.seed},
+                  {"device", to_string(options.device)},
                   {"spaces", Json::array()},
                   {"seconds", watch.seconds()}};
+  if (options.device == Device::cuda) summary["precision"] = to_string(options.precision);
   if (!bundle.history.empty()) {
     const Losses& last = bundle.history.back();
     summary["losses"] = {{"total", last.total},

@@ -50,7 +50,12 @@ void add_transform(CLI::App& app) {
   c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to map, as FIRST:END [all]")->type_name("FIRST:END");
   add_device(*c, o->device, "Where to compute; euclidean maps on cpu only");
-  add_precision(*c, o->precision, "; a file is slower than any of them");
+  c->add_option("--precision", o->precision,
+                "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; a file is slower "
+                "than either")
+      ->check(CLI::IsMember({to_string(Precision::fp32), to_string(Precision::tf32)}))
+      ->capture_default_str()
+      ->type_name("NAME");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast is it on the GPU? Prints JSON. Each of these is a process of its own, so that setting the GPU up counts:
 //   kedge_gpu_bench device                              ceilings, a step of PARAM, transform of resident data
-//   kedge_gpu_bench files FOLDER                        makes the files the next ones read, 2 GB
+//   kedge_gpu_bench files FOLDER                        makes what the next ones read; 2.2 GB with what they write
 //   kedge_gpu_bench fit FOLDER METHOD [DEVICE [PRECISION]]
 //   kedge_gpu_bench transform FOLDER                    from file to file, on the GPU and on the processor
 #include "measure.h"

@@ -14,7 +14,7 @@ enum class Device { cpu, cuda };
 enum class Precision {
   fp32,
   tf32,  ///< 10 bits of fraction: several times as fast
-  bf16,  ///< 7 bits
+  bf16,  ///< 7 bits where learning multiplies with the support, which is most of its work; elsewhere as tf32
 };
 
 /// A place where kedge can compute.

@@ -16,7 +16,7 @@ namespace kedge {
 struct CompareOptions {
   std::vector<std::size_t> recall_at = {1, 5, 10};
   std::size_t neighbors = 10;   ///< k of the k-NN overlap
-  Device device = Device::cpu;  ///< where ranks are counted, which is nearly all of the work
+  Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
 
 /// How well two matrices over parallel rows agree. Retrieval looks for row i of b from row i of a, by cosine.

@@ -26,11 +26,16 @@ void Backend::side_by_side(std::size_t count, const std::function<void(std::size
   for (std::size_t i = 0; i < count; ++i) work(i);
 }
 
+void Backend::beside(const std::function<void()>& first, const std::function<void()>& second) {
+  first();
+  second();
+}
+
 std::unique_ptr<Recording> Backend::record(std::function<void()> work) {
   return std::make_unique<PlainRecording>(std::move(work));
 }
 
-void Backend::require_memory(std::size_t, std::string_view) {}
+void Backend::require_memory(std::size_t, std::string_view, std::string_view) {}
 
 std::unique_ptr<Backend> make_backend(Device device, Precision precision) {
   require_device(device);

@@ -153,17 +153,20 @@ class Backend {
   /// Ends a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
   virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
 
-  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that their operations may overlap. May be
-  /// nested.
+  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that what they have alike can be done at
+  /// once.
   virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
-  /// How many of those really overlap, and so deserve buffers of their own.
-  [[nodiscard]] virtual std::size_t lanes() const { return 1; }
+  /// Calls both, which touch no memory in common, so that they may overlap.
+  virtual void beside(const std::function<void()>& first, const std::function<void()>& second);
+  /// How many branches of side_by_side gain from buffers of their own.
+  [[nodiscard]] virtual std::size_t at_once() const { return 1; }
   /// `work` calls operations only, and nothing that waits; it must outlive the recording.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
   /// How many steps to run before their losses are looked at, as looking may stop the device from running ahead.
   [[nodiscard]] virtual std::size_t stride() const { return 1; }
-  /// Throws Error(Code::failed), with `advice` on what lowers it, if so many floats do not fit.
-  virtual void require_memory(std::size_t floats, std::string_view advice);
+  /// Throws Error(Code::failed) if so many floats do not fit: `who` needs them, and the advice, a clause, says what
+  /// lowers them.
+  virtual void require_memory(std::size_t floats, std::string_view who, std::string_view advice);
 
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
 };

@@ -11,7 +11,7 @@ Alignment::Alignment(Backend& backend, std::size_t spaces, std::size_t batch, st
     sides_.push_back({backend.make(batch, anchors), backend.make(batch, anchors), backend.make(batch, 1)});
     for (std::size_t j = i + 1; j < spaces; ++j) pairs_.push_back({i, j});
   }
-  const std::size_t at_once = std::min(pairs_.size(), backend.lanes());
+  const std::size_t at_once = std::min(pairs_.size(), backend.at_once());
   for (std::size_t i = 0; i < at_once; ++i) cosines_.push_back(backend.make(batch, batch));
 }
 

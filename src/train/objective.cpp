@@ -64,23 +64,17 @@ void Objective::make_parts(std::span<const std::size_t> dims, std::size_t batch,
 void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture) {
   const std::size_t spaces = parts_.size();
   const std::size_t n = batch.count;
-  backend_.side_by_side(2, [&](std::size_t i) {
-    if (i == 0) return backend_.packed_nn(mixture, *support_, anchors_->panel());
-    backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
-    backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
-    for (Part& part : parts_) backend_.fill(part.pull->panel(), 0);
-  });
+  backend_.beside([&] { backend_.packed_nn(mixture, *support_, anchors_->panel()); },
+                  [&] {
+                    backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
+                    backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+                    backend_.side_by_side(spaces, [&](std::size_t i) { backend_.fill(parts_[i].pull->panel(), 0); });
+                  });
   backend_.side_by_side(spaces, [&](std::size_t i) {
     backend_.normalize_rows(columns(*anchors_, i), columns(*unit_, i), parts_[i].anchor_lengths->panel());
   });
-  // What is learned from rows, and beside it what is learned from anchors alone.
-  backend_.side_by_side(2, [&](std::size_t i) {
-    if (i == 0) {
-      learn_from_rows(n);
-    } else {
-      backend_.side_by_side(spaces, [&](std::size_t space) { orthogonalize(space); });
-    }
-  });
+  backend_.beside([&] { learn_from_rows(n); },
+                  [&] { backend_.side_by_side(spaces, [&](std::size_t i) { orthogonalize(i); }); });
   if (chunk_) {
     for (std::size_t i = 0; i < spaces; ++i) cover_all_rows(i);
   }

@@ -49,18 +49,19 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   return rows;
 }
 
-/// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and the
-/// buffers of a step.
-std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, std::size_t lanes) {
+/// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and
+/// the buffers of a step.
+std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, std::size_t at_once) {
   const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
   const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
   std::size_t width = 0;
   for (const Space& space : task.spaces) width += space.dim();
   const std::size_t own_support = support == rows ? 0 : support;
-  const std::size_t pairs = std::min(spaces * (spaces - 1) / 2, lanes);
+  const std::size_t pairs = std::min(spaces * (spaces - 1) / 2, at_once);
   const std::size_t chunk = options.coverage_rows == CoverageRows::all ? std::min(options.coverage_chunk, rows) : 0;
-  return (rows + own_support + n + 4 * m) * width + 5 * m * support + spaces * m * (3 * n + m) + pairs * n * n +
-         chunk * m;
+  const std::size_t packed = (support * width + m * support) / 2;  // in half the bits, where the backend likes that
+  return (rows + own_support + n + 4 * m) * width + packed + 5 * m * support + spaces * m * (3 * n + m) +
+         pairs * n * n + chunk * m;
 }
 
 /// Runs the trainer, writing checkpoints as it goes and when it stops.
@@ -96,8 +97,8 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
   Checkpoint found;
   if (resume) found = load_checkpoint(checkpoints.path, purpose);
 
-  backend.require_memory(floats_needed(task, options, backend.lanes()),
-                         "give fewer rows with --rows, or lower --support, --anchors or --batch");
+  backend.require_memory(floats_needed(task, options, backend.at_once()), "learning anchors",
+                         "give fewer rows with --rows, or lower --support, --anchors, --batch or --coverage-chunk");
   const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);
   whitenings = {};  // training needs the memory more
   Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);

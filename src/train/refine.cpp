@@ -146,8 +146,12 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix
   Random random(seed);
   const Split split = split_rows(task.spaces.front(), task.support_ids, options.refine_batch, random);
   const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
+  std::size_t width = 0;
+  for (const Space& space : task.spaces) width += space.dim();
+  backend.require_memory((task.spaces.front().rows() + targets.rows()) * width + 4 * targets.rows() * targets.cols(),
+                         "refinement", "give fewer rows with --rows, or lower --support or --anchors");
   WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, task.whitenings, progress);
-  const auto regressors = upload_regressors(backend, task, exact, spaces.rows->panel().cols);
+  const auto regressors = upload_regressors(backend, task, exact, width);
   RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(),
                             std::max(batch, split.watched.size()), options.refine_tau);
   const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));

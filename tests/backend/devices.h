@@ -4,7 +4,10 @@
 #include <kedge/device.h>
 #include <kedge/error.h>
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <ostream>
 #include <string>
 
 namespace kedge::test {
@@ -17,6 +20,26 @@ inline std::optional<std::string> missing(Device device) {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+/// A backend, and how far from the plain loops its products may be.
+struct Place {
+  Device device;
+  Precision precision;
+  double tolerance;
+};
+constexpr Place kCpu{Device::cpu, Precision::fp32, 1e-5};
+constexpr Place kCudaFp32{Device::cuda, Precision::fp32, 1e-5};
+constexpr Place kCudaTf32{Device::cuda, Precision::tf32, 2e-3};
+constexpr Place kCudaBf16{Device::cuda, Precision::bf16, 2e-2};  // 7 bits of fraction in both factors
+
+inline std::string name_of(const Place& place) {
+  return place.device == Device::cpu ? "cpu" : fmt::format("cuda_{}", to_string(place.precision));
+}
+
+/// CTest shows it beside the test's name.
+inline void PrintTo(const Place& place, std::ostream* out) {
+  *out << name_of(place);
 }
 
 }  // namespace kedge::test

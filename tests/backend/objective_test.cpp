@@ -344,7 +344,8 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, FiniteDifferences,
     ::testing::Combine(::testing::Values(Device::cpu, Device::cuda),
                        ::testing::Values(Problem{20, 8, 5, 6, {7}}, Problem{20, 8, 12, 6, {4, 9}},  // m > d, m > K
-                                         Problem{20, 5, 4, 6, {11, 3, 6, 8}},  // K < d, four spaces
+                                         Problem{20, 5, 4, 6, {11, 3, 6, 8}},    // K < d, four spaces
+                                         Problem{20, 8, 5, 6, {7, 4, 3, 6, 5}},  // ten pairs, more than at once
                                          Problem{20, 8, 5, 1, {7, 4}}, Problem{20, 8, 1, 6, {7, 4}},  // n = 1, m = 1
                                          Problem{20, 8, 5, 6, {7, 4}, CoverageRows::all},             // in chunks of 7
                                          Problem{20, 8, 5, 6, {7}, CoverageRows::all}, Problem{12, 12, 3, 4, {5, 5}})),

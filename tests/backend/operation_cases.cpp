@@ -93,6 +93,7 @@ void pull_anchors(Backend& on, Buffers& b, const Sizes& s) {
 
 void orthogonality(Backend& on, Buffers& b, const Sizes& s) {
   on.fill(b("loss", 1, 1), 1e-3F);  // a larger one would hide what is added
+  if (s.m > 1) on.fill(b("a", s.m, s.d).top_rows(1), 0);
   on.normalize_rows(b("a", s.m, s.d), b("unit", s.m, s.d), b("lengths", s.m, 1));
   on.gram(b("unit", s.m, s.d), b("g", s.m, s.m));
   on.orthogonality(b("g", s.m, s.m), 0.3F, b("loss", 1, 1));

@@ -23,29 +23,15 @@ void PrintTo(const OperationCase& operation, std::ostream* out) {
 }  // namespace test
 namespace {
 
+using test::kCpu;
+using test::kCudaBf16;
+using test::kCudaFp32;
+using test::kCudaTf32;
 using test::OperationCase;
+using test::Place;
 using test::same_bits;
 using test::Sequence;
 using test::Sizes;
-
-/// A backend, and how far from the plain loops its products may be.
-struct Place {
-  Device device;
-  Precision precision;
-  double tolerance;
-};
-constexpr Place kCpu{Device::cpu, Precision::fp32, 1e-5};
-constexpr Place kCudaFp32{Device::cuda, Precision::fp32, 1e-5};
-constexpr Place kCudaTf32{Device::cuda, Precision::tf32, 2e-3};
-constexpr Place kCudaBf16{Device::cuda, Precision::bf16, 2e-2};  // 8 bits of fraction in both factors
-
-std::string name_of(const Place& place) {
-  return place.device == Device::cpu ? "cpu" : fmt::format("cuda_{}", to_string(place.precision));
-}
-
-void PrintTo(const Place& place, std::ostream* out) {
-  *out << name_of(place);
-}
 
 class EveryOperation : public ::testing::TestWithParam<std::tuple<Place, OperationCase>> {
  protected:

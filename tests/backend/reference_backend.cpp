@@ -202,6 +202,8 @@ class ReferenceBackend final : public Backend {
       }
     }
   }
+  // More than one, and not all pairs of three spaces: what is done group by group has a second group here.
+  std::size_t at_once() const override { return 2; }
   void end_step(Panel losses, Panel log, Integers& taken) override {
     for (std::size_t c = 0; c < losses.cols; ++c) {
       at(log, *taken.data() % log.rows, c) = at(losses, 0, c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/refine.h"
 
+#include "backend/devices.h"
 #include "support.h"
 #include "train/refine_objective.h"
 
@@ -14,9 +15,19 @@ using test::expect_error;
 using test::random_matrix;
 using test::space_of;
 
-TEST(RefineObjective, GradientIsThatOfFiniteDifferences) {
+class RefineObjectiveOn : public ::testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (const auto why = test::missing(GetParam())) GTEST_SKIP() << *why;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, RefineObjectiveOn, ::testing::Values(Device::cpu, Device::cuda),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+TEST_P(RefineObjectiveOn, GradientIsThatOfFiniteDifferences) {
   for (const std::size_t anchors : {1U, 4U, 9U}) {
-    const auto backend = make_cpu_backend();
+    const auto backend = make_backend(GetParam(), Precision::fp32);
     const Matrix rows = random_matrix(12, 11, 1);
     const Matrix regressors = random_matrix(7, 11, 2);
     WhitenedSpaces spaces{backend->make(12, 11), {3, 6, 2}};

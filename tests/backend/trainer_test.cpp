@@ -13,6 +13,7 @@ namespace kedge {
 namespace {
 
 using test::expect_error;
+using test::Place;
 using test::random_matrix;
 using test::same_bits;
 using test::space_of;
@@ -37,10 +38,10 @@ struct Toy {
   Matrix a, b;
 };
 
-FitOptions small_fit(Device device = Device::cpu) {
+FitOptions small_fit(const Place& place = test::kCpu) {
   FitOptions options;
-  options.device = device;
-  options.precision = Precision::fp32;
+  options.device = place.device;
+  options.precision = place.precision;
   options.anchors = 12;
   options.support = 40;
   options.param.epochs = 6;
@@ -57,15 +58,15 @@ Progress stop_after(std::size_t steps) {
   };
 }
 
-class ParamOn : public ::testing::TestWithParam<Device> {
+class ParamOn : public ::testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (const auto why = test::missing(GetParam())) GTEST_SKIP() << *why;
+    if (const auto why = test::missing(GetParam().device)) GTEST_SKIP() << *why;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ParamOn, ::testing::Values(Device::cpu, Device::cuda),
-                         [](const auto& each) { return std::string(to_string(each.param)); });
+INSTANTIATE_TEST_SUITE_P(All, ParamOn, ::testing::Values(test::kCpu, test::kCudaFp32, test::kCudaTf32, test::kCudaBf16),
+                         [](const auto& each) { return name_of(each.param); });
 
 TEST_P(ParamOn, SameSeedSameBits) {
   const Toy toy;
@@ -129,14 +130,10 @@ TEST_P(ParamOn, CheckpointsAreWrittenAsItGoes) {
 TEST_P(ParamOn, LossesAreThoseOfTheProcessor) {
   const Toy toy;
   const Bundle wanted = fit(toy.spaces(), small_fit());
-  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
-    FitOptions options = small_fit(GetParam());
-    options.precision = precision;
-    const Bundle found = fit(toy.spaces(), options);
-    ASSERT_EQ(found.history.size(), wanted.history.size());
-    for (std::size_t i = 0; i < wanted.history.size(); ++i) {
-      EXPECT_NEAR(found.history[i].total, wanted.history[i].total, 5e-3 * wanted.history[i].total) << "epoch " << i + 1;
-    }
+  const Bundle found = fit(toy.spaces(), small_fit(GetParam()));
+  ASSERT_EQ(found.history.size(), wanted.history.size());
+  for (std::size_t i = 0; i < wanted.history.size(); ++i) {
+    EXPECT_NEAR(found.history[i].total, wanted.history[i].total, 5e-3 * wanted.history[i].total) << "epoch " << i + 1;
   }
 }
 

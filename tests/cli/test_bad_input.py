@@ -259,3 +259,9 @@ def test_cuda_says_how_to_get_it(kedge, bundle, command):
 @pytest.mark.parametrize("command", ["fit", "transform", "translate", "stitch", "sweep"])
 def test_unknown_precisions_are_refused(kedge, bundle, command):
     kedge.refused(2, command, *ON_A_DEVICE[command], "--precision", "fp8", says=["fp8", "fp32"])
+
+
+@pytest.mark.parametrize("command", ["transform", "translate"])
+def test_bfloat16_is_for_learning_alone(kedge, bundle, command):
+    kedge.refused(2, command, *ON_A_DEVICE[command], "--precision", "bf16", says=["bf16", "tf32"])
+    assert "bf16" not in kedge.ok(command, "--help").stdout

@@ -124,11 +124,25 @@ def test_outputs_may_replace_their_inputs(kedge, bundle):
     np.testing.assert_array_equal(np.load(kedge.folder / "a.npy"), wanted)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
 def test_the_processor_has_one_precision(kedge, bundle, precision):
     kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "rr.npy")
     kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "same.npy", "--precision", precision)
     np.testing.assert_array_equal(np.load(kedge.folder / "same.npy"), np.load(kedge.folder / "rr.npy"))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_a_fit_says_where_it_ran(kedge, spaces, precision):
+    summary = fit(kedge, spaces, "--precision", precision)
+    assert summary["device"] == "cpu" and "precision" not in summary, "a precision is a GPU's"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_a_fit_on_a_gpu_says_its_precision(kedge, spaces, precision):
+    if len(kedge.json("devices")) == 1:
+        pytest.skip("this machine has no GPU")
+    summary = fit(kedge, spaces, "--precision", precision, "--device", "cuda")
+    assert (summary["device"], summary["precision"]) == ("cuda", precision)
 
 
 def test_devices_lists_the_processor(kedge):

@@ -33,10 +33,12 @@ struct CheckPromise {
   bool passed = true;
 };
 
-/// Same bits twice, side by side and recorded; training against the processor's, again, and resumed.
+/// Same bits twice, side by side and recorded; training against the processor's, again, and resumed; refinement.
 [[nodiscard]] std::vector<CheckPromise> check_sequences(const CheckOptions& options);
 [[nodiscard]] std::vector<CheckPromise> check_training(const CheckOptions& options);
 /// Statistics, whitening, transform and ranks against the processor's.
 [[nodiscard]] std::vector<CheckPromise> check_library(const CheckOptions& options);
+/// Classifiers and decoders against those the processor trains.
+[[nodiscard]] std::vector<CheckPromise> check_heads(const CheckOptions& options);
 
 }  // namespace kedge::test

@@ -1,36 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
 #include "gpu/check.h"
+#include "gpu/near.h"
 #include "gpu/toy.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
+#include <utility>
 
 namespace kedge::test {
 namespace {
-
-/// The largest difference, relative to the largest value.
-template <class T>
-double difference(std::span<const T> found, std::span<const T> wanted) {
-  double largest = 0;
-  double off = found.size() == wanted.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(found.size(), wanted.size()); ++i) {
-    const double here = std::abs(static_cast<double>(found[i]) - static_cast<double>(wanted[i]));
-    off = std::isnan(here) ? INFINITY : std::max(off, here);
-    largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
-  }
-  return off / largest;
-}
-
-template <class T>
-CheckPromise near(std::string what, std::span<const T> found, std::span<const T> wanted, double tolerance) {
-  const double off = difference(found, wanted);
-  return {std::move(what), fmt::format("{:.1e}", off), off < tolerance};
-}
 
 Matrix transformed(const RelativeMap& map, const Space& space, Device device, Precision precision) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}.npy", ::getpid());
@@ -43,16 +25,18 @@ Matrix transformed(const RelativeMap& map, const Space& space, Device device, Pr
 void check_transform(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   const Space& space = toy.spaces().front();
   const std::size_t anchors = options.quick ? 37 : 300;
-  Matrix weight = quick_random(anchors, space.dim(), 5);
   const Matrix bias = quick_random(1, anchors, 6);
-  const RelativeMap map(space.name(), Similarity::wip, std::move(weight), {bias.cells().begin(), bias.cells().end()},
-                        std::vector<float>(space.dim()));
-  const Matrix wanted = transformed(map, space, Device::cpu, Precision::fp32);
-  for (const auto& [precision, tolerance] :
-       {std::pair{Precision::fp32, kFp32Tolerance}, std::pair{Precision::tf32, kTf32Tolerance}}) {
-    const Matrix found = transformed(map, space, options.device, precision);
-    promises.push_back(near<float>(fmt::format("transform of a file, {}", to_string(precision)), found.cells(),
-                                   wanted.cells(), tolerance));
+  for (const Similarity similarity : {Similarity::wip, Similarity::cosine}) {
+    const RelativeMap map(space.name(), similarity, quick_random(anchors, space.dim(), 5),
+                          {bias.cells().begin(), bias.cells().end()}, std::vector<float>(space.dim()));
+    const Matrix wanted = transformed(map, space, Device::cpu, Precision::fp32);
+    for (const auto& [precision, tolerance] :
+         {std::pair{Precision::fp32, kFp32Tolerance}, std::pair{Precision::tf32, kTf32Tolerance}}) {
+      const Matrix found = transformed(map, space, options.device, precision);
+      promises.push_back(
+          near<float>(fmt::format("transform of a file, {}, {}", to_string(similarity), to_string(precision)),
+                      found.cells(), wanted.cells(), tolerance));
+    }
   }
 }
 

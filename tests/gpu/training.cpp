@@ -26,6 +26,23 @@ FitOptions fit_options(const CheckOptions& check, Device device, Precision preci
   return options;
 }
 
+/// Coverage over all rows, in chunks of which the last is shorter.
+FitOptions covering_options(const CheckOptions& check, Device device, Precision precision) {
+  FitOptions options = fit_options(check, device, precision);
+  options.param.coverage_rows = CoverageRows::all;
+  options.param.coverage_chunk = check.quick ? 100 : 1000;
+  return options;
+}
+
+FitOptions refined_options(const CheckOptions& check, Device device, Precision precision) {
+  FitOptions options = fit_options(check, device, precision);
+  options.method = Method::consensus;
+  options.consensus.refine_epochs = 2;
+  options.consensus.refine_rate = 0.05;  // so that two epochs are seen in the losses
+  options.consensus.refine_batch = options.param.batch;
+  return options;
+}
+
 /// The largest relative difference of the epochs' losses.
 double loss_difference(const Bundle& found, const Bundle& wanted) {
   double worst = found.history.size() == wanted.history.size() ? 0 : INFINITY;
@@ -37,6 +54,16 @@ double loss_difference(const Bundle& found, const Bundle& wanted) {
       const double off = std::abs(a.*part - b.*part) / std::abs(b.*part);
       worst = std::isnan(off) ? INFINITY : std::max(worst, off);
     }
+  }
+  return worst;
+}
+
+double refine_difference(const Bundle& found, const Bundle& wanted) {
+  if (found.refine_losses.empty() || found.refine_losses.size() != wanted.refine_losses.size()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.refine_losses.size(); ++i) {
+    const double off = std::abs(found.refine_losses[i] - wanted.refine_losses[i]) / std::abs(wanted.refine_losses[i]);
+    worst = std::isnan(off) ? INFINITY : std::max(worst, off);
   }
   return worst;
 }
@@ -81,6 +108,26 @@ CheckPromise same(std::string what, bool holds) {
   return {std::move(what), holds ? "same bits" : "other bits", holds};
 }
 
+CheckPromise as_processor(std::string what, double off) {
+  return {std::move(what), fmt::format("{:.2g}", off), off < kLossTolerance};
+}
+
+/// Other paths through training, on spaces that make more pairs than are aligned at once.
+void check_five_spaces(const CheckOptions& options, std::vector<CheckPromise>& promises) {
+  const Toy toy = options.quick ? Toy(256, {21, 16, 40, 9, 13}) : Toy(4096, {96, 161, 64, 33, 50});
+  const Bundle covering = fit(toy.spaces(), covering_options(options, Device::cpu, Precision::fp32));
+  const Bundle refined = fit(toy.spaces(), refined_options(options, Device::cpu, Precision::fp32));
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    const auto name = [&](const char* what) { return fmt::format("{}, {}", what, to_string(precision)); };
+    promises.push_back(as_processor(
+        name("coverage of all rows: losses"),
+        loss_difference(fit(toy.spaces(), covering_options(options, options.device, precision)), covering)));
+    promises.push_back(as_processor(
+        name("refinement: losses"),
+        refine_difference(fit(toy.spaces(), refined_options(options, options.device, precision)), refined)));
+  }
+}
+
 }  // namespace
 
 std::vector<CheckPromise> check_sequences(const CheckOptions& options) {
@@ -105,16 +152,15 @@ std::vector<CheckPromise> check_training(const CheckOptions& options) {
   const Toy toy = options.quick ? Toy(256, {21, 16, 40}) : Toy(4096, {96, 161, 64});
   const Bundle wanted = fit(toy.spaces(), fit_options(options, Device::cpu, Precision::fp32));
   std::vector<CheckPromise> promises;
-  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     const FitOptions chosen = fit_options(options, options.device, precision);
     const auto name = [&](const char* what) { return fmt::format("{}, {}", what, to_string(precision)); };
     const Bundle found = fit(toy.spaces(), chosen);
-    const double off = loss_difference(found, wanted);
-    promises.push_back(
-        {name("training: losses against the processor's"), fmt::format("{:.2g}", off), off < kLossTolerance});
+    promises.push_back(as_processor(name("training: losses against the processor's"), loss_difference(found, wanted)));
     promises.push_back(same(name("training again"), same_training(found, fit(toy.spaces(), chosen))));
     promises.push_back(same(name("training resumed halfway"), same_training(found, fit_in_two_goes(toy, chosen))));
   }
+  check_five_spaces(options, promises);
   return promises;
 }
 

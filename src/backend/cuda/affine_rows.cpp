@@ -75,7 +75,12 @@ MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float>
       std::make_shared<const Weights>(Weights{upload(packed), upload(bias), weight.cols, weight.rows, precision});
   // The workers' streams do not wait for the copies, which may still be under way.
   check(cudaDeviceSynchronize(), "to copy a map");
-  return [shared](std::size_t most_rows) { return std::make_unique<Worker>(shared, most_rows); };
+  return [shared](std::size_t most_rows) {
+    require();  // in the worker's own thread
+    const std::size_t values = checked_mul(most_rows, shared->input_dim + shared->output_dim);
+    require_free(checked_mul(values, sizeof(float)), "a thread that maps rows", "use fewer --threads");
+    return std::make_unique<Worker>(shared, most_rows);
+  };
 }
 
 }  // namespace kedge::cuda

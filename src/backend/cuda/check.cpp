@@ -10,6 +10,7 @@ namespace kedge::cuda {
 namespace {
 
 [[noreturn]] void fail(const char* doing, const std::string& answer) {
+  (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
   throw Error(Code::failed,
               fmt::format("the GPU failed {}: {}; check it with nvidia-smi, or use --device cpu", doing, answer));
 }
@@ -17,6 +18,9 @@ namespace {
 }  // namespace
 
 void check(cudaError_t status, const char* doing) {
+  if (status == cudaErrorNoKernelImageForDevice) {
+    fail(doing, "this kedge was not built for it; configure with -DCMAKE_CUDA_ARCHITECTURES=native");
+  }
   if (status != cudaSuccess) fail(doing, cudaGetErrorString(status));
 }
 

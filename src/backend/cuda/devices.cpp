@@ -60,12 +60,13 @@ void require() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) refuse_status(status);
-  int current = 0, major = 0;
-  check(cudaGetDevice(&current), "to say which one it is");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, current), "to say how old it is");
-  if (major >= kLeastMajor) return;
+  for (int i = 0; i < count; ++i) {
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i), "to say how old it is");
+    if (major >= kLeastMajor) return check(cudaSetDevice(i), "to be chosen");
+  }
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, current), "to say its name");
+  check(cudaGetDeviceProperties(&properties, 0), "to say its name");
   refuse(fmt::format("the {} has compute capability {}.{}, but {}.0 or more is needed", properties.name,
                      properties.major, properties.minor, kLeastMajor),
          "use an A100 or a newer one");

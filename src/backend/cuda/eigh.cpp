@@ -41,6 +41,13 @@ struct Solver {
 
 constexpr const char* kDecomposing = "to find eigenvectors";
 
+void require_converged(const int* info, std::int64_t dim) {
+  int status = 0;
+  check(cudaMemcpy(&status, info, sizeof status, cudaMemcpyDeviceToHost), "to copy a result");
+  if (status == 0) return;
+  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
+}
+
 /// In place: the eigenvectors are columns to cuSOLVER, and so rows to us. All of them, by divide and conquer.
 void decompose_all(const Solver& solver, std::int64_t dim, double* matrix, double* values, int* info) {
   std::size_t device_bytes = 0, host_bytes = 0;
@@ -55,6 +62,7 @@ void decompose_all(const Solver& solver, std::int64_t dim, double* matrix, doubl
                          host_work.data(), host_bytes, info),
         kDecomposing);
   check(cudaStreamSynchronize(solver.stream.get()), kDecomposing);
+  require_converged(info, dim);
 }
 
 /// The same for the largest, which stand first then.
@@ -77,6 +85,7 @@ void decompose_largest(const Solver& solver, std::int64_t dim, std::int64_t coun
                           host_bytes, info),
         kDecomposing);
   check(cudaStreamSynchronize(solver.stream.get()), kDecomposing);
+  require_converged(info, dim);
   if (found == count) return;
   throw Error(Code::failed, fmt::format("the GPU found {} of the {} largest eigenvectors of a {} x {} matrix; use "
                                         "--device cpu",
@@ -89,6 +98,9 @@ Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
   require();
   const std::size_t dim = symmetric.rows();
   count = std::min(count, dim);
+  constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
+  require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
+               "take fewer spaces at a time");
   const Solver solver;
   const DeviceArray<double> matrix(symmetric.cells().size()), values(dim);
   const DeviceArray<int> info(1);
@@ -102,11 +114,6 @@ Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
     decompose_all(solver, size, matrix.data(), values.data(), info.data());
   } else {
     decompose_largest(solver, size, static_cast<std::int64_t>(count), matrix.data(), values.data(), info.data());
-  }
-  int status = 0;
-  check(cudaMemcpy(&status, info.data(), sizeof status, cudaMemcpyDeviceToHost), "to copy a result");
-  if (status != 0) {
-    throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
   }
   Eigenpairs pairs{std::vector<double>(count), Matrix64(count, dim)};
   check(cudaMemcpy(pairs.values.data(), values.data(), count * sizeof(double), cudaMemcpyDeviceToHost),

@@ -26,6 +26,7 @@ void GraphRecording::capture() {
   } catch (...) {
     (void)cudaStreamEndCapture(lane_.stream(), &recorded);
     if (recorded != nullptr) (void)cudaGraphDestroy(recorded);
+    (void)cudaGetLastError();  // a recording that was broken off leaves one, which is no news
     throw;
   }
   check(cudaStreamEndCapture(lane_.stream(), &recorded), "to end recording");

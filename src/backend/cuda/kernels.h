@@ -6,29 +6,74 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
-// The operations of Backend that are not products, each queued on a stream; see there for what they compute. `scratch`
-// is the operation's own until the stream has run it.
+#include <span>
+
+// The operations of Backend that are not products, each queued on a stream; see there for what they compute.
 namespace kedge::cuda {
 
-void fill(cudaStream_t stream, Panel x, float value);
+// Those that are often done for several spaces at once: a whole list of them costs one launch, or two.
+struct Fill {
+  Panel x;
+  float value;
+};
+struct Normalize {
+  ConstPanel x;
+  Panel unit, lengths;
+};
+struct NormalizeBackward {
+  ConstPanel unit, lengths, dunit;
+  float beta;
+  Panel dx;
+};
+struct Coverage {
+  ConstPanel r, x_lengths, a_lengths;
+  float tau;
+  Weighted weighted;
+  Panel dr, pull, loss;
+};
+struct PullAnchors {
+  ConstPanel a, lengths, pull;
+  Weighted weighted;
+  Panel da, loss;
+};
+struct Orthogonality {
+  ConstPanel gram;
+  float share;
+  Panel loss;
+};
+struct SymmetricNce {
+  Panel cosines;
+  float tau;
+  Weighted weighted;
+  Panel loss;
+};
+
+constexpr std::size_t kMostAtOnce = 8;
+
+/// Doubles that an operation needs for the sums it makes on its way.
+constexpr std::size_t scratch_of(const Coverage& c) {
+  return c.r.rows;
+}
+constexpr std::size_t scratch_of(const Orthogonality& o) {
+  return o.gram.rows;
+}
+constexpr std::size_t scratch_of(const SymmetricNce& n) {
+  return 3 * n.cosines.rows;
+}
+
+// At most kMostAtOnce of them. `scratch` holds what all of them need, and is theirs until the stream has run them.
+void run(cudaStream_t stream, std::span<const Fill> all);
+void run(cudaStream_t stream, std::span<const Normalize> all);
+void run(cudaStream_t stream, std::span<const NormalizeBackward> all);
+void run(cudaStream_t stream, std::span<const PullAnchors> all);
+void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch);
+void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch);
+void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch);
+
 /// Rows of `stride` values one after the other, rounded to the nearest bfloat16.
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride);
 void gather_rows(cudaStream_t stream, ConstPanel from, Ids ids, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
-void normalize_rows(cudaStream_t stream, ConstPanel x, Panel unit, Panel lengths);
-void normalize_rows_backward(cudaStream_t stream, ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta,
-                             Panel dx);
-
-/// Scratch: a double for every row of r.
-void coverage(cudaStream_t stream, ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau,
-              Weighted weighted, Panel dr, Panel pull, double* scratch, Panel loss);
-void pull_anchors(cudaStream_t stream, ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                  Panel loss);
-/// Scratch: a double for every anchor.
-void orthogonality(cudaStream_t stream, ConstPanel gram, float share, double* scratch, Panel loss);
-/// Scratch: three doubles for every row.
-void symmetric_nce(cudaStream_t stream, Panel cosines, float tau, Weighted weighted, double* scratch, Panel loss);
-
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture);
 void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
                  Panel first_moment, Panel second_moment, Panel mixture);

@@ -134,6 +134,8 @@ void Logistic::covariance(MatrixView<double> to) {
 std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float> features, std::span<const double> mean,
                                                  std::span<const std::size_t> classes, std::size_t class_count) {
   require();
+  require_free(checked_mul(checked_mul(features.rows, features.cols + class_count), sizeof(double)), "training a head",
+               "train it on fewer rows");
   return std::make_unique<Logistic>(features, mean, classes, class_count);
 }
 

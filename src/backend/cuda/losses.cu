@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/many.cuh"
 #include "backend/cuda/reduce.cuh"
 
 namespace kedge::cuda {
@@ -8,13 +9,11 @@ namespace {
 
 constexpr unsigned kRowThreads = 128;
 constexpr unsigned kWarps = 8;     // of a block whose warps work on a row each
-constexpr unsigned kStrip = 1024;  // threads of a block that works on the 32 columns of a strip, a warp to a row
+constexpr unsigned kFew = 8;       // columns of a block that adds up columns: 32 bytes are read at once anyway
+constexpr unsigned kStrip = 1024;  // its threads
 
-unsigned blocks(std::size_t count, unsigned each) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
-
-__device__ const float* row_of(ConstPanel p, std::size_t row) {
+template <class T>
+__device__ T* row_of(BasicPanel<T> p, std::size_t row) {
   return p.data + row * p.stride;
 }
 
@@ -25,103 +24,124 @@ __device__ double sum_of(const double* values, std::size_t count) {
   return block_sum(sum);
 }
 
-__global__ void add_sum_kernel(const double* values, std::size_t count, double factor, Panel loss) {
-  const double sum = sum_of(values, count);
-  if (threadIdx.x == 0) *loss.data += static_cast<float>(factor * sum);
+/// Where the sums of the block's operation begin, when those of all stand one after the other.
+template <class Operation>
+__device__ double* own_scratch(const Many<Operation>& many, double* scratch) {
+  for (unsigned i = 0; i < blockIdx.y; ++i) scratch += scratch_of(many.each[i]);
+  return scratch;
 }
 
-/// A warp to a row: the expected distance to `expected`, and the gradient.
-__global__ void cover_kernel(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, float scale, Panel dr,
-                             double* expected) {
+/// A warp to a row: the expected distance to the scratch, and the gradient.
+__global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
+  const Coverage& o = many.mine();
   const std::size_t row = blockIdx.x * std::size_t{kWarps} + threadIdx.x / kWarp;
-  if (row >= r.rows) return;
+  if (row >= o.r.rows) return;
   const unsigned lane = threadIdx.x % kWarp;
-  const float* products = row_of(r, row);
-  const float x_length = *row_of(x_lengths, row);
+  const std::size_t anchors = o.r.cols;
+  const float* products = row_of(o.r, row);
+  const float x_length = *row_of(o.x_lengths, row);
+  const float inverse_tau = 1 / o.tau;
   const auto distance = [&](std::size_t a) {
-    const float length = *row_of(a_lengths, a);
+    const float length = *row_of(o.a_lengths, a);
     return x_length * x_length + length * length - 2 * products[a];
   };
   // The sums are relative to the closest anchor met so far, so that one pass finds it and them.
   float closest = INFINITY, sum = 0, weighted = 0;
 #pragma unroll 4
-  for (std::size_t a = lane; a < r.cols; a += kWarp) {
+  for (std::size_t a = lane; a < anchors; a += kWarp) {
     const float d = distance(a);
     const float least = fminf(d, closest);
-    const float keep = expf((least - closest) / tau), q = expf((least - d) / tau);
+    const float keep = expf((least - closest) * inverse_tau), q = expf((least - d) * inverse_tau);
     sum = keep * sum + q;
     weighted = keep * weighted + q * d;
     closest = least;
   }
   const float least = -warp_reduce(-closest, Larger{});
-  const float keep = expf((least - closest) / tau);
+  const float keep = expf((least - closest) * inverse_tau);
   sum = warp_reduce(keep * sum, Plus{});
   const float mean = warp_reduce(keep * weighted, Plus{}) / sum;
+  const float factor = -2 * o.weighted.share * o.weighted.weight / sum;
+  float* gradient = o.dr.data + row * o.dr.stride;
 #pragma unroll 4
-  for (std::size_t a = lane; a < r.cols; a += kWarp) {
+  for (std::size_t a = lane; a < anchors; a += kWarp) {
     const float d = distance(a);
-    const float q = expf((least - d) / tau) / sum;
-    dr.data[row * dr.stride + a] = -2 * scale * q * (1 - (d - mean) / tau);
+    gradient[a] = factor * expf((least - d) * inverse_tau) * (1 - (d - mean) * inverse_tau);
   }
-  if (lane == 0) expected[row] = mean;
+  if (lane == 0) own_scratch(many, scratch)[row] = mean;
 }
 
-/// pull -= the column sums of dr; one more block adds the loss up.
-__global__ void pull_kernel(ConstPanel dr, Panel pull, const double* expected, float share, Panel loss) {
-  if (blockIdx.x == gridDim.x - 1) {
-    const double total = sum_of(expected, dr.rows);
-    if (threadIdx.x == 0) *loss.data += static_cast<float>(share * total);
+/// pull -= the column sums of dr, a block to a few columns; one more adds the loss up.
+__global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
+  const Coverage& o = many.mine();
+  const std::size_t strips = (o.dr.cols + kFew - 1) / kFew;
+  if (blockIdx.x > strips) return;
+  if (blockIdx.x == strips) {
+    const double total = sum_of(own_scratch(many, scratch), o.dr.rows);
+    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * total);
     return;
   }
-  __shared__ float sums[kStrip / kWarp][kWarp + 1];
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::size_t column = blockIdx.x * std::size_t{kWarp} + lane;
+  __shared__ float sums[kStrip / kWarp][kFew];
+  const std::size_t column = blockIdx.x * std::size_t{kFew} + threadIdx.x % kFew;
   float sum = 0;
-  if (column < dr.cols) {
+  if (column < o.dr.cols) {
 #pragma unroll 8
-    for (std::size_t row = warp; row < dr.rows; row += kStrip / kWarp) sum += row_of(dr, row)[column];
+    for (std::size_t row = threadIdx.x / kFew; row < o.dr.rows; row += kStrip / kFew) sum += row_of(o.dr, row)[column];
   }
-  sums[warp][lane] = sum;
+  for (unsigned offset = kFew; offset < kWarp; offset *= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);
+  if (threadIdx.x % kWarp < kFew) sums[threadIdx.x / kWarp][threadIdx.x % kWarp] = sum;
   __syncthreads();
-  if (warp != 0 || column >= dr.cols) return;
+  if (threadIdx.x >= kFew || column >= o.dr.cols) return;
   float total = 0;
-  for (unsigned w = 0; w < kStrip / kWarp; ++w) total += sums[w][lane];
-  pull.data[column * pull.stride] -= total;
+#pragma unroll 8
+  for (unsigned w = 0; w < kStrip / kWarp; ++w) total += sums[w][threadIdx.x];
+  o.pull.data[column * o.pull.stride] -= total;
 }
 
 /// A block to an anchor; one more adds the loss up.
-__global__ void pull_anchors_kernel(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                                    Panel loss) {
-  const auto anchors = static_cast<float>(a.rows);
-  if (blockIdx.x == a.rows) {
+__global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> many) {
+  const PullAnchors& o = many.mine();
+  const std::size_t row = blockIdx.x;
+  const auto anchors = static_cast<float>(o.a.rows);
+  if (row > o.a.rows) return;
+  if (row == o.a.rows) {
     double sum = 0;
-    for (std::size_t r = threadIdx.x; r < a.rows; r += kRowThreads) {
-      const double excess = *row_of(lengths, r) - 1;
+    for (std::size_t r = threadIdx.x; r < o.a.rows; r += kRowThreads) {
+      const double excess = *row_of(o.lengths, r) - 1;
       sum += excess * excess;
     }
     sum = block_sum(sum);
-    if (threadIdx.x == 0) *loss.data += static_cast<float>(weighted.share * sum / anchors);
+    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * sum / anchors);
     return;
   }
-  const float length = *row_of(lengths, blockIdx.x);
-  const float strength = 2 * weighted.share * weighted.weight / anchors;
-  const float factor = *row_of(pull, blockIdx.x) + (length > 0 ? strength * (length - 1) / length : 0);
-  for (std::size_t c = threadIdx.x; c < a.cols; c += kRowThreads) {
-    da.data[blockIdx.x * da.stride + c] += factor * row_of(a, blockIdx.x)[c];
+  const float length = *row_of(o.lengths, row);
+  const float strength = 2 * o.weighted.share * o.weighted.weight / anchors;
+  const float factor = *row_of(o.pull, row) + (length > 0 ? strength * (length - 1) / length : 0);
+#pragma unroll 4
+  for (std::size_t c = threadIdx.x; c < o.a.cols; c += kRowThreads) {
+    o.da.data[row * o.da.stride + c] += factor * row_of(o.a, row)[c];
   }
 }
 
 /// Squares off the diagonal. On it stand ones, or the zero of an anchor that is zero; there a product's rounding would
 /// count as much as what is to be measured.
-__global__ void orthogonality_kernel(ConstPanel gram, double* sums) {
+__global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
+  const ConstPanel gram = many.mine().gram;
   const std::size_t row = blockIdx.x;
+  if (row >= gram.rows) return;
   double sum = 0;
   for (std::size_t c = threadIdx.x; c < gram.cols; c += kRowThreads) {
     const double value = row_of(gram, row)[c];
     sum += c == row ? (value > 0.5 ? 0 : -1) : value * value;
   }
   sum = block_sum(sum);
-  if (threadIdx.x == 0) sums[row] = sum;
+  if (threadIdx.x == 0) own_scratch(many, scratch)[row] = sum;
+}
+
+__global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
+  const Orthogonality& o = many.mine();
+  const auto m = static_cast<double>(o.gram.rows);
+  const double sum = sum_of(own_scratch(many, scratch), o.gram.rows);
+  if (threadIdx.x == 0 && m > 1) *o.loss.data += static_cast<float>(o.share * sum / (m * (m - 1)));
 }
 
 /// What a cosine weighs in its row and its column. Cosines are at most 1 but for rounding, so one bound serves both.
@@ -136,6 +156,11 @@ struct NceSums {
   float *rows, *columns, *right;  ///< columns: kShares for each; right: the cosines on the diagonal
   std::size_t n;
 
+  __device__ NceSums(const Many<SymmetricNce>& many, double* scratch)
+      : rows(reinterpret_cast<float*>(own_scratch(many, scratch))), n(many.mine().cosines.rows) {
+    right = rows + n;
+    columns = right + n;
+  }
   __device__ float column(std::size_t c) const {
     float sum = 0;
     for (unsigned i = 0; i < kShares; ++i) sum += columns[i * n + c];
@@ -143,11 +168,21 @@ struct NceSums {
   }
 };
 
-/// Blocks below `row_blocks` add up rows, a warp to a row; the others add up their share of a strip of columns.
-__global__ void nce_sums_kernel(ConstPanel cosines, float inverse_tau, unsigned row_blocks, NceSums to) {
+__host__ __device__ std::size_t row_blocks(std::size_t n) {
+  return (n + kWarps - 1) / kWarps;
+}
+__host__ __device__ std::size_t column_blocks(std::size_t n) {
+  return kShares * ((n + kWarp - 1) / kWarp);
+}
+
+/// The first blocks add up rows, a warp to a row; the others add up their share of a strip of columns.
+__global__ void nce_sums_kernel(const __grid_constant__ Many<SymmetricNce> many, double* scratch) {
+  const Panel cosines = many.mine().cosines;
+  const float inverse_tau = 1 / many.mine().tau;
+  const NceSums to(many, scratch);
   const std::size_t n = cosines.rows;
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  if (blockIdx.x < row_blocks) {
+  if (blockIdx.x < row_blocks(n)) {
     const std::size_t row = blockIdx.x * std::size_t{kWarps} + warp;
     if (row >= n) return;
     float sum = 0;
@@ -160,9 +195,11 @@ __global__ void nce_sums_kernel(ConstPanel cosines, float inverse_tau, unsigned 
     }
     return;
   }
+  const std::size_t block = blockIdx.x - row_blocks(n);
+  if (block >= column_blocks(n)) return;
   __shared__ float sums[kWarps][kWarp + 1];
-  const unsigned share = (blockIdx.x - row_blocks) % kShares;
-  const std::size_t column = (blockIdx.x - row_blocks) / kShares * std::size_t{kWarp} + lane;
+  const std::size_t share = block % kShares;
+  const std::size_t column = block / kShares * kWarp + lane;
   float sum = 0;
   if (column < n) {
 #pragma unroll 8
@@ -178,65 +215,79 @@ __global__ void nce_sums_kernel(ConstPanel cosines, float inverse_tau, unsigned 
   to.columns[share * n + column] = total;
 }
 
-/// A block to a row; one more adds the loss up.
-__global__ void nce_gradient_kernel(Panel cosines, float inverse_tau, float step, float share, NceSums sums,
-                                    Panel loss) {
-  const std::size_t n = cosines.rows;
-  if (blockIdx.x == n) {
+/// A block to kRows rows, so that what a column needs is made once for all of them; one more adds the loss up.
+constexpr unsigned kRows = 8;
+
+__global__ void nce_gradient_kernel(const __grid_constant__ Many<SymmetricNce> many, double* scratch) {
+  const SymmetricNce& o = many.mine();
+  const NceSums sums(many, scratch);
+  const std::size_t n = o.cosines.rows;
+  const std::size_t groups = (n + kRows - 1) / kRows;
+  const float inverse_tau = 1 / o.tau;
+  if (blockIdx.x > groups) return;
+  if (blockIdx.x == groups) {
     double total = 0;
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x) {
       total += log(static_cast<double>(sums.rows[i])) + log(static_cast<double>(sums.column(i))) -
                2 * (static_cast<double>(sums.right[i]) - 1) * inverse_tau;
     }
     total = block_sum(total);
-    if (threadIdx.x == 0) *loss.data += static_cast<float>(share * total / (2 * static_cast<double>(n)));
+    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * total / (2 * static_cast<double>(n)));
     return;
   }
-  float* row = cosines.data + blockIdx.x * cosines.stride;
-  const float of_row = 1 / sums.rows[blockIdx.x];
+  const std::size_t first = blockIdx.x * std::size_t{kRows};
+  const float step = o.weighted.share * o.weighted.weight * inverse_tau / (2 * static_cast<float>(n));
+  float of_row[kRows];
+#pragma unroll
+  for (unsigned r = 0; r < kRows; ++r) of_row[r] = first + r < n ? 1 / sums.rows[first + r] : 0;
   for (std::size_t c = threadIdx.x; c < n; c += blockDim.x) {
-    const float gradient = step * weight_of(row[c], inverse_tau) * (of_row + 1 / sums.column(c));
-    row[c] = c == blockIdx.x ? gradient - 2 * step : gradient;
+    const float of_column = 1 / sums.column(c);
+#pragma unroll
+    for (unsigned r = 0; r < kRows; ++r) {
+      if (first + r >= n) break;
+      float* cell = o.cosines.data + (first + r) * o.cosines.stride + c;
+      const float gradient = step * weight_of(*cell, inverse_tau) * (of_row[r] + of_column);
+      *cell = c == first + r ? gradient - 2 * step : gradient;
+    }
   }
 }
 
 }  // namespace
 
-void coverage(cudaStream_t stream, ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau,
-              Weighted weighted, Panel dr, Panel pull, double* scratch, Panel loss) {
-  cover_kernel<<<blocks(r.rows, kWarps), kWarps * kWarp, 0, stream>>>(r, x_lengths, a_lengths, tau,
-                                                                      weighted.share * weighted.weight, dr, scratch);
+void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
+  const auto many = many_of(all);
+  const dim3 rows = grid_of(all, [](const Coverage& o) { return (o.r.rows + kWarps - 1) / kWarps; });
+  cover_kernel<<<rows, kWarps * kWarp, 0, stream>>>(many, scratch);
   check_launch("to cover rows");
-  pull_kernel<<<blocks(r.cols, kWarp) + 1, kStrip, 0, stream>>>(dr, pull, scratch, weighted.share, loss);
+  const dim3 strips = grid_of(all, [](const Coverage& o) { return (o.r.cols + kFew - 1) / kFew + 1; });
+  pull_kernel<<<strips, kStrip, 0, stream>>>(many, scratch);
   check_launch("to add up what pulls the anchors");
 }
 
-void pull_anchors(cudaStream_t stream, ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                  Panel loss) {
-  pull_anchors_kernel<<<blocks(a.rows, 1) + 1, kRowThreads, 0, stream>>>(a, lengths, pull, weighted, da, loss);
+void run(cudaStream_t stream, std::span<const PullAnchors> all) {
+  const dim3 grid = grid_of(all, [](const PullAnchors& o) { return o.a.rows + 1; });
+  pull_anchors_kernel<<<grid, kRowThreads, 0, stream>>>(many_of(all));
   check_launch("to pull anchors");
 }
 
-void orthogonality(cudaStream_t stream, ConstPanel gram, float share, double* scratch, Panel loss) {
-  if (gram.rows < 2) return;
-  orthogonality_kernel<<<blocks(gram.rows, 1), kRowThreads, 0, stream>>>(gram, scratch);
+void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch) {
+  const auto many = many_of(all);
+  const dim3 rows = grid_of(all, [](const Orthogonality& o) { return o.gram.rows; });
+  orthogonality_kernel<<<rows, kRowThreads, 0, stream>>>(many, scratch);
   check_launch("to compare anchors");
-  const auto m = static_cast<double>(gram.rows);
-  add_sum_kernel<<<1, kStrip, 0, stream>>>(scratch, gram.rows, share / (m * (m - 1)), loss);
+  const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
+  orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
   check_launch("to add up a loss");
 }
 
-void symmetric_nce(cudaStream_t stream, Panel cosines, float tau, Weighted weighted, double* scratch, Panel loss) {
-  const std::size_t n = cosines.rows;
-  auto* floats = reinterpret_cast<float*>(scratch);
-  const NceSums sums{floats, floats + 2 * n, floats + n, n};
-  const unsigned row_blocks = blocks(n, kWarps);
-  nce_sums_kernel<<<row_blocks + kShares * blocks(n, kWarp), kWarps * kWarp, 0, stream>>>(cosines, 1 / tau, row_blocks,
-                                                                                          sums);
+void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch) {
+  const auto many = many_of(all);
+  const dim3 sums =
+      grid_of(all, [](const SymmetricNce& o) { return row_blocks(o.cosines.rows) + column_blocks(o.cosines.rows); });
+  nce_sums_kernel<<<sums, kWarps * kWarp, 0, stream>>>(many, scratch);
   check_launch("to add up cosines");
-  const float step = weighted.share * weighted.weight / (2 * tau * static_cast<float>(n));
-  nce_gradient_kernel<<<blocks(n, 1) + 1, 2 * kRowThreads, 0, stream>>>(cosines, 1 / tau, step, weighted.share, sums,
-                                                                        loss);
+  const dim3 rows = grid_of(all, [](const SymmetricNce& o) { return (o.cosines.rows + kRows - 1) / kRows + 1; });
+  nce_gradient_kernel<<<rows, 2 * kRowThreads, 0, stream>>>(many, scratch);
   check_launch("in the gradient of cosines");
 }
 

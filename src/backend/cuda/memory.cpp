@@ -15,22 +15,36 @@ double gib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1U << 30);
 }
 
+struct Memory {
+  std::size_t free = 0, total = 0;
+};
+
+Memory memory_of_gpu() {
+  Memory memory;
+  check(cudaMemGetInfo(&memory.free, &memory.total), "to say how much memory is free");
+  return memory;
+}
+
 }  // namespace
+
+void require_free(std::size_t bytes, std::string_view who, std::string_view advice) {
+  const Memory memory = memory_of_gpu();
+  if (bytes <= memory.free) return;
+  throw Error(Code::failed,
+              fmt::format("{} needs {:.2f} GiB of the GPU's memory, but only {:.2f} of {:.2f} GiB are free; {}, or use "
+                          "--device cpu",
+                          who, gib(bytes), gib(memory.free), gib(memory.total), advice));
+}
 
 void* allocate(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
-  if (status != cudaErrorMemoryAllocation) {
-    check(status, "to give memory");
-    return memory;
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
+    require_free(bytes, "this", "give it less at once, or free what other programs hold there");
   }
-  (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "to say how much memory is free");
-  throw Error(Code::failed,
-              fmt::format("the GPU has {:.2f} of {:.2f} GiB free, but {:.2f} GiB more are needed; lower --anchors, "
-                          "--support, --batch or the rows, or use --device cpu",
-                          gib(free), gib(total), gib(bytes)));
+  check(status, "to give memory");
+  return memory;
 }
 
 void* allocate_pinned(std::size_t bytes) {

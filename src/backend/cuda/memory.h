@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/matrix.h>
+
 #include <cstddef>
 #include <memory>
+#include <string_view>
 
 namespace kedge::cuda {
+
+/// Throws Error(Code::failed) if so many bytes of the GPU's memory are not free: who needs them, how many are free, and
+/// the advice, a clause that says what lowers them.
+void require_free(std::size_t bytes, std::string_view who, std::string_view advice);
 
 /// Uninitialised memory of the GPU. Throws Error(Code::failed) that says how much is free if there is too little.
 [[nodiscard]] void* allocate(std::size_t bytes);
@@ -23,7 +30,8 @@ template <class T>
 class DeviceArray {
  public:
   DeviceArray() = default;
-  explicit DeviceArray(std::size_t count) : memory_(static_cast<T*>(allocate(count * sizeof(T)))), count_(count) {}
+  explicit DeviceArray(std::size_t count)
+      : memory_(static_cast<T*>(allocate(checked_mul(count, sizeof(T))))), count_(count) {}
   [[nodiscard]] T* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t size() const { return count_; }
 
@@ -38,7 +46,7 @@ class PinnedArray {
  public:
   PinnedArray() = default;
   explicit PinnedArray(std::size_t count)
-      : memory_(static_cast<T*>(allocate_pinned(count * sizeof(T)))), count_(count) {}
+      : memory_(static_cast<T*>(allocate_pinned(checked_mul(count, sizeof(T))))), count_(count) {}
   [[nodiscard]] T* data() const { return memory_.get(); }
   [[nodiscard]] std::size_t size() const { return count_; }
 

@@ -276,6 +276,9 @@ void Trainer::multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t
 std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe& recipe, MatrixView<const float> features,
                                              const MlpTruth& truth, std::span<const float> parameters) {
   require();
+  const std::size_t held =
+      checked_mul(features.rows, features.cols) + checked_mul(truth.targets.rows, truth.targets.cols);
+  require_free(checked_mul(held, sizeof(float)), "training a head", "train it on fewer rows");
   return std::make_unique<Trainer>(recipe, features, truth, parameters);
 }
 

@@ -28,6 +28,7 @@ class Sums final : public RowSums {
     upload(ones, ones_);
     check(cudaMemsetAsync(sums_.data(), 0, sums_.size() * sizeof(double), lane_.stream()), kClearing);
     check(cudaMemsetAsync(products_.data(), 0, products_.size() * sizeof(double), lane_.stream()), kClearing);
+    lane_.wait();  // the ones are copied from here
   }
   // No memory may go while the GPU still copies from it.
   ~Sums() override { (void)cudaStreamSynchronize(lane_.stream()); }
@@ -96,6 +97,8 @@ class Sums final : public RowSums {
 
 std::unique_ptr<RowSums> make_row_sums(std::size_t dim, std::size_t most_rows) {
   require();
+  require_free(checked_mul(checked_mul(dim, dim + most_rows), sizeof(double)), "adding up rows",
+               "take fewer spaces at a time");
   return std::make_unique<Sums>(dim, most_rows);
 }
 

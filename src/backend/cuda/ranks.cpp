@@ -46,6 +46,8 @@ void multiply(const Lane& lane, ConstPanel queries, ConstPanel keys, Panel produ
 void count_larger(MatrixView<const float> queries, MatrixView<const float> keys, float near,
                   std::span<std::size_t> ranks, const std::function<void(std::size_t)>& tell) {
   require();
+  const std::size_t values = checked_mul(queries.rows + keys.rows, queries.cols) + kQueries * kKeys;
+  require_free(checked_mul(values, sizeof(float)), "ranking", "compare fewer rows at a time");
   const Lane lane;
   const Rows all_queries(queries, lane);
   const Rows all_keys(keys, lane);

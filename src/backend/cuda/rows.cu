@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/many.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vector.cuh"
 
@@ -15,9 +16,11 @@ unsigned blocks(std::size_t rows) {
   return static_cast<unsigned>(rows);
 }
 
-__global__ void fill_kernel(Panel x, float value) {
+__global__ void fill_kernel(const __grid_constant__ Many<Fill> many) {
+  const Panel x = many.mine().x;
+  if (blockIdx.x >= x.rows) return;
   float* row = x.data + blockIdx.x * x.stride;
-  for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) row[c] = value;
+  for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) row[c] = many.mine().value;
 }
 
 struct alignas(8) FourNarrow {
@@ -48,45 +51,87 @@ __global__ void gather_kernel(ConstPanel from, Ids ids, Panel to) {
   for (std::size_t c = threadIdx.x; c < to.cols / N; c += kThreads) store<N>(row, c, load<N>(source, c));
 }
 
-__device__ float length_of(const float* row, std::size_t cols) {
+/// The row of this warp, or one beyond the last. Rows are too short for a whole block to be worth its barriers.
+__device__ std::size_t warp_row() {
+  return blockIdx.x * std::size_t{kThreads / kWarp} + threadIdx.x / kWarp;
+}
+
+template <int N>
+__device__ float dot_of(const float* a, const float* b, std::size_t cols) {
   float sum = 0;
-  for (std::size_t c = threadIdx.x; c < cols; c += kThreads) sum += row[c] * row[c];
-  return sqrtf(block_sum(sum));
-}
-
-__global__ void lengths_kernel(ConstPanel x, Panel lengths) {
-  const float length = length_of(x.data + blockIdx.x * x.stride, x.cols);
-  if (threadIdx.x == 0) lengths.data[blockIdx.x * lengths.stride] = length;
-}
-
-__global__ void normalize_kernel(ConstPanel x, Panel unit, Panel lengths) {
-  const float* row = x.data + blockIdx.x * x.stride;
-  float* out = unit.data + blockIdx.x * unit.stride;
-  const float length = length_of(row, x.cols);
-  const float inverse = length > 0 ? 1 / length : 0;
-  for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) out[c] = inverse * row[c];
-  if (threadIdx.x == 0) lengths.data[blockIdx.x * lengths.stride] = length;
-}
-
-__global__ void normalize_backward_kernel(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) {
-  const float* u = unit.data + blockIdx.x * unit.stride;
-  const float* du = dunit.data + blockIdx.x * dunit.stride;
-  float* out = dx.data + blockIdx.x * dx.stride;
-  float dot = 0;
-  for (std::size_t c = threadIdx.x; c < unit.cols; c += kThreads) dot += u[c] * du[c];
-  const float along = block_sum(dot);
-  const float length = lengths.data[blockIdx.x * lengths.stride];
-  const float inverse = length > 0 ? 1 / length : 0;
-  for (std::size_t c = threadIdx.x; c < unit.cols; c += kThreads) {
-    const float before = beta == 0 ? 0 : beta * out[c];
-    out[c] = before + inverse * (du[c] - along * u[c]);
+#pragma unroll 4
+  for (std::size_t c = threadIdx.x % kWarp; c < cols / N; c += kWarp) {
+    const Floats<N> x = load<N>(a, c), y = load<N>(b, c);
+    for (int i = 0; i < N; ++i) sum += x.values[i] * y.values[i];
   }
+  return warp_reduce(sum, Plus{});
+}
+
+template <int N>
+__global__ void lengths_kernel(ConstPanel x, Panel lengths) {
+  const std::size_t row = warp_row();
+  if (row >= x.rows) return;
+  const float* own = x.data + row * x.stride;
+  const float length = sqrtf(dot_of<N>(own, own, x.cols));
+  if (threadIdx.x % kWarp == 0) lengths.data[row * lengths.stride] = length;
+}
+
+template <int N>
+__global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
+  const Normalize& o = many.mine();
+  const std::size_t row = warp_row();
+  if (row >= o.x.rows) return;
+  const float* own = o.x.data + row * o.x.stride;
+  float* out = o.unit.data + row * o.unit.stride;
+  const float length = sqrtf(dot_of<N>(own, own, o.x.cols));
+  const float inverse = length > 0 ? 1 / length : 0;
+#pragma unroll 4
+  for (std::size_t c = threadIdx.x % kWarp; c < o.x.cols / N; c += kWarp) {
+    Floats<N> x = load<N>(own, c);
+    for (float& value : x.values) value *= inverse;
+    store<N>(out, c, x);
+  }
+  if (threadIdx.x % kWarp == 0) o.lengths.data[row * o.lengths.stride] = length;
+}
+
+template <int N>
+__global__ void normalize_backward_kernel(const __grid_constant__ Many<NormalizeBackward> many) {
+  const NormalizeBackward& o = many.mine();
+  const std::size_t row = warp_row();
+  if (row >= o.unit.rows) return;
+  const float* u = o.unit.data + row * o.unit.stride;
+  const float* du = o.dunit.data + row * o.dunit.stride;
+  float* out = o.dx.data + row * o.dx.stride;
+  const float along = dot_of<N>(u, du, o.unit.cols);
+  const float length = o.lengths.data[row * o.lengths.stride];
+  const float inverse = length > 0 ? 1 / length : 0;
+#pragma unroll 4
+  for (std::size_t c = threadIdx.x % kWarp; c < o.unit.cols / N; c += kWarp) {
+    const Floats<N> unit = load<N>(u, c), dunit = load<N>(du, c);
+    Floats<N> x{};
+    if (o.beta != 0) x = load<N>(out, c);
+    for (int i = 0; i < N; ++i) {
+      x.values[i] = o.beta * x.values[i] + inverse * (dunit.values[i] - along * unit.values[i]);
+    }
+    store<N>(out, c, x);
+  }
+}
+
+/// Blocks for a warp to each row.
+std::size_t warp_blocks(std::size_t rows) {
+  return (rows + kThreads / kWarp - 1) / (kThreads / kWarp);
+}
+
+template <class Operation, class Fours>
+bool all_in_fours(std::span<const Operation> all, Fours fours) {
+  return std::all_of(all.begin(), all.end(), fours);
 }
 
 }  // namespace
 
-void fill(cudaStream_t stream, Panel x, float value) {
-  fill_kernel<<<blocks(x.rows), kThreads, 0, stream>>>(x, value);
+void run(cudaStream_t stream, std::span<const Fill> all) {
+  const dim3 grid = grid_of(all, [](const Fill& o) { return o.x.rows; });
+  fill_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("to fill a matrix");
 }
 
@@ -111,18 +156,25 @@ void gather_rows(cudaStream_t stream, ConstPanel from, Ids ids, Panel to) {
 }
 
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
-  lengths_kernel<<<blocks(x.rows), kThreads, 0, stream>>>(x, lengths);
+  const auto kernel = in_fours(x) ? lengths_kernel<4> : lengths_kernel<1>;
+  kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, lengths);
   check_launch("to measure rows");
 }
 
-void normalize_rows(cudaStream_t stream, ConstPanel x, Panel unit, Panel lengths) {
-  normalize_kernel<<<blocks(x.rows), kThreads, 0, stream>>>(x, unit, lengths);
+void run(cudaStream_t stream, std::span<const Normalize> all) {
+  const bool fours = all_in_fours(all, [](const Normalize& o) { return in_fours(o.x) && in_fours(o.unit); });
+  const dim3 grid = grid_of(all, [](const Normalize& o) { return warp_blocks(o.x.rows); });
+  const auto kernel = fours ? normalize_kernel<4> : normalize_kernel<1>;
+  kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("to normalise rows");
 }
 
-void normalize_rows_backward(cudaStream_t stream, ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta,
-                             Panel dx) {
-  normalize_backward_kernel<<<blocks(unit.rows), kThreads, 0, stream>>>(unit, lengths, dunit, beta, dx);
+void run(cudaStream_t stream, std::span<const NormalizeBackward> all) {
+  const bool fours = all_in_fours(
+      all, [](const NormalizeBackward& o) { return in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx); });
+  const dim3 grid = grid_of(all, [](const NormalizeBackward& o) { return warp_blocks(o.unit.rows); });
+  const auto kernel = fours ? normalize_backward_kernel<4> : normalize_backward_kernel<1>;
+  kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("in the gradient of normalised rows");
 }
 

@@ -105,6 +105,61 @@ __global__ void step_logits_kernel(ConstPanel dmixture, float inverse_temperatur
   write_softmax<N>(q, inverse_temperature, own.of_block(), logits.cols, p);
 }
 
+// Groups of a row that a thread holds on to between the passes over it, where that is all of them.
+constexpr unsigned kHeld = 4;
+constexpr unsigned kMostThreads = 1024;
+
+/// The same for rows short enough to be read only once.
+template <int N>
+__global__ void __launch_bounds__(kMostThreads)
+    step_short_logits_kernel(ConstPanel dmixture, float inverse_temperature, AdamStep adam, Panel logits, Panel first,
+                             Panel second, Panel mixture) {
+  __shared__ AdamFactors factors;
+  make_factors(adam, factors);
+  const std::size_t groups = logits.cols / N;
+  const float* dp = dmixture.data + blockIdx.x * dmixture.stride;
+  float* p = mixture.data + blockIdx.x * mixture.stride;
+  float* q = logits.data + blockIdx.x * logits.stride;
+  float* m = first.data + blockIdx.x * first.stride;
+  float* v = second.data + blockIdx.x * second.stride;
+  Floats<N> weights[kHeld], gradients[kHeld];
+  float dot = 0;
+#pragma unroll
+  for (unsigned h = 0; h < kHeld; ++h) {
+    const std::size_t k = threadIdx.x + h * blockDim.x;
+    if (k >= groups) break;
+    weights[h] = load<N>(p, k);
+    gradients[h] = load<N>(dp, k);
+    for (int i = 0; i < N; ++i) dot += weights[h].values[i] * gradients[h].values[i];
+  }
+  const float inner = block_sum(dot);
+  Softmax own;
+#pragma unroll
+  for (unsigned h = 0; h < kHeld; ++h) {
+    const std::size_t k = threadIdx.x + h * blockDim.x;
+    if (k >= groups) break;
+    Floats<N> values = load<N>(q, k), firsts = load<N>(m, k), seconds = load<N>(v, k);
+    for (int i = 0; i < N; ++i) {
+      const float gradient = inverse_temperature * weights[h].values[i] * (gradients[h].values[i] - inner);
+      move(adam, factors, gradient, values.values[i], firsts.values[i], seconds.values[i]);
+      own.add(inverse_temperature * values.values[i]);
+    }
+    store<N>(q, k, values);
+    store<N>(m, k, firsts);
+    store<N>(v, k, seconds);
+    weights[h] = values;
+  }
+  const Softmax all = own.of_block();
+  const float inverse = 1 / all.sum;
+#pragma unroll
+  for (unsigned h = 0; h < kHeld; ++h) {
+    const std::size_t k = threadIdx.x + h * blockDim.x;
+    if (k >= groups) break;
+    for (float& value : weights[h].values) value = inverse * expf(inverse_temperature * value - all.most);
+    store<N>(p, k, weights[h]);
+  }
+}
+
 __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel values, Panel first, Panel second) {
   __shared__ AdamFactors factors;
   make_factors(adam, factors);
@@ -143,9 +198,13 @@ void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, co
                  Panel first_moment, Panel second_moment, Panel mixture) {
   const bool fours =
       in_fours(dmixture) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(mixture);
-  const auto kernel = fours ? step_logits_kernel<4> : step_logits_kernel<1>;
-  kernel<<<blocks(logits.rows), kThreads, 0, stream>>>(dmixture, 1 / temperature, adam, logits, first_moment,
-                                                       second_moment, mixture);
+  const std::size_t groups = logits.cols / (fours ? 4 : 1);
+  const auto held_threads = static_cast<unsigned>((groups + kHeld * kWarp - 1) / (kHeld * kWarp) * kWarp);
+  const bool held = held_threads <= kMostThreads;
+  const auto kernel = held ? (fours ? step_short_logits_kernel<4> : step_short_logits_kernel<1>)
+                           : (fours ? step_logits_kernel<4> : step_logits_kernel<1>);
+  kernel<<<blocks(logits.rows), held ? held_threads : kThreads, 0, stream>>>(dmixture, 1 / temperature, adam, logits,
+                                                                             first_moment, second_moment, mixture);
   check_launch("to step");
 }
 
