@@ -77,10 +77,7 @@ __global__ void lengths_kernel(ConstPanel x, Panel lengths) {
 }
 
 template <int N>
-__global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
-  const Normalize& o = many.mine();
-  const std::size_t row = warp_row();
-  if (row >= o.x.rows) return;
+__device__ void normalize(const Normalize& o, std::size_t row) {
   const float* own = o.x.data + row * o.x.stride;
   float* out = o.unit.data + row * o.unit.stride;
   const float length = sqrtf(dot_of<N>(own, own, o.x.cols));
@@ -94,11 +91,16 @@ __global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
   if (threadIdx.x % kWarp == 0) o.lengths.data[row * o.lengths.stride] = length;
 }
 
-template <int N>
-__global__ void normalize_backward_kernel(const __grid_constant__ Many<NormalizeBackward> many) {
-  const NormalizeBackward& o = many.mine();
+/// How a row is read is its own business, not that of what is done at once: the bits are the same alone and in company.
+__global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
+  const Normalize& o = many.mine();
   const std::size_t row = warp_row();
-  if (row >= o.unit.rows) return;
+  if (row >= o.x.rows) return;
+  in_fours(o.x) && in_fours(o.unit) ? normalize<4>(o, row) : normalize<1>(o, row);
+}
+
+template <int N>
+__device__ void normalize_backward(const NormalizeBackward& o, std::size_t row) {
   const float* u = o.unit.data + row * o.unit.stride;
   const float* du = o.dunit.data + row * o.dunit.stride;
   float* out = o.dx.data + row * o.dx.stride;
@@ -117,14 +119,17 @@ __global__ void normalize_backward_kernel(const __grid_constant__ Many<Normalize
   }
 }
 
+__global__ void normalize_backward_kernel(const __grid_constant__ Many<NormalizeBackward> many) {
+  const NormalizeBackward& o = many.mine();
+  const std::size_t row = warp_row();
+  if (row >= o.unit.rows) return;
+  const bool fours = in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx);
+  fours ? normalize_backward<4>(o, row) : normalize_backward<1>(o, row);
+}
+
 /// Blocks for a warp to each row.
 std::size_t warp_blocks(std::size_t rows) {
   return (rows + kThreads / kWarp - 1) / (kThreads / kWarp);
-}
-
-template <class Operation, class Fours>
-bool all_in_fours(std::span<const Operation> all, Fours fours) {
-  return std::all_of(all.begin(), all.end(), fours);
 }
 
 }  // namespace
@@ -162,19 +167,14 @@ void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
 }
 
 void run(cudaStream_t stream, std::span<const Normalize> all) {
-  const bool fours = all_in_fours(all, [](const Normalize& o) { return in_fours(o.x) && in_fours(o.unit); });
   const dim3 grid = grid_of(all, [](const Normalize& o) { return warp_blocks(o.x.rows); });
-  const auto kernel = fours ? normalize_kernel<4> : normalize_kernel<1>;
-  kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
+  normalize_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("to normalise rows");
 }
 
 void run(cudaStream_t stream, std::span<const NormalizeBackward> all) {
-  const bool fours = all_in_fours(
-      all, [](const NormalizeBackward& o) { return in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx); });
   const dim3 grid = grid_of(all, [](const NormalizeBackward& o) { return warp_blocks(o.unit.rows); });
-  const auto kernel = fours ? normalize_backward_kernel<4> : normalize_backward_kernel<1>;
-  kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
+  normalize_backward_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("in the gradient of normalised rows");
 }
 

@@ -27,7 +27,7 @@ __device__ void store(float* row, std::size_t i, const Floats<N>& floats) {
 
 /// Whether every row of a panel can be read four floats at a time.
 template <class T>
-bool in_fours(BasicPanel<T> p) {
+__host__ __device__ bool in_fours(BasicPanel<T> p) {
   return reinterpret_cast<std::uintptr_t>(p.data) % 16 == 0 && p.stride % 4 == 0 && p.cols % 4 == 0;
 }
 
