@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/backend.h"
 #include "backend/eigh.h"
 #include "support.h"
 
@@ -79,6 +80,17 @@ double residual(const Matrix64& a, const Eigenpairs& pairs) {
     }
   }
   return largest;
+}
+
+TEST_F(OnTheGpu, TooLittleMemoryIsToldBeforehandAndWhenItHappens) {
+  const auto backend = make_backend(Device::cuda, Precision::tf32);
+  expect_error(
+      Code::failed, [&] { backend->require_memory(std::size_t{1} << 50, "learning", "lower --support"); },
+      "learning needs", "GiB are free", "lower --support, or use --device cpu");
+  expect_error(
+      Code::failed, [&] { (void)backend->make(std::size_t{1} << 25, std::size_t{1} << 25); }, "GiB are free",
+      "--device cpu");
+  EXPECT_NO_THROW((void)backend->make(3, 3)) << "what failed before must not be found again";
 }
 
 TEST_F(OnTheGpu, MomentsAgree) {
