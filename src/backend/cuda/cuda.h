@@ -20,7 +20,8 @@ namespace kedge::cuda {
 
 /// Every GPU that can be used now; none where there is no CUDA, no driver or no GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();
-/// Makes the first GPU that can be used the calling thread's. Throws Error(Code::failed) that says what is missing and how to get it.
+/// Makes the first GPU that can be used the calling thread's. Throws Error(Code::failed) that says what is missing and
+/// how to get it.
 void require();
 /// On the first GPU. Throws what require() throws.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
