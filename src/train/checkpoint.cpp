@@ -6,9 +6,12 @@
 #include "train/history.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/error.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 namespace kedge {
 namespace {
@@ -27,6 +30,31 @@ Matrix read(const io::MappedFile& file, const io::SafetensorsInfo& info, const c
   Matrix matrix(array.shape[0], array.shape[1]);
   io::convert(file.bytes().data() + array.offset, array.dtype, array.swapped, matrix.cells());
   return matrix;
+}
+
+using Json = nlohmann::ordered_json;
+
+/// Adds "seed was 1, now 0" for every member of the two objects that is not the same.
+void add_differences(const Json& before, const Json& now, std::vector<std::string>& to) {
+  for (const auto& [name, value] : now.items()) {
+    const Json was = before.value(name, Json());
+    if (was != value) to.push_back(fmt::format("{} was {}, now {}", name, was.dump(), value.dump()));
+  }
+}
+
+std::string differences(const std::string& before, const std::string& now) {
+  constexpr const char* kOptions = "param";  // an object of its own
+  constexpr const char* kBackend = "backend";
+  Json old = Json::parse(before, nullptr, false);
+  Json fresh = Json::parse(now);
+  if (!old.is_object() || !old.value(kOptions, Json()).is_object()) return "it was " + before;
+  for (Json* purpose : {&old, &fresh}) purpose->emplace(kBackend, "cpu");  // which is not written down
+  std::vector<std::string> found;
+  add_differences(old[kOptions], fresh[kOptions], found);
+  old.erase(kOptions);
+  fresh.erase(kOptions);
+  add_differences(old, fresh, found);
+  return found.empty() ? "it was " + before : fmt::format("{}", fmt::join(found, "; "));
 }
 
 }  // namespace
@@ -55,9 +83,8 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) 
     throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint this kedge can read", path));
   if (text("purpose") != purpose) {
     throw Error(Code::bad_argument,
-                fmt::format("{} belongs to another training, so it cannot be continued with these options; "
-                            "it was {}, this is {}",
-                            path, text("purpose"), purpose));
+                fmt::format("{} belongs to another training, so it cannot be continued with these options: {}", path,
+                            differences(text("purpose"), purpose)));
   }
   Checkpoint c;
   c.purpose = purpose;
