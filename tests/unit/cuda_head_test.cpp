@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/logistic.h"
-#include "support.h"
+#include "unit/needs_gpu.h"
 
 #include <kedge/head.h>
 
@@ -12,36 +12,16 @@
 namespace kedge {
 namespace {
 
+using test::difference;
 using test::expect_error;
 using test::random_matrix;
 
 /// Heads that a GPU trains, held against those of the processor.
-class HeadOnTheGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      require_device(Device::cuda);
-    } catch (const Error& reason) {
-      GTEST_SKIP() << reason.what();
-    }
-  }
-};
+class HeadOnTheGpu : public test::NeedsGpu {};
 
 /// Just enough values for a GPU to be used, in odd numbers, with a last batch that is not full.
 constexpr std::size_t kRows = 1013, kDim = 101;
 constexpr std::size_t kClasses = 7;
-
-/// The largest difference, relative to the largest value.
-double difference(const Matrix& found, const Matrix& wanted) {
-  EXPECT_EQ(found.cells().size(), wanted.cells().size());
-  double largest = 0, off = 0;
-  for (std::size_t i = 0; i < wanted.cells().size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(wanted.cells()[i])));
-    const double here = std::abs(static_cast<double>(found.cells()[i]) - static_cast<double>(wanted.cells()[i]));
-    off = std::isnan(here) ? here : std::max(off, here);
-  }
-  return off / largest;
-}
 
 bool same_bits(const Matrix& a, const Matrix& b) {
   return std::ranges::equal(a.cells(), b.cells());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 #include "backend/eigh.h"
-#include "support.h"
+#include "unit/needs_gpu.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,39 +9,14 @@
 namespace kedge {
 namespace {
 
+using test::difference;
 using test::expect_error;
 using test::random_matrix;
 using test::space_of;
 using test::TemporaryFolder;
 
 /// What the GPU computes, held against the processor.
-class OnTheGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      require_device(Device::cuda);
-    } catch (const Error& reason) {
-      GTEST_SKIP() << reason.what();
-    }
-  }
-};
-
-/// The largest difference, relative to the largest value.
-template <class T>
-double difference(std::span<const T> found, std::span<const T> wanted) {
-  EXPECT_EQ(found.size(), wanted.size());
-  double largest = 0, off = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(wanted[i])));
-    const double here = std::abs(static_cast<double>(found[i]) - static_cast<double>(wanted[i]));
-    off = std::isnan(here) ? here : std::max(off, here);
-  }
-  return off / largest;
-}
-template <class T>
-double difference(const BasicMatrix<T>& found, const BasicMatrix<T>& wanted) {
-  return difference<T>(found.cells(), wanted.cells());
-}
+class OnTheGpu : public test::NeedsGpu {};
 
 /// Views of the same hidden causes, around a mean far from zero.
 Matrix view_of(const Matrix& causes, std::size_t dim, unsigned seed) {

@@ -8,21 +8,6 @@ namespace kedge::cuda {
 namespace {
 
 constexpr unsigned kThreads = 512;  // of a block, which works on one row
-// Groups of a row that a thread holds on to between the passes over it, where that is all of them.
-constexpr unsigned kHeld = 4;
-constexpr unsigned kMostThreads = 1024;
-
-/// Threads for rows that fit into what threads hold on to; 0 for longer ones.
-unsigned short_row_threads(std::size_t groups) {
-  const std::size_t threads = (groups + kHeld * kWarp - 1) / (kHeld * kWarp) * kWarp;
-  return threads <= kMostThreads ? static_cast<unsigned>(threads) : 0;
-}
-
-/// Of whatever makes a mixture: sums in the same order need the same threads.
-unsigned threads_for(std::size_t groups) {
-  const unsigned of_short = short_row_threads(groups);
-  return of_short == 0 ? kThreads : of_short;
-}
 
 /// A product that no compiler joins with the sum after it: a mixture must be the same bits whichever kernel made it,
 /// or training that was resumed would end elsewhere.
@@ -54,7 +39,7 @@ template <int N>
 __device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, std::size_t cols,
                               float* to) {
   const float inverse = 1 / all.sum;
-  for (std::size_t k = threadIdx.x; k < cols / N; k += blockDim.x) {
+  for (std::size_t k = threadIdx.x; k < cols / N; k += kThreads) {
     Floats<N> values = load<N>(logits, k);
     for (float& value : values.values) value = inverse * expf(times(inverse_temperature, value) - all.most);
     store<N>(to, k, values);
@@ -65,7 +50,7 @@ template <int N>
 __global__ void softmax_kernel(ConstPanel logits, float inverse_temperature, Panel mixture) {
   const float* row = logits.data + blockIdx.x * logits.stride;
   Softmax own;
-  for (std::size_t k = threadIdx.x; k < logits.cols / N; k += blockDim.x) {
+  for (std::size_t k = threadIdx.x; k < logits.cols / N; k += kThreads) {
     for (const float value : load<N>(row, k).values) own.add(times(inverse_temperature, value));
   }
   write_softmax<N>(row, inverse_temperature, own.of_block(), logits.cols, mixture.data + blockIdx.x * mixture.stride);
@@ -126,57 +111,6 @@ __global__ void step_logits_kernel(ConstPanel dmixture, float inverse_temperatur
   write_softmax<N>(q, inverse_temperature, own.of_block(), logits.cols, p);
 }
 
-/// The same for rows short enough to be read only once.
-template <int N>
-__global__ void __launch_bounds__(kMostThreads)
-    step_short_logits_kernel(ConstPanel dmixture, float inverse_temperature, AdamStep adam, Panel logits, Panel first,
-                             Panel second, Panel mixture) {
-  __shared__ AdamFactors factors;
-  make_factors(adam, factors);
-  const std::size_t groups = logits.cols / N;
-  const float* dp = dmixture.data + blockIdx.x * dmixture.stride;
-  float* p = mixture.data + blockIdx.x * mixture.stride;
-  float* q = logits.data + blockIdx.x * logits.stride;
-  float* m = first.data + blockIdx.x * first.stride;
-  float* v = second.data + blockIdx.x * second.stride;
-  Floats<N> weights[kHeld], gradients[kHeld];
-  float dot = 0;
-#pragma unroll
-  for (unsigned h = 0; h < kHeld; ++h) {
-    const std::size_t k = threadIdx.x + h * blockDim.x;
-    if (k >= groups) break;
-    weights[h] = load<N>(p, k);
-    gradients[h] = load<N>(dp, k);
-    for (int i = 0; i < N; ++i) dot += weights[h].values[i] * gradients[h].values[i];
-  }
-  const float inner = block_sum(dot);
-  Softmax own;
-#pragma unroll
-  for (unsigned h = 0; h < kHeld; ++h) {
-    const std::size_t k = threadIdx.x + h * blockDim.x;
-    if (k >= groups) break;
-    Floats<N> values = load<N>(q, k), firsts = load<N>(m, k), seconds = load<N>(v, k);
-    for (int i = 0; i < N; ++i) {
-      const float gradient = inverse_temperature * weights[h].values[i] * (gradients[h].values[i] - inner);
-      move(adam, factors, gradient, values.values[i], firsts.values[i], seconds.values[i]);
-      own.add(times(inverse_temperature, values.values[i]));
-    }
-    store<N>(q, k, values);
-    store<N>(m, k, firsts);
-    store<N>(v, k, seconds);
-    weights[h] = values;
-  }
-  const Softmax all = own.of_block();
-  const float inverse = 1 / all.sum;
-#pragma unroll
-  for (unsigned h = 0; h < kHeld; ++h) {
-    const std::size_t k = threadIdx.x + h * blockDim.x;
-    if (k >= groups) break;
-    for (float& value : weights[h].values) value = inverse * expf(times(inverse_temperature, value) - all.most);
-    store<N>(p, k, weights[h]);
-  }
-}
-
 __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel values, Panel first, Panel second) {
   __shared__ AdamFactors factors;
   make_factors(adam, factors);
@@ -207,8 +141,7 @@ unsigned blocks(std::size_t rows) {
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture) {
   const bool fours = in_fours(logits) && in_fours(mixture);
   const auto kernel = fours ? softmax_kernel<4> : softmax_kernel<1>;
-  kernel<<<blocks(logits.rows), threads_for(logits.cols / (fours ? 4 : 1)), 0, stream>>>(logits, 1 / temperature,
-                                                                                         mixture);
+  kernel<<<blocks(logits.rows), kThreads, 0, stream>>>(logits, 1 / temperature, mixture);
   check_launch("to make a mixture");
 }
 
@@ -216,12 +149,9 @@ void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, co
                  Panel first_moment, Panel second_moment, Panel mixture) {
   const bool fours =
       in_fours(dmixture) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(mixture);
-  const std::size_t groups = logits.cols / (fours ? 4 : 1);
-  const bool held = short_row_threads(groups) != 0;
-  const auto kernel = held ? (fours ? step_short_logits_kernel<4> : step_short_logits_kernel<1>)
-                           : (fours ? step_logits_kernel<4> : step_logits_kernel<1>);
-  kernel<<<blocks(logits.rows), threads_for(groups), 0, stream>>>(dmixture, 1 / temperature, adam, logits, first_moment,
-                                                                  second_moment, mixture);
+  const auto kernel = fours ? step_logits_kernel<4> : step_logits_kernel<1>;
+  kernel<<<blocks(logits.rows), kThreads, 0, stream>>>(dmixture, 1 / temperature, adam, logits, first_moment,
+                                                       second_moment, mixture);
   check_launch("to step");
 }
 
