@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
-#include "console.h"
+#include "options.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -11,15 +11,17 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, space, output, rows, by, ridge = "auto", device{to_string(AttachOptions().device)};
-  bool support_rows = false, replace = false;
+  AttachOptions attach;
+  std::string bundle, space, output, rows;
+  bool replace = false;
   CommonOptions common;
 };
 
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.device));
+  const AttachOptions& options = o.attach;
+  require_device(options.device);
   Bundle bundle = load_bundle(o.bundle);
   const Space space = open_space(o.space, parse_rows(o.rows));
   if (bundle.has(space.name()) && !o.replace) {
@@ -27,11 +29,6 @@ void run(const Options& o) {
                                                 o.bundle, space.name()));
   }
   require_other_file(o.output, file_of(o.space));
-  AttachOptions options;
-  options.device = parse_device(o.device);
-  if (o.support_rows) options.from = AttachFrom::support_rows;
-  if (!o.by.empty()) options.by = parse_attach_by(o.by);
-  options.ridge = parse_ridge(o.ridge);
   if (options.ridge && options.by.value_or(bundle.attach_by) != AttachBy::ridge) {
     throw Error(Code::bad_argument, "--ridge was given, but the space is attached by mixture; give --attach ridge");
   }
@@ -67,17 +64,7 @@ void add_attach(CLI::App& app) {
   c->add_option("-o,--out", o->output, "Bundle to write; may be the same file")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]")
       ->type_name("FIRST:END");
-  c->add_flag("--support-rows", o->support_rows,
-              "FILE holds just the support rows, in support order ('kedge inspect' names them)");
-  c->add_option("--attach", o->by,
-                "How its map is made: mixture (anchors are mixtures of its support rows), or ridge (regression of the "
-                "bundle's targets, wip only) [as the bundle's other spaces]")
-      ->check(CLI::IsMember({"mixture", "ridge"}))
-      ->type_name("NAME");
-  c->add_option("--ridge", o->ridge, "Strength of the ridge; auto chooses it by cross-validation")
-      ->capture_default_str()
-      ->type_name("auto|X");
-  add_device(*c, o->device, "Where statistics are taken");
+  add_options(*c, options_of(o->attach));
   c->add_flag("--replace", o->replace, "Replace a space of the same name");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
-#include "console.h"
+#include "options.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -13,32 +13,18 @@ namespace {
 struct Options {
   std::string a, b, rows;
   CompareOptions compare;
-  std::string device{to_string(compare.device)};
   CommonOptions common;
 };
 
 Json to_json(const Comparison& result, const CompareOptions& options) {
-  Json json = {{"rows", result.rows}, {"dim", result.dim}, {"mrr", result.mrr}};
-  for (std::size_t i = 0; i < result.recall.size(); ++i) {
-    json[fmt::format("recall@{}", options.recall_at[i])] = result.recall[i];
-  }
-  json["nmse"] = result.nmse;
-  json["rr_std_a"] = result.rr_std_a;
-  json["rr_std_b"] = result.rr_std_b;
-  json["paired_cosine"] = result.paired_cosine;
-  json["linear_cka"] = result.linear_cka;
-  json["effective_rank_a"] = result.effective_rank_a;
-  json["effective_rank_b"] = result.effective_rank_b;
-  json[fmt::format("knn_overlap@{}", options.neighbors)] =
-      result.knn_overlap ? Json(*result.knn_overlap) : Json(nullptr);
+  Json json = {{"rows", result.rows}, {"dim", result.dim}};
+  for (const auto& [name, score] : named_scores(result, options)) json[name] = score ? Json(*score) : Json();
   return json;
 }
 
 void run(const Options& o) {
   o.common.apply();
-  CompareOptions options = o.compare;
-  options.device = parse_device(o.device);
-  require_device(options.device);
+  require_device(o.compare.device);
   const Space a("first", open_rows(o.a), parse_rows(o.rows));
   const Space b("second", open_rows(o.b), parse_rows(o.rows));
   if (a.rows() != b.rows() || a.dim() != b.dim()) {
@@ -47,8 +33,8 @@ void run(const Options& o) {
                             "transform both with one bundle",
                             o.a, a.rows(), a.dim(), o.b, b.rows(), b.dim()));
   }
-  const Json json =
-      to_json(compare(a.read_all().view(), b.read_all().view(), options, make_progress(o.common)), options);
+  const Comparison result = compare(a.read_all().view(), b.read_all().view(), o.compare, make_progress(o.common));
+  const Json json = to_json(result, o.compare);
   if (o.common.json) {
     print_json(o.common, json);
     return;
@@ -75,17 +61,7 @@ void add_compare(CLI::App& app) {
       ->required()
       ->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to compare, as FIRST:END [all]")->type_name("FIRST:END");
-  c->add_option("--recall-at", o->compare.recall_at, "Ranks to report recall at, comma separated")
-      ->delimiter(',')
-      ->take_all()
-      ->check(kPositiveCount)
-      ->capture_default_str()
-      ->type_name("K");
-  c->add_option("--neighbors", o->compare.neighbors, "Neighbours counted for the k-NN overlap")
-      ->check(kPositiveCount)
-      ->capture_default_str()
-      ->type_name("K");
-  add_device(*c, o->device, "Where ranks are counted");
+  add_options(*c, options_of(o->compare));
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

@@ -111,16 +111,6 @@ void add_device(CLI::App& command, std::string& device, const std::string& what)
       ->type_name("NAME");
 }
 
-void add_precision(CLI::App& command, std::string& precision) {
-  command
-      .add_option("--precision", precision,
-                  "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; bf16 is tf32, "
-                  "with the two large products with the support in bfloat16")
-      ->check(CLI::IsMember(precision_names()))
-      ->capture_default_str()
-      ->type_name("NAME");
-}
-
 void CommonOptions::apply() const {
   auto logger = std::make_shared<spdlog::logger>("kedge", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%v");
@@ -187,37 +177,6 @@ RowRange parse_rows(const std::string& text) {
   if (colon == std::string::npos) refuse_rows(text);
   return {parse_row_number(std::string_view(text).substr(0, colon), 0, text),
           parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
-}
-
-namespace {
-
-std::optional<double> parse_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
-std::optional<double> parse_ridge(const std::string& text) {
-  if (text == "auto") return std::nullopt;
-  const std::optional<double> value = parse_number(text);
-  if (value) return value;
-  throw Error(Code::bad_argument, fmt::format("--ridge is '{}', expected auto or a number of 0 or more", text));
-}
-
-void parse_shrinkage(const std::string& text, FitOptions& options) {
-  if (const std::optional<double> value = parse_number(text)) {
-    options.whitening.shrinkage = *value;
-  } else if (text == "auto") {
-    options.shrinkage_rule = ShrinkageRule::ledoit_wolf;
-  } else if (text == to_string(ShrinkageRule::ledoit_wolf) || text == to_string(ShrinkageRule::oas)) {
-    options.shrinkage_rule = parse_shrinkage_rule(text);
-  } else {
-    throw Error(Code::bad_argument,
-                fmt::format("--shrinkage is '{}', expected a number from 0 to 1, auto, ledoit-wolf or oas", text));
-  }
 }
 
 Json ridge_to_json(const RidgeFit& fit) {

@@ -69,13 +69,7 @@ void require_other_file(const std::string& output, const std::string& input);
 
 /// --device, by name. `what` is done there.
 void add_device(CLI::App& command, std::string& device, const std::string& what = "Where to compute");
-/// --precision, by name.
-void add_precision(CLI::App& command, std::string& precision);
 
-/// "auto" for cross-validation, or the strength itself.
-[[nodiscard]] std::optional<double> parse_ridge(const std::string& text);
-/// "auto", the name of a rule, or the shrinkage itself.
-void parse_shrinkage(const std::string& text, FitOptions& options);
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 /// One line for a space that was attached by ridge: how strong, and how well it fits.
 [[nodiscard]] std::string describe_ridge(const Attachment& space);

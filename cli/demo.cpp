@@ -110,7 +110,6 @@ void run(const Options& o) {
   options.figures = !o.no_report;
   options.methods = {parse_stitch_method("absolute")};
   for (const char* method : kMethods) options.methods.push_back(parse_stitch_method(method));
-  make_folder(o.output);
   if (!o.common.json && !o.common.quiet) {
     fmt::print(
         "Four encoders that were never trained together embedded the same 3300 sentences. kedge holds each of them\n"
@@ -118,7 +117,7 @@ void run(const Options& o) {
         "one it has never seen a map to the same anchors. Random rows and cosines stand for what was done before.\n\n");
     std::fflush(stdout);
   }
-  const StitchResults results = stitch_into(o.output, data, options, true, o.common);
+  const StitchResults results = stitch_aloud(o.output, data, options, true, o.common);
   if (!o.common.json && !o.common.quiet) {
     print_retrieval(results);
     print_heads(results);

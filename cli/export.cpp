@@ -11,6 +11,8 @@
 namespace kedge::cli {
 namespace {
 
+const std::vector<std::string> kFormats{"safetensors", "npy", "onnx"};  // also the endings of files
+
 struct Options {
   std::string bundle, space, output, format;
   CommonOptions common;
@@ -18,10 +20,11 @@ struct Options {
 
 std::string format_of(const Options& o) {
   if (!o.format.empty()) return o.format;
-  if (o.output.ends_with(".safetensors")) return "safetensors";
-  if (o.output.ends_with(".npy")) return "npy";
+  for (const std::string& name : kFormats) {
+    if (o.output.ends_with("." + name)) return name;
+  }
   throw Error(Code::bad_argument,
-              fmt::format("cannot tell the format of '{}'; give --format safetensors or npy", o.output));
+              fmt::format("cannot tell the format of '{}'; give --format {}", o.output, fmt::join(kFormats, ", ")));
 }
 
 void run(const Options& o) {
@@ -33,6 +36,8 @@ void run(const Options& o) {
   std::vector<std::string> files{o.output};
   if (format == "npy") {
     files = export_npy(map, o.output);
+  } else if (format == "onnx") {
+    export_onnx(map, o.output);
   } else {
     export_safetensors(map, o.output);
   }
@@ -52,11 +57,12 @@ void add_export(CLI::App& app) {
   c->add_option("--space", o->space, "Which encoder's map")->required()->type_name("NAME");
   c->add_option("-o,--out", o->output,
                 "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
-                "x.weight.npy, x.bias.npy and x.mean.npy")
+                "x.weight.npy, x.bias.npy and x.mean.npy; x.onnx is a model from embeddings to what 'kedge transform' "
+                "makes of them")
       ->required()
       ->type_name("FILE");
   c->add_option("--format", o->format, "File format [by the ending of --out]")
-      ->check(CLI::IsMember({"safetensors", "npy"}))
+      ->check(CLI::IsMember(kFormats))
       ->type_name("NAME");
   o->common.add_to(*c);
   c->callback([o] { run(*o); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands.h"
 #include "console.h"
-#include "fit_flags.h"
+#include "options.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -16,12 +16,9 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  FitFlags flags;
+  FitOptions fit;
   std::vector<std::string> spaces;
-  std::string output, rows, history;
-  std::string shrinkage{fmt::format("{}", flags.fit.whitening.shrinkage)};
-  std::string method{to_string(flags.fit.method)};
-  std::string similarity{to_string(flags.fit.similarity)};
+  std::string output, rows, support_ids, history;
   bool validate = false;
   CommonOptions common;
 };
@@ -37,11 +34,9 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
   if (!file) throw Error(Code::failed, fmt::format("cannot write the loss history '{}'", path));
 }
 
-FitOptions options_of(const Options& o) {
-  FitOptions options = o.flags.parsed();
-  options.method = parse_method(o.method);
-  options.similarity = parse_similarity(o.similarity);
-  parse_shrinkage(o.shrinkage, options);
+FitOptions fit_options_of(const Options& o) {
+  FitOptions options = o.fit;
+  options.support_ids = read_support_ids(o.support_ids);
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
     throw Error(Code::bad_argument,
@@ -111,8 +106,8 @@ Json validate_and_show(std::span<const Space> spaces, const Options& o, const Fi
 void run(Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.flags.device));
-  const FitOptions options = options_of(o);
+  require_device(o.fit.device);
+  const FitOptions options = fit_options_of(o);
   for (const std::string& space : o.spaces) require_other_file(o.output, file_of(space));
   require_writable(o.output);
   std::vector<Space> spaces;
@@ -136,8 +131,8 @@ void run(Options& o) {
 
   Json summary = {{"command", "fit"},
                   {"bundle", o.output},
-                  {"method", o.method},
-                  {"similarity", o.similarity},
+                  {"method", to_string(options.method)},
+                  {"similarity", to_string(options.similarity)},
                   {"anchors", bundle.mixture.rows()},
                   {"support", bundle.support_ids.size()},
                   {"support_select", to_string(bundle.support_select)},
@@ -175,26 +170,8 @@ void run(Options& o) {
   }
   const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
-                            o.output, bundle.mixture.rows(), o.method, o.similarity, bundle.support_ids.size(), left,
-                            spaces.size(), watch.seconds()));
-}
-
-void add_training_files(CLI::App& c, Options& o) {
-  CheckpointOptions& checkpoint = o.flags.fit.checkpoint;
-  c.add_option("--history", o.history, "Also write the losses of every epoch as CSV")
-      ->type_name("FILE")
-      ->group(FitFlags::kLearning);
-  c.add_option("--checkpoint", checkpoint.path,
-               "Where the state of training is kept [OUT.checkpoint]; removed when done")
-      ->type_name("FILE")
-      ->group(FitFlags::kLearning);
-  c.add_option("--checkpoint-every", checkpoint.every, "Epochs between checkpoints; one is also written on Ctrl-C")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(FitFlags::kLearning);
-  c.add_flag("--resume", checkpoint.resume, "Continue from the checkpoint, to the very same result")
-      ->group(FitFlags::kLearning);
+                            o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),
+                            bundle.support_ids.size(), left, spaces.size(), watch.seconds()));
 }
 
 }  // namespace
@@ -213,48 +190,16 @@ void add_fit(CLI::App& app) {
   c->add_option("-o,--out", o->output, "Bundle to write")->required()->type_name("FILE");
   c->add_option("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]")
       ->type_name("FIRST:END");
-  c->add_option("--method", o->method, "How anchors are found")
-      ->check(CLI::IsMember(method_names()))
-      ->capture_default_str()
-      ->type_name("NAME");
-  c->add_option("--similarity", o->similarity, "How an embedding is compared with an anchor")
-      ->check(CLI::IsMember(similarity_names()))
-      ->capture_default_str()
-      ->type_name("NAME");
-  c->add_option(
-       "--anchors", o->flags.fit.anchors,
-       "Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, whose shared "
-       "space is the second encoder's own)")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N");
-  auto* support =
-      c->add_option("--support", o->flags.fit.support, support_help())->check(kPositiveCount)->type_name("N");
-  c->add_option("--keep", o->flags.fit.keep,
-                "Keep the N largest weights of each anchor and only the support rows they need, so that attaching "
-                "needs fewer; 0 keeps all (not for consensus and adapters)")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N");
-  c->add_option("--seed", o->flags.fit.seed, "Same seed, same bundle")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N");
-  c->add_option("--shrinkage", o->shrinkage,
-                "Pull of the covariance towards a sphere, 0 to 1 (wip); auto or ledoit-wolf, or oas, chooses it for "
-                "each space")
-      ->capture_default_str()
-      ->type_name("X|NAME");
-  c->add_option("--attach", o->flags.attach_by,
-                "How maps are made, here and by 'kedge attach': mixture, or ridge (regression on the support, wip "
-                "only) [ridge for consensus, else mixture]")
-      ->check(CLI::IsMember({"mixture", "ridge"}))
-      ->type_name("NAME");
+  const std::string learning = "Learning (--method param)";
+  add_options(*c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
+  add_support_ids(*c, o->support_ids);
+  c->get_option("--checkpoint")->description("Where the state of training is kept [OUT.checkpoint]; removed when done");
+  c->add_option("--history", o->history, "Also write the losses of every epoch as CSV")
+      ->type_name("FILE")
+      ->group(learning);
   c->add_flag("--validate", o->validate,
               "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
               "expect. Needs three spaces or more");
-  o->flags.add_to(*c, support);
-  add_training_files(*c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

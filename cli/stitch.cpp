@@ -2,7 +2,7 @@
 #include "stitch.h"
 
 #include "commands.h"
-#include "fit_flags.h"
+#include "options.h"
 #include "report.h"
 
 #include <fmt/format.h>
@@ -19,12 +19,11 @@ constexpr std::size_t kMostSeeds = 10000;
 
 struct Options {
   bool sweep = false;
-  FitFlags flags;
+  FitOptions fit;
   HeadOptions head;
   std::vector<std::string> spaces, methods, similarities, shrinkages, hold_out;
   std::vector<std::size_t> anchors, supports;
-  std::string labels, targets, target_shape, train, test, output;
-  std::string head_name{to_string(head.kind)};
+  std::string labels, targets, target_shape, train, test, support_ids, output;
   std::size_t seeds = 1;
   std::uint64_t first_seed = 0;
   std::size_t samples = StitchOptions().samples;
@@ -87,36 +86,6 @@ std::vector<StitchMethod> methods_of(const Options& o) {
   return methods;
 }
 
-/// Every combination of what is swept over.
-std::vector<FitOptions> points_of(const Options& o) {
-  std::vector<FitOptions> points;
-  const FitOptions fit = o.flags.parsed();
-  const std::vector<std::size_t> anchors = o.anchors.empty() ? std::vector{fit.anchors} : o.anchors;
-  const std::vector<std::size_t> supports = o.supports.empty() ? std::vector{fit.support} : o.supports;
-  for (const std::size_t count : anchors) {
-    for (const std::size_t support : supports) {
-      for (const std::string& shrinkage : o.shrinkages) {
-        FitOptions point = fit;
-        point.anchors = count;
-        point.support = support;
-        parse_shrinkage(shrinkage, point);
-        points.push_back(std::move(point));
-      }
-    }
-  }
-  return points;
-}
-
-HeadOptions head_of(const Options& o) {
-  HeadOptions head = o.head;
-  const bool ridge = o.head_name == "ridge";
-  if (ridge && !o.labels.empty()) {
-    throw Error(Code::bad_argument, "--head ridge decodes --targets; labels need mlp or linear");
-  }
-  head.kind = ridge ? HeadKind::linear : parse_head_kind(o.head_name);
-  return head;
-}
-
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
 void leave_out_impossible(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
@@ -135,14 +104,16 @@ void leave_out_impossible(std::vector<FitOptions>& points, const StitchData& dat
   std::erase_if(points, impossible);
 }
 
-StitchOptions options_of(const Options& o) {
+StitchOptions stitch_options_of(const Options& o) {
+  FitOptions fit = o.fit;
+  fit.support_ids = read_support_ids(o.support_ids);
   StitchOptions options;
   options.methods = methods_of(o);
-  options.points = points_of(o);
+  options.points = sweep_points(fit, o.anchors, o.supports, o.shrinkages);
   options.seeds.clear();
   for (std::size_t i = 0; i < o.seeds; ++i) options.seeds.push_back(o.first_seed + i);
   options.hold_out = o.hold_out;
-  options.head = head_of(o);
+  options.head = o.head;
   options.samples = o.samples;
   options.figures = !o.no_report;
   if (o.keep_bundles) options.bundle_folder = (std::filesystem::path(o.output) / "bundles").string();
@@ -152,21 +123,19 @@ StitchOptions options_of(const Options& o) {
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.flags.device));
-  StitchOptions options = options_of(o);
+  require_device(o.fit.device);
+  StitchOptions options = stitch_options_of(o);
   const StitchData data = data_of(o);
   if (o.sweep) leave_out_impossible(options.points, data, o.common);
   const auto absolute = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::absolute; };
   if (o.labels.empty() && o.targets.empty() && std::ranges::any_of(options.methods, absolute)) {
     say(o.common, "without --labels or --targets there are no heads: retrieval only, and nothing for absolute");
   }
-  make_folder(o.output);
-  if (!options.bundle_folder.empty()) make_folder(options.bundle_folder);
   const auto multi = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::param_multi; };
   if (data.spaces.size() == 2 && std::ranges::any_of(options.methods, multi)) {
     say(o.common, "with two spaces and one held out, param-multi has one source to learn from, as param-single has");
   }
-  const StitchResults results = stitch_into(o.output, data, options, o.fresh, o.common);
+  const StitchResults results = stitch_aloud(o.output, data, options, o.fresh, o.common);
   const std::string page = o.no_report ? "" : make_report(o.output);
   say(o.common, "\n" + text_summary(results));
   say(o.common, fmt::format("wrote {} records, tables and figures to {}{}, {:.1f} s", results.measurements.size(),
@@ -229,75 +198,57 @@ void add_run_options(CLI::App* c, Options& o) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("NAME");
-  if (o.sweep) {
-    add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
-        ->check(CLI::IsMember(similarity_names()));
-    add_list(c, "--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.flags.fit.anchors))
-        ->check(kPositiveCount);
-    add_list(c, "--shrinkage", o.shrinkages,
-             "Pulls of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
-        ->capture_default_str();
-  } else {
-    c->add_option("--anchors", o.flags.fit.anchors, "Number of anchors")
-        ->check(kPositiveCount)
-        ->capture_default_str()
-        ->type_name("N");
-    c->add_option("--shrinkage", o.shrinkages.front(),
-                  "Pull of the covariance towards a sphere, 0 to 1; or auto, ledoit-wolf, oas")
-        ->capture_default_str()
-        ->type_name("X|NAME");
-  }
   c->add_flag("--fresh", o.fresh, "Compute everything anew, even if the folder has results already");
   c->add_flag("--keep-bundles", o.keep_bundles, "Also save every bundle, in FOLDER/bundles");
   c->add_flag("--no-report", o.no_report, "Write results and tables only");
 }
 
+/// What a sweep takes lists of, where others take one.
+void add_swept_options(CLI::App* c, Options& o) {
+  o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
+  add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
+      ->check(CLI::IsMember(similarity_names()));
+  add_list(c, "--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.fit.anchors))->check(kPositiveCount);
+  add_list(c, "--support", o.supports,
+           fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]", FitOptions::kDefaultSupport))
+      ->check(kPositiveCount);
+  add_list(c, "--shrinkage", o.shrinkages,
+           "Pulls of the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")
+      ->capture_default_str();
+}
+
+void add_fit_options(CLI::App* c, Options& o) {
+  // Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
+  std::set<std::string_view> without{"method",     "similarity",       "keep",  "seed", "attach",
+                                     "checkpoint", "checkpoint-every", "resume"};
+  if (o.sweep) {
+    add_swept_options(c, o);
+    without.insert({"anchors", "support", "shrinkage"});
+  }
+  add_options(*c, options_of(o.fit), {{"param", "Learning (param)"}, {"consensus", "Consensus"}}, without);
+  add_support_ids(*c, o.support_ids);
+}
+
 void add_head_options(CLI::App* c, Options& o) {
-  const char* const group = "Heads";
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    CLI::Option* option = c->add_option(name, value, help)->capture_default_str()->group(group);
-    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      option->type_name("N")->check(kCount);
-    } else {
-      option->type_name("X");
-    }
-  };
-  c->add_option("--head", o.head_name, "mlp, linear (logistic regression for labels, ridge for targets) or ridge")
-      ->check(CLI::IsMember({"mlp", "linear", "ridge"}))
+  const std::string title = "Heads";
+  add_options(*c, options_of(o.head), {{"head", title}});
+  c->add_option("--samples", o.samples, "Test rows whose decoded targets the report shows")
+      ->check(kCount)
       ->capture_default_str()
-      ->type_name("NAME")
-      ->group(group);
-  const std::string epochs = fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
-                                         HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs);
-  const std::string hidden =
-      fmt::format("Hidden values of an mlp; 0 means as many as features for labels and {} for targets",
-                  HeadOptions::kDecoderHidden);
-  add("--head-epochs", o.head.epochs, epochs.c_str());
-  add("--head-hidden", o.head.hidden, hidden.c_str());
-  add("--head-batch", o.head.batch, "Rows per step of an mlp");
-  add("--head-lr", o.head.learning_rate, "Learning rate of an mlp");
-  add("--head-weight-decay", o.head.weight_decay, "Weight decay of an mlp");
-  add("--head-dropout", o.head.dropout, "Dropout of a classifier's mlp");
-  add("--head-l2", o.head.l2, "Penalty of logistic regression, 1/C of scikit-learn");
-  add("--samples", o.samples, "Test rows whose decoded targets the report shows");
+      ->type_name("N")
+      ->group(title);
 }
 
 void add_command(CLI::App& app, bool sweep, const char* name, const char* help) {
   auto o = std::make_shared<Options>();
   o->sweep = sweep;
-  o->shrinkages = {fmt::format("{}", o->flags.fit.whitening.shrinkage)};
-  o->methods = {"absolute", "random-cosine", "param-single", "param-multi", "consensus"};
-  if (sweep) o->methods = {"random-cosine", "random-wip", "param-cosine", "param-multi", "consensus"};
+  const auto& methods = sweep ? kSweepMethods : kStitchMethods;
+  o->methods.assign(methods.begin(), methods.end());
   CLI::App* c = app.add_subcommand(name, help);
   add_data_options(c, *o);
   add_run_options(c, *o);
-  CLI::Option* support = sweep ? add_list(c, "--support", o->supports,
-                                          fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]",
-                                                      FitOptions::kDefaultSupport))
-                               : c->add_option("--support", o->flags.fit.support, support_help())->type_name("N");
-  support->check(kPositiveCount);
   add_head_options(c, *o);
-  o->flags.add_to(*c, support, "Learning (param)", "Consensus");
+  add_fit_options(c, *o);
   o->common.add_to(*c);
   c->callback([o] { run(*o); });
 }

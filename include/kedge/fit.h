@@ -3,6 +3,7 @@
 
 #include <kedge/bundle.h>
 #include <kedge/device.h>
+#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
@@ -36,6 +37,9 @@ struct FitOptions {
   static constexpr std::size_t kDefaultSupport = 5000;
 };
 
+/// The options with their names; they point into `options`, which must outlive the list.
+[[nodiscard]] std::vector<Option> options_of(FitOptions& options);
+
 /// Learns anchors on parallel rows and makes the relative map of every space.
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
 /// selection, too many anchors, keep with a mixture that is not convex; Error(Code::bad_file) for spaces whose rows
@@ -45,17 +49,15 @@ struct FitOptions {
 /// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, else mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
 
-enum class AttachFrom {
-  all_rows,      ///< the space holds all inputs; the bundle's support ids are row numbers of its file
-  support_rows,  ///< the space holds just the support rows, in support order
-};
-
 struct AttachOptions {
-  AttachFrom from = AttachFrom::all_rows;
+  bool support_rows = false;    ///< the space holds just the support rows, in support order; otherwise all inputs
   std::optional<AttachBy> by;   ///< default: as the bundle says
   std::optional<double> ridge;  ///< its strength; default: by cross-validation
   Device device = Device::cpu;  ///< where statistics are taken
 };
+
+/// The options with their names; they point into `options`, which must outlive the list.
+[[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
 
 /// Makes the map and, where the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.
 /// Bundle::add() keeps it.

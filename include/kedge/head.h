@@ -3,6 +3,7 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
+#include <kedge/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace kedge {
 enum class HeadKind {
   mlp,     ///< one hidden layer of tanh, learned by Adam; the head of the relative-representation literature
   linear,  ///< logistic regression for labels, ridge regression for targets; both solved to the end
+  ridge,   ///< ridge regression for targets; labels need mlp or linear
 };
 
 [[nodiscard]] std::string_view to_string(HeadKind kind);
@@ -44,8 +46,13 @@ struct HeadOptions {
   static constexpr std::size_t kDecoderHidden = 512;
 };
 
+/// The options with their names, but for seed and device; they point into `options`, which must outlive the list.
+[[nodiscard]] std::vector<Option> options_of(HeadOptions& options);
+
 /// Throws Error(Code::bad_argument) for options out of range.
 void require_valid(const HeadOptions& options);
+/// Throws Error(Code::bad_argument) for a kind of head that cannot tell classes.
+void require_classifier(HeadKind kind);
 
 /// A head's function of rows, features -> outputs; safe to call from several threads.
 using HeadFunction = std::function<Matrix(MatrixView<const float> features)>;
@@ -65,8 +72,8 @@ class Classifier {
   HeadFunction logits_;
 };
 
-/// One label per row. Throws Error(Code::bad_argument) for fewer than two classes, a wrong number of labels, or options
-/// out of range, and what require_device throws. Same seed, device and threads, same head.
+/// One label per row. Throws Error(Code::bad_argument) for fewer than two classes, a wrong number of labels, a ridge
+/// head, or options out of range, and what require_device throws. Same seed, device and threads, same head.
 [[nodiscard]] Classifier train_classifier(MatrixView<const float> features, std::span<const std::int64_t> labels,
                                           const HeadOptions& options = {}, const Progress& progress = {});
 

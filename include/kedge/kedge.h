@@ -11,6 +11,7 @@
 #include <kedge/head.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
+#include <kedge/option.h>
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>

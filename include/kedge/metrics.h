@@ -3,12 +3,15 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
+#include <kedge/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kedge {
@@ -18,6 +21,9 @@ struct CompareOptions {
   std::size_t neighbors = 10;   ///< k of the k-NN overlap
   Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
+
+/// The options with their names; they point into `options`, which must outlive the list.
+[[nodiscard]] std::vector<Option> options_of(CompareOptions& options);
 
 /// How well two matrices over parallel rows agree. Retrieval looks for row i of b from row i of a, by cosine.
 struct Comparison {
@@ -35,6 +41,11 @@ struct Comparison {
 /// Never holds more than a block of rows x rows. Throws Error(Code::bad_argument) if the shapes differ or are empty.
 [[nodiscard]] Comparison compare(MatrixView<const float> a, MatrixView<const float> b,
                                  const CompareOptions& options = {}, const Progress& progress = {});
+
+/// All that was measured, under the names users know: mrr, recall@1, ..., knn_overlap@10. None for what was not
+/// measured.
+[[nodiscard]] std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Comparison& comparison,
+                                                                                      const CompareOptions& options);
 
 /// For every row i of a: 1 + the number of rows of b whose cosine with it is strictly larger than that of row i.
 [[nodiscard]] std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,

@@ -49,6 +49,20 @@ struct ShapedRows {
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label);
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std::string label);
 
+/// Values in the caller's memory as numpy or DLPack describe them: of any float type, rows and columns any number of
+/// bytes apart.
+struct ArrayView {
+  enum class Type { f16, bf16, f32, f64, u8 };
+  const void* data = nullptr;  ///< the value of row 0, column 0; need not be aligned
+  Type type = Type::f32;
+  std::size_t rows = 0, cols = 0;
+  /// From one to the next; may be 0 or negative, as for numpy's broadcast and reversed arrays.
+  std::ptrdiff_t row_bytes = 0, col_bytes = 0;
+  bool swapped = false;  ///< bytes of each value in the other order than this machine's
+};
+/// The memory must outlive the source.
+[[nodiscard]] std::shared_ptr<const RowSource> view_rows(ArrayView array, std::string label);
+
 /// Reads a one-dimensional array of integers of any width (row numbers, labels) from `.npy` or `.safetensors#tensor`.
 [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
 

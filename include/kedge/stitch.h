@@ -7,6 +7,7 @@
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,11 @@ struct StitchMethod {
 [[nodiscard]] std::string to_string(const StitchMethod& method);
 /// Throws Error(Code::bad_argument) that says what can be given. A name without similarity gets `otherwise`.
 [[nodiscard]] StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise = Similarity::wip);
+/// What is run unless something else is asked for.
+inline constexpr std::array<std::string_view, 5> kStitchMethods = {"absolute", "random-cosine", "param-single",
+                                                                   "param-multi", "consensus"};
+inline constexpr std::array<std::string_view, 5> kSweepMethods = {"random-cosine", "random-wip", "param-cosine",
+                                                                  "param-multi", "consensus"};
 
 /// What is stitched: parallel spaces, which rows heads learn from and which they are judged on, and what they predict.
 struct StitchData {
@@ -53,6 +59,12 @@ struct StitchOptions {
   std::string bundle_folder;  ///< where given, every bundle is saved there
   bool figures = true;        ///< whether to compute what only the report draws: the spaces under each similarity
 };
+
+/// The points of a sweep: every combination, with `fit` for all else and for what is empty. Throws
+/// Error(Code::bad_argument) for a shrinkage that is neither a number nor the name of a rule.
+[[nodiscard]] std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
+                                                   const std::vector<std::size_t>& supports,
+                                                   const std::vector<std::string>& shrinkages);
 
 /// What a sweep runs over; all 0 and empty for absolute, which knows none of them.
 struct StitchPoint {
@@ -99,6 +111,7 @@ struct StitchEvent {
   const StitchRun& run;
   std::span<const Measurement> measured;  ///< in this run
   std::size_t done = 0, total = 0;        ///< runs
+  std::size_t known = 0;                  ///< measurements that were there before
 };
 using StitchObserver = std::function<void(const StitchEvent&)>;
 
@@ -110,10 +123,19 @@ using StitchObserver = std::function<void(const StitchEvent&)>;
 [[nodiscard]] StitchResults stitch(const StitchData& data, const StitchOptions& options, StitchResults known = {},
                                    const Progress& progress = {}, const StitchObserver& observer = {});
 
+/// The records of results.json: a JSON array with one object for each measurement.
+[[nodiscard]] std::string records_json(const StitchResults& results);
 /// Writes results.json, results.csv, tables.md, tables.tex and figures.json into a folder, each whole or not at all.
 void save_results(const StitchResults& results, const std::string& folder);
 /// Nothing where the folder has no results yet. Throws Error(Code::bad_file) for a results.json it cannot trust.
 [[nodiscard]] StitchResults load_results(const std::string& folder);
+
+/// stitch() with its results in a folder, which is made: goes on with what is known there unless `fresh`, and saves
+/// now and then and at the end, whatever ends it. Throws what stitch() and load_results() throw; Error(Code::failed)
+/// while another process does the same there; Error(Code::bad_argument) for results that would replace a space.
+[[nodiscard]] StitchResults stitch_into(const std::string& folder, const StitchData& data, const StitchOptions& options,
+                                        bool fresh = false, const Progress& progress = {},
+                                        const StitchObserver& observer = {});
 
 /// A metric over the zero-shot pairs of a method, or over its own heads for absolute: the mean over seeds and, where
 /// there are several, their standard deviation. Shares are in %.

@@ -151,4 +151,21 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   return result;
 }
 
+std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Comparison& comparison,
+                                                                        const CompareOptions& options) {
+  std::vector<std::pair<std::string, std::optional<double>>> scores{{"mrr", comparison.mrr}};
+  for (std::size_t i = 0; i < comparison.recall.size(); ++i) {
+    scores.emplace_back(fmt::format("recall@{}", options.recall_at.at(i)), comparison.recall[i]);
+  }
+  scores.emplace_back("nmse", comparison.nmse);
+  scores.emplace_back("rr_std_a", comparison.rr_std_a);
+  scores.emplace_back("rr_std_b", comparison.rr_std_b);
+  scores.emplace_back("paired_cosine", comparison.paired_cosine);
+  scores.emplace_back("linear_cka", comparison.linear_cka);
+  scores.emplace_back("effective_rank_a", comparison.effective_rank_a);
+  scores.emplace_back("effective_rank_b", comparison.effective_rank_b);
+  scores.emplace_back(fmt::format("knn_overlap@{}", options.neighbors), comparison.knn_overlap);
+  return scores;
+}
+
 }  // namespace kedge

@@ -210,14 +210,23 @@ std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+Json records_of(const StitchResults& results) {
+  Json records = Json::array();
+  for (const Measurement& m : results.measurements) records.push_back(to_json(m));
+  return records;
+}
+
 }  // namespace
+
+std::string records_json(const StitchResults& results) {
+  return lines_of(records_of(results));
+}
 
 void save_results(const StitchResults& results, const std::string& folder) {
   const std::filesystem::path out(folder);
-  Json records = Json::array();
+  const Json records = records_of(results);
   std::set<StitchPoint> points;
   for (const Measurement& m : results.measurements) {
-    records.push_back(to_json(m));
     if (m.point != StitchPoint()) points.insert(m.point);
   }
   Json runs = Json::array();
@@ -242,7 +251,7 @@ StitchResults load_results(const std::string& folder) {
   const auto damaged = [&](std::string_view why) {
     return Error(Code::bad_file,
                  fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, give another "
-                             "folder, or --fresh to write over it",
+                             "folder, or start fresh and write over it",
                              file.string(), why));
   };
   try {

@@ -167,6 +167,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
   const std::string settings = settings_of(data, options);
   if (!results.settings.empty()) require_same_settings(results.settings, settings);
   results.settings = settings;
+  const std::size_t before = results.measurements.size();
 
   const StitchContext context(data, options);
   Figures figures(context, results.figures);
@@ -194,7 +195,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
     const std::size_t pairs = run.pairs.size();
     for (std::size_t i = 0; i < outcome.runs.size(); ++i) {
       const auto measured = std::span<const Measurement>(outcome.measurements).subspan(i * pairs, pairs);
-      if (observer) observer({results, outcome.runs[i], measured, ++done, total});
+      if (observer) observer({results, outcome.runs[i], measured, ++done, total, before});
     }
   };
   parallel_blocks(plan.size(), 1, one_by_one ? 1 : threads(), [&] {

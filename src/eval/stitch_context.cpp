@@ -115,7 +115,10 @@ StitchData checked(StitchData data, const StitchOptions& options) {
   require_ranges(data);
   if (data.test.end - data.test.begin < 2) refuse("one test row cannot be told from others; give two or more");
   require_options(data, options);
-  if (!data.labels.empty()) require_labels(data);
+  if (!data.labels.empty()) {
+    require_classifier(options.head.kind);
+    require_labels(data);
+  }
   if (data.targets && data.targets->rows() != rows) {
     throw Error(Code::bad_file, fmt::format("{}: there are {} rows of targets for {} rows of the spaces",
                                             data.targets->label(), data.targets->rows(), rows));

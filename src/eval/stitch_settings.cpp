@@ -78,10 +78,12 @@ Json fit_settings(const FitOptions& o) {
 }
 
 Json head_settings(const HeadOptions& o) {
-  return {{"kind", to_string(o.kind)}, {"epochs", o.epochs},
-          {"batch", o.batch},          {"hidden", o.hidden},
-          {"lr", o.learning_rate},     {"weight_decay", o.weight_decay},
-          {"dropout", o.dropout},      {"l2", o.l2}};
+  // Targets get the same head from ridge and linear, so that their results can stand together.
+  const HeadKind kind = o.kind == HeadKind::ridge ? HeadKind::linear : o.kind;
+  return {{"kind", to_string(kind)}, {"epochs", o.epochs},
+          {"batch", o.batch},        {"hidden", o.hidden},
+          {"lr", o.learning_rate},   {"weight_decay", o.weight_decay},
+          {"dropout", o.dropout},    {"l2", o.l2}};
 }
 
 std::string space_difference(const Json& known, const Json& now) {
@@ -154,7 +156,7 @@ void require_same_settings(const std::string& known, const std::string& now) {
   const std::string found = difference(Json::parse(known), Json::parse(now), "");
   if (found.empty()) return;
   throw Error(Code::bad_argument, fmt::format("the folder holds results of other settings: {}; give another folder, or "
-                                              "--fresh to start anew",
+                                              "start fresh",
                                               found));
 }
 

@@ -16,7 +16,7 @@
 namespace kedge {
 namespace {
 
-constexpr Names<HeadKind, 2> kNames{"head", {"mlp", "linear"}};
+constexpr Names<HeadKind, 3> kNames{"head", {"mlp", "linear", "ridge"}};
 
 void require_rows(MatrixView<const float> features, std::size_t others, std::string_view what) {
   if (features.rows == others && features.rows != 0 && features.cols != 0) return;
@@ -150,6 +150,11 @@ void require_valid(const HeadOptions& o) {
   if (!positive(o.l2)) refuse("l2", o.l2, "a number above 0");
 }
 
+void require_classifier(HeadKind kind) {
+  if (kind != HeadKind::ridge) return;
+  throw Error(Code::bad_argument, "head ridge decodes targets; labels need mlp or linear");
+}
+
 std::string_view to_string(HeadKind kind) {
   return kNames.of(kind);
 }
@@ -177,6 +182,7 @@ Classifier train_classifier(MatrixView<const float> features, std::span<const st
                             const HeadOptions& options, const Progress& progress) {
   require_valid(options);
   require_device(options.device);
+  require_classifier(options.kind);
   require_rows(features, labels.size(), "labels");
   std::vector<std::int64_t> classes(labels.begin(), labels.end());
   std::ranges::sort(classes);

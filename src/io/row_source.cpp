@@ -10,7 +10,6 @@
 #include <kedge/error.h>
 #include <kedge/rows.h>
 
-#include <algorithm>
 #include <bit>
 #include <string_view>
 #include <utility>
@@ -95,29 +94,6 @@ class FvecsSource final : public RowSource {
   std::string label_;
 };
 
-template <class Value>
-class MemorySource final : public RowSource {
- public:
-  MemorySource(MatrixView<const Value> matrix, std::string label) : matrix_(matrix), label_(std::move(label)) {}
-  std::size_t rows() const override { return matrix_.rows; }
-  std::size_t cols() const override { return matrix_.cols; }
-  const std::string& label() const override { return label_; }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-  void release(std::size_t, std::size_t) const override {}
-
- private:
-  template <class T>
-  void read_as(std::size_t first, MatrixView<T> out) const {
-    for (std::size_t r = 0; r < out.rows; ++r) {
-      std::ranges::transform(matrix_.row(first + r), out.row(r).begin(), [](Value v) { return static_cast<T>(v); });
-    }
-  }
-
-  MatrixView<const Value> matrix_;
-  std::string label_;
-};
-
 struct NamedArray {
   std::shared_ptr<const MappedFile> file;
   ArrayInfo array;
@@ -183,14 +159,6 @@ ShapedRows open_shaped_rows(const std::string& path) {
     array.shape = {array.shape[0], cols};
   }
   return {std::make_shared<ArraySource>(std::move(file), std::move(array), path), std::move(shape)};
-}
-
-std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label) {
-  return std::make_shared<MemorySource<float>>(matrix, std::move(label));
-}
-
-std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std::string label) {
-  return std::make_shared<MemorySource<double>>(matrix, std::move(label));
 }
 
 std::vector<std::int64_t> read_integers(const std::string& path) {

@@ -180,6 +180,7 @@ std::string little_endian(std::uint64_t value) {
   return bytes;
 }
 
+/// All that comes before the values.
 std::string make_header(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = {{"__metadata__", metadata}};
   std::size_t offset = 0;
@@ -192,7 +193,7 @@ std::string make_header(std::span<const TensorBytes> tensors, const std::map<std
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // readers that map the file want aligned values
-  return text;
+  return little_endian(text.size()) + text;
 }
 
 }  // namespace
@@ -226,11 +227,22 @@ SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::st
   return HeaderReader(kPrefix + header, file.size() - kPrefix - header, label).read(text);
 }
 
+std::string safetensors_bytes(std::span<const TensorBytes> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  std::string bytes = make_header(tensors, metadata);
+  std::size_t size = bytes.size();
+  for (const TensorBytes& tensor : tensors) size += tensor.bytes.size();
+  bytes.reserve(size);
+  for (const TensorBytes& tensor : tensors) {
+    bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  return bytes;
+}
+
 void save_safetensors(const std::string& path, std::span<const TensorBytes> tensors,
                       const std::map<std::string, std::string>& metadata) {
   const std::string header = make_header(tensors, metadata);
   OutputFile file(path);
-  file.append(little_endian(header.size()));
   file.append(header);
   for (const TensorBytes& tensor : tensors) file.append(tensor.bytes);
   file.finish(Durability::flushed);

@@ -31,6 +31,9 @@ struct TensorBytes {
   std::span<const std::byte> bytes;
 };
 
+/// The whole file.
+[[nodiscard]] std::string safetensors_bytes(std::span<const TensorBytes> tensors,
+                                            const std::map<std::string, std::string>& metadata);
 /// Writes the file beside its final place, flushes it to the disk, then renames it: never half a file.
 void save_safetensors(const std::string& path, std::span<const TensorBytes> tensors,
                       const std::map<std::string, std::string>& metadata);

@@ -31,8 +31,8 @@ RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const 
 }
 
 /// The support rows, in support order, after checking that the space can have them.
-Matrix64 support_of(const Bundle& bundle, const Space& space, AttachFrom from) {
-  if (from == AttachFrom::all_rows) return space.gather(bundle.support_ids);
+Matrix64 support_of(const Bundle& bundle, const Space& space, bool support_rows) {
+  if (!support_rows) return space.gather(bundle.support_ids);
   const std::size_t needed = bundle.support_ids.size();
   if (space.rows() != needed) {
     throw Error(Code::bad_file,
@@ -131,7 +131,7 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
   require_device(options.device);
-  Matrix64 support = support_of(bundle, space, options.from);
+  Matrix64 support = support_of(bundle, space, options.support_rows);
   Moments moments = compute_moments(space, progress, options.device);
   const Statistics statistics = statistics_of(bundle, space, std::move(moments), options.device);
   return Attacher(bundle).attach(space, std::move(support), statistics, options.by.value_or(bundle.attach_by),

@@ -14,6 +14,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace kedge {
@@ -77,11 +79,32 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
   return metadata;
 }
 
-/// Reads the parts of a bundle out of a file that may be hostile.
+/// Views of the bundle, in the order of the file.
+Tensors tensors_of(const Bundle& bundle) {
+  Tensors tensors;
+  tensors.push_back(
+      {"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
+  tensors.push_back(tensor("mixture", bundle.mixture));
+  if (bundle.targets.rows() != 0) tensors.push_back(tensor("targets", bundle.targets));
+  for (const Attachment& space : bundle.spaces) {
+    const std::string& name = space.space();
+    tensors.push_back(tensor(name + ".weight", space.map.weight()));
+    tensors.push_back(tensor(name + ".bias", space.map.bias()));
+    tensors.push_back(tensor(name + ".mean", space.map.mean()));
+    if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
+    if (!space.decoder) continue;
+    tensors.push_back(tensor(name + ".decode_weight", space.decoder->weight));
+    tensors.push_back(tensor(name + ".decode_bias", space.decoder->bias));
+    tensors.push_back(tensor(name + ".decode_r2", space.decoder->fit.r2));
+  }
+  return tensors;
+}
+
+/// Reads the parts of a bundle out of bytes that may be hostile.
 class BundleReader {
  public:
-  explicit BundleReader(const std::string& path)
-      : path_(path), file_(path), info_(io::parse_safetensors(file_.bytes(), path)) {
+  BundleReader(std::span<const std::byte> bytes, const std::string& label)
+      : bytes_(bytes), label_(label), info_(io::parse_safetensors(bytes, label)) {
     if (!info_.metadata.contains("format") || text("format") != "kedge bundle") {
       refuse("it is a safetensors file, but not a bundle written by 'kedge fit'");
     }
@@ -99,14 +122,14 @@ class BundleReader {
       refuse(fmt::format("its metadata is damaged: {}", problem.what()));
     } catch (const Error& problem) {
       // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
-      if (std::string_view(problem.what()).starts_with(path_)) throw;
+      if (std::string_view(problem.what()).starts_with(label_ + ": ")) throw;
       refuse(problem.what());
     }
   }
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(Code::bad_file, fmt::format("{}: {}", path_, what));
+    throw Error(Code::bad_file, fmt::format("{}: {}", label_, what));
   }
 
   Bundle read_parts() const {
@@ -240,7 +263,7 @@ class BundleReader {
 
   /// The array's bytes, after checking its type and number of dimensions.
   const io::ArrayInfo& array(const std::string& name, io::DType dtype, std::size_t dimensions) const {
-    const io::ArrayInfo& found = info_.tensor(name, path_);
+    const io::ArrayInfo& found = info_.tensor(name, label_);
     if (found.dtype != dtype || found.shape.size() != dimensions) {
       refuse(fmt::format("its tensor '{}' should have {} dimension(s) of {}, found {} of {}", name, dimensions,
                          io::to_string(dtype), found.shape.size(), io::to_string(found.dtype)));
@@ -248,7 +271,7 @@ class BundleReader {
     return found;
   }
   void floats(const io::ArrayInfo& from, const std::string& name, std::span<float> to) const {
-    io::convert(file_.bytes().data() + from.offset, from.dtype, from.swapped, to);
+    io::convert(bytes_.data() + from.offset, from.dtype, from.swapped, to);
     if (!std::ranges::all_of(to, [](float value) { return std::isfinite(value); })) {
       refuse(fmt::format("its tensor '{}' holds NaN or infinity", name));
     }
@@ -268,39 +291,32 @@ class BundleReader {
   std::vector<std::int64_t> integers(const std::string& name) const {
     const io::ArrayInfo& from = array(name, io::DType::i64, 1);
     std::vector<std::int64_t> to(from.shape[0]);
-    io::convert(file_.bytes().data() + from.offset, from.dtype, from.swapped, std::span(to));
+    io::convert(bytes_.data() + from.offset, from.dtype, from.swapped, std::span(to));
     return to;
   }
 
-  std::string path_;
-  io::MappedFile file_;
+  std::span<const std::byte> bytes_;
+  std::string label_;
   io::SafetensorsInfo info_;
 };
 
 }  // namespace
 
 void save_bundle(const Bundle& bundle, const std::string& path) {
-  Tensors tensors;
-  tensors.push_back(
-      {"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
-  tensors.push_back(tensor("mixture", bundle.mixture));
-  if (bundle.targets.rows() != 0) tensors.push_back(tensor("targets", bundle.targets));
-  for (const Attachment& space : bundle.spaces) {
-    const std::string& name = space.space();
-    tensors.push_back(tensor(name + ".weight", space.map.weight()));
-    tensors.push_back(tensor(name + ".bias", space.map.bias()));
-    tensors.push_back(tensor(name + ".mean", space.map.mean()));
-    if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
-    if (!space.decoder) continue;
-    tensors.push_back(tensor(name + ".decode_weight", space.decoder->weight));
-    tensors.push_back(tensor(name + ".decode_bias", space.decoder->bias));
-    tensors.push_back(tensor(name + ".decode_r2", space.decoder->fit.r2));
-  }
-  io::save_safetensors(path, tensors, describe(bundle));
+  io::save_safetensors(path, tensors_of(bundle), describe(bundle));
 }
 
 Bundle load_bundle(const std::string& path) {
-  return BundleReader(path).read();
+  const io::MappedFile file(path);
+  return BundleReader(file.bytes(), path).read();
+}
+
+std::string bundle_to_bytes(const Bundle& bundle) {
+  return io::safetensors_bytes(tensors_of(bundle), describe(bundle));
+}
+
+Bundle bundle_from_bytes(std::string_view bytes, const std::string& label) {
+  return BundleReader(std::as_bytes(std::span(bytes)), label).read();
 }
 
 }  // namespace kedge

@@ -18,7 +18,7 @@ void require_finite(const Space& space, std::size_t first_file_row, MatrixView<c
   for (std::size_t r = 0; r < block.rows; ++r) {
     if (all_finite(block.row(r))) continue;
     throw Error(Code::bad_file, fmt::format("space '{}': row {} of {} holds a value that is NaN or infinite; "
-                                            "remove that input from every file, or encode it again",
+                                            "remove that input from every space, or encode it again",
                                             space.name(), first_file_row + r, space.source().label()));
   }
 }
@@ -72,6 +72,9 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
   if (total == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name_, source_->label()));
+  if (source_->cols() == 0) {
+    throw Error(Code::bad_file, fmt::format("space '{}': the rows of {} hold no values", name_, source_->label()));
+  }
   if (range_.begin >= range_.end || range_.end > total) {
     throw Error(Code::bad_argument, fmt::format("space '{}': rows {}:{} were asked for, but {} has rows 0:{}", name_,
                                                 range_.begin, range_.end, source_->label(), total));

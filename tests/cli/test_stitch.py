@@ -197,7 +197,7 @@ def test_one_command_at_a_time_writes_to_a_folder(kedge, world):
     (2, ["--targets", "pixels.npy", "--target-shape", "3by4"], ["3by4", "28x28"]),
     (2, ["--methods", "param-cos"], ["param-cos", "consensus"]),
     (2, ["--methods", "consensus", "--hold-out", "d"], ["'d'", "a, b, c"]),
-    (2, ["--labels", "labels.npy", "--head", "ridge"], ["ridge", "--targets"]),
+    (2, ["--labels", "labels.npy", "--head", "ridge"], ["ridge", "targets"]),
     (2, ["--labels", "labels.npy", "--head-dropout", "1"], ["dropout"]),
     (2, ["--seeds", "0"], ["0 is too few"]),
     (2, ["--space", "a=b.npy"], ["two spaces are called 'a'"]),

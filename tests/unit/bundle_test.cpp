@@ -94,6 +94,31 @@ TEST(Bundle, EveryTruncationIsRefused) {
   }
 }
 
+TEST(Bundle, IsTheSameBytesInMemoryAsInAFile) {
+  const TemporaryFolder folder;
+  const Bundle bundle = small_bundle();
+  save_bundle(bundle, folder.file("x.kedge"));
+  const std::string bytes = bundle_to_bytes(bundle);
+  EXPECT_EQ(bytes, test::read_file(folder.file("x.kedge")));
+  const std::string unaligned = "." + bytes;
+  EXPECT_EQ(bundle_to_bytes(bundle_from_bytes(std::string_view(unaligned).substr(1), "memory")), bytes);
+}
+
+TEST(Bundle, BytesInMemoryAreTrustedNoMoreThanAFile) {
+  const std::string whole = bundle_to_bytes(small_bundle());
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto load = [&] { (void)bundle_from_bytes({cut.data(), cut.size()}, "memory"); };
+    ASSERT_NO_FATAL_FAILURE(expect_error(Code::bad_file, load, "memory: ")) << size;
+  }
+  std::string damaged = whole;
+  damaged.replace(damaged.find("fps"), 3, "fpx");
+  for (const char* label : {"memory", "", "unknown"}) {  // the last begins the sentence itself
+    expect_error(
+        Code::bad_file, [&] { (void)bundle_from_bytes(damaged, label); }, label + std::string(": unknown method"));
+  }
+}
+
 /// Writes a bundle again with something changed, as a damaged or hostile file would have it.
 void expect_refused(
     const std::function<void(std::vector<io::TensorBytes>&, std::map<std::string, std::string>&)>& change,
@@ -168,6 +193,21 @@ TEST(Export, NpyWritesOneFilePerPart) {
   EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
   expect_error(
       Code::bad_argument, [&] { export_npy(bundle.map("b"), folder.file("b")); }, "ends in .npy");
+}
+
+TEST(Export, OnnxIsWrittenWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  const Bundle bundle = small_bundle();
+  export_onnx(bundle.map("b"), folder.file("b.onnx"));
+  const std::string model = test::read_file(folder.file("b.onnx"));
+  EXPECT_THAT(model, ::testing::HasSubstr("kedge map"));
+  const auto weight = std::as_bytes(bundle.map("b").weight().cells());
+  EXPECT_NE(model.find({reinterpret_cast<const char*>(weight.data()), weight.size()}), std::string::npos);
+  expect_error(
+      Code::failed, [&] { export_onnx(bundle.map("b"), "/dev/full"); }, "No space left");
+  expect_error(
+      Code::failed, [&] { export_onnx(bundle.map("b"), folder.file("no/b.onnx")); }, "make the folder first");
+  EXPECT_THAT(folder.files(), ::testing::ElementsAre("b.onnx"));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(Consensus, TheSupportRowsAloneAreEnough) {
   for (std::size_t i = 0; i < 200; ++i) {
     std::ranges::copy(world.views[3].row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
   }
-  const Attachment attached = attach(bundle, space_of("few", support), {AttachFrom::support_rows, {}, {}});
+  const Attachment attached = attach(bundle, space_of("few", support), {true, {}, {}});
   EXPECT_GT(mrr(bundle, attached, world, 3), 0.9);
 }
 
@@ -165,7 +165,7 @@ TEST(Attach, RidgeServesEveryWipBundle) {
     EXPECT_EQ(bundle.space("a").by, AttachBy::mixture);
     ASSERT_EQ(bundle.targets.rows(), 200U);
     const Attachment mixed = attach(bundle, world.space(3));
-    const Attachment regressed = attach(bundle, world.space(3), {AttachFrom::all_rows, AttachBy::ridge, {}});
+    const Attachment regressed = attach(bundle, world.space(3), {false, AttachBy::ridge, {}});
     EXPECT_FALSE(mixed.ridge);
     ASSERT_TRUE(regressed.ridge);
     EXPECT_GT(mrr(bundle, regressed, world, 3), 0.5) << to_string(method);
@@ -198,7 +198,7 @@ TEST(Attach, OtherSimilaritiesHaveNoTargetsAndSaySo) {
   expect_error(
       Code::bad_argument,
       [&] {
-        (void)attach(bundle, world.space(3), {AttachFrom::all_rows, AttachBy::ridge, {}});
+        (void)attach(bundle, world.space(3), {false, AttachBy::ridge, {}});
       },
       "no targets", "cosine");
 }
@@ -206,12 +206,12 @@ TEST(Attach, OtherSimilaritiesHaveNoTargetsAndSaySo) {
 TEST(Attach, AGivenRidgeIsUsedAndABadOneRefused) {
   const World world;
   const Bundle bundle = fit(world.sources(), consensus_options());
-  EXPECT_EQ(attach(bundle, world.space(3), {AttachFrom::all_rows, {}, 0.7}).ridge->strength, 0.7);
+  EXPECT_EQ(attach(bundle, world.space(3), {false, {}, 0.7}).ridge->strength, 0.7);
   for (const double bad : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
     expect_error(
         Code::bad_argument,
         [&] {
-          (void)attach(bundle, world.space(3), {AttachFrom::all_rows, {}, bad});
+          (void)attach(bundle, world.space(3), {false, {}, bad});
         },
         "ridge is");
   }

@@ -192,12 +192,12 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   for (std::size_t i = 0; i < 100; ++i) {
     std::ranges::copy(x.row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
   }
-  const RelativeMap map = attach(bundle, space_of("again", support), {AttachFrom::support_rows, {}, {}}).map;
+  const RelativeMap map = attach(bundle, space_of("again", support), {true, {}, {}}).map;
   EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x").weight().cells()), 1e-6);
   expect_error(
       Code::bad_file,
       [&] {
-        (void)attach(bundle, space_of("all", x), {AttachFrom::support_rows, {}, {}});
+        (void)attach(bundle, space_of("all", x), {true, {}, {}});
       },
       "100 support rows", "300");
 }

@@ -192,6 +192,17 @@ TEST_P(EveryHead, DecodesWhatFollowsFromTheFeatures) {
   EXPECT_LT(score.mse, 0.02 * 25 * 6);  // of the targets' variance
 }
 
+TEST(Decoder, OfRidgeIsThatOfLinear) {
+  const Matrix x = random_matrix(60, 4, 1);
+  const Matrix y = random_matrix(60, 3, 2);
+  const auto decode = [&](HeadKind kind) {
+    HeadOptions options;
+    options.kind = kind;
+    return train_decoder(x.view(), y.view(), options)(x.view());
+  };
+  EXPECT_TRUE(std::ranges::equal(decode(HeadKind::ridge).cells(), decode(HeadKind::linear).cells()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryHead, testing::Values(HeadKind::mlp, HeadKind::linear),
                          [](const auto& kind) { return std::string(to_string(kind.param)); });
 
@@ -212,6 +223,7 @@ TEST(Classifier, RefusesWhatItCannotLearnFrom) {
   };
   refuse([](HeadOptions& o) { o.dropout = 1; }, "dropout");
   refuse([](HeadOptions& o) { o.l2 = 0; }, "l2");
+  refuse([](HeadOptions& o) { o.kind = HeadKind::ridge; }, "labels need mlp or linear");
   refuse([](HeadOptions& o) { o.learning_rate = NAN; }, "learning rate");
   refuse([](HeadOptions& o) { o.batch = 0; }, "batch");
   refuse([](HeadOptions& o) { o.weight_decay = -1; }, "weight decay");

@@ -145,7 +145,7 @@ TEST_P(KeepInFit, TheRemainingRowsAreEnoughToAttach) {
   const Bundle bundle = fit(spaces_, options(3));
   const RelativeMap& map = bundle.map("a");
   const Matrix support = rows_of(a_, bundle.support_ids);
-  const Attachment few = attach(bundle, space_of("few", support), {AttachFrom::support_rows, {}, {}});
+  const Attachment few = attach(bundle, space_of("few", support), {true, {}, {}});
   EXPECT_EQ(few.map.output_dim(), 10U);
   const Attachment all = attach(bundle, spaces_[0]);
   EXPECT_TRUE(std::ranges::equal(all.map.weight().cells(), map.weight().cells()));

@@ -63,6 +63,22 @@ TEST(Compare, AMatrixAgreesWithItself) {
   EXPECT_EQ(same.knn_overlap.value_or(1), 1);
 }
 
+TEST(NamedScores, SayWhatWasMeasuredAndWhatWasNot) {
+  Comparison comparison;
+  comparison.mrr = 0.5;
+  comparison.recall = {0.25, 0.75};
+  CompareOptions options;
+  options.recall_at = {2, 7};
+  options.neighbors = 3;
+  const auto scores = named_scores(comparison, options);
+  EXPECT_EQ(scores[0].first, "mrr");
+  EXPECT_EQ(scores[0].second, 0.5);
+  EXPECT_EQ(scores[2].first, "recall@7");
+  EXPECT_EQ(scores[2].second, 0.75);
+  EXPECT_EQ(scores.back().first, "knn_overlap@3");
+  EXPECT_FALSE(scores.back().second.has_value());
+}
+
 TEST(Compare, NeighbourOverlapEqualsThePlainLoop) {
   if (!have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   const Matrix a = random_matrix(80, 5, 1);

@@ -333,6 +333,25 @@ TEST(Stitch, StopsWhenProgressThrows) {
       Code::failed, [&] { (void)stitch(world.data(), options_for({"param-multi"}), {}, stop); }, "enough");
 }
 
+TEST(StitchInto, KeepsWhatWasMeasuredWhateverEndsItAndGoesOnFromThere) {
+  const World world;
+  const test::TemporaryFolder temporary;
+  const std::string folder = temporary.file("made/by/itself");
+  const StitchOptions options = options_for({"random-cosine", "consensus"});
+  const auto enough = [](const StitchEvent& event) {
+    if (event.done == 2) throw std::runtime_error("not an error of kedge");
+  };
+  EXPECT_THROW((void)stitch_into(folder, world.data(), options, false, {}, enough), std::runtime_error);
+  const std::size_t kept = load_results(folder).measurements.size();
+  EXPECT_GT(kept, 0U);
+  std::size_t known = 0;
+  const auto look = [&](const StitchEvent& event) { known = event.known; };
+  const StitchResults results = stitch_into(folder, world.data(), options, false, {}, look);
+  EXPECT_EQ(known, kept);
+  EXPECT_EQ(records_json(results), records_json(stitch(world.data(), options)));
+  EXPECT_NE(test::read_file(folder + "/results.json").find(records_json(results)), std::string::npos);
+}
+
 TEST(Stitch, RefusesWhatDoesNotFitTogether) {
   const World world;
   const StitchOptions options = options_for({"consensus"});
@@ -352,6 +371,7 @@ TEST(Stitch, RefusesWhatDoesNotFitTogether) {
   refused([](auto&, StitchOptions& o) { o.hold_out = {"d"}; }, "'d'", "a, b, c");
   refused([](auto&, StitchOptions& o) { o.methods.clear(); }, "no method");
   refused([](auto&, StitchOptions& o) { o.seeds.clear(); }, "no seed");
+  refused([](auto&, StitchOptions& o) { o.head.kind = HeadKind::ridge; }, "ridge decodes targets");
   refused([](StitchData& d, auto&) { d.target_shape = {2, 2}; }, "2x2", "4 values", "have 3");
   refused([](StitchData& d, auto&) { d.target_shape = {3}; }, "shape 3", "height x width");
   refused([](auto&, StitchOptions& o) { o.points.front().anchors = 61; }, "61");

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <optional>
-#include <utility>
 
 namespace kedge::cli {
 namespace {
@@ -31,56 +25,6 @@ std::string describe_scores(const StitchEvent& event) {
   return text;
 }
 
-void require_own(const StitchData& data, const std::string& folder) {
-  for (const Space& space : data.spaces) {
-    for (const char* name : {"results.json", "results.csv", "figures.json", "tables.md", "tables.tex"}) {
-      require_other_file((std::filesystem::path(folder) / name).string(), space.source().label());
-    }
-  }
-}
-
-/// Held for the whole command: two at once would write over each other's results.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(folder_);
-      throw Error(Code::failed,
-                  fmt::format("another kedge is writing to '{}'; wait for it, or give another folder", folder));
-    }
-  }
-  ~FolderLock() {
-    if (folder_ >= 0) ::close(folder_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int folder_;
-};
-
-/// Saves what is there now and then, and at the end whatever ends it.
-class Saver {
- public:
-  explicit Saver(const std::string& folder) : folder_(folder) {}
-  void offer(const StitchResults& results) {
-    unsaved_ = results;
-    if (!since_ || since_->seconds() >= kSecondsBetweenSaves) save_rest();
-  }
-  void save_rest() {
-    if (!unsaved_) return;
-    save_results(*unsaved_, folder_);
-    unsaved_.reset();
-    since_.emplace();
-  }
-
- private:
-  static constexpr double kSecondsBetweenSaves = 1;
-  std::string folder_;
-  std::optional<StitchResults> unsaved_;
-  std::optional<Stopwatch> since_;  ///< the last time
-};
-
 std::string describe(const StitchEvent& event, double seconds) {
   const StitchRun& run = event.run;
   return fmt::format("[{:>{}}/{}] {} on {}, seed {}{}{}{} ({:.1f} s; {:.0f} s so far)", event.done,
@@ -92,47 +36,20 @@ std::string describe(const StitchEvent& event, double seconds) {
 
 }  // namespace
 
-void make_folder(const std::string& folder) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem || !std::filesystem::is_directory(folder)) {
-    throw Error(Code::failed, fmt::format("cannot make the folder '{}'{}{}", folder, problem ? ": " : "",
-                                          problem ? problem.message() : ""));
-  }
-}
-
-StitchResults stitch_into(const std::string& folder, const StitchData& data, const StitchOptions& options, bool fresh,
-                          const CommonOptions& common) {
-  require_own(data, folder);
-  require_writable((std::filesystem::path(folder) / "results.json").string());
-  const FolderLock lock(folder);
-  StitchResults known = fresh ? StitchResults() : load_results(folder);
-  const std::size_t before = known.measurements.size();
+StitchResults stitch_aloud(const std::string& folder, const StitchData& data, const StitchOptions& options, bool fresh,
+                           const CommonOptions& common) {
   const Stopwatch watch;
-  Saver saver(folder);
   const auto observe = [&](const StitchEvent& event) {
-    if (event.done == 1 && before > 0) {
-      say(common, fmt::format("{} has {} records already; only what is missing is computed", folder, before));
+    if (event.done == 1 && event.known > 0) {
+      say(common, fmt::format("{} has {} records already; only what is missing is computed", folder, event.known));
     }
-    saver.offer(event.so_far);
     say(common, describe(event, watch.seconds()));
   };
   try {
-    StitchResults results =
-        stitch(data, options, std::move(known), make_progress(common, kSecondsBetweenLines), observe);
-    save_results(results, folder);
-    return results;
+    return stitch_into(folder, data, options, fresh, make_progress(common, kSecondsBetweenLines), observe);
   } catch (const Interrupted&) {
-    saver.save_rest();
     throw Interrupted(fresh ? fmt::format("interrupted; what was measured until now is in {}", folder)
                             : fmt::format("interrupted; the same command goes on with what is in {}", folder));
-  } catch (...) {
-    try {
-      saver.save_rest();
-    } catch (const Error& problem) {
-      say(common, problem.what());  // what ended it comes after
-    }
-    throw;
   }
 }
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <kedge/stitch.h>
+
+#include <variant>
+
+namespace kedge {
+namespace {
+
+/// As users write it: a number, or the name of a rule.
+void set_shrinkage(FitOptions& point, const std::string& text) {
+  for (const Option& option : options_of(point)) {
+    if (option.name == "shrinkage") std::get<TextValue>(option.value).set(text);
+  }
+}
+
+}  // namespace
+
+std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
+                                     const std::vector<std::size_t>& supports,
+                                     const std::vector<std::string>& shrinkages) {
+  std::vector<FitOptions> points;
+  for (const std::size_t count : anchors.empty() ? std::vector{fit.anchors} : anchors) {
+    for (const std::size_t support : supports.empty() ? std::vector{fit.support} : supports) {
+      FitOptions point = fit;
+      point.anchors = count;
+      point.support = support;
+      if (shrinkages.empty()) points.push_back(point);
+      for (const std::string& shrinkage : shrinkages) {
+        set_shrinkage(points.emplace_back(point), shrinkage);
+      }
+    }
+  }
+  return points;
+}
+
+}  // namespace kedge
