@@ -1,2 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kedge makes independently trained encoders speak one language."""
+"""kedge makes independently trained encoders speak one language.
+
+>>> import kedge
+>>> bundle = kedge.fit({"vit": X1, "rex": X2}, method="consensus")     # embeddings of the same inputs, row by row
+>>> clip = bundle.attach("clip", X3)                                   # an encoder that took no part
+>>> kedge.compare(bundle["vit"].transform(X1), clip.transform(X3))     # is the same input found across encoders?
+"""
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from . import plot
+    from ._core import Bundle, RelativeMap, Translator, __version__, compare, devices, set_threads, threads
+    from ._fit import fit, load, validate
+    from ._stitch import stitch, sweep
+    from .sklearn import RelativeTransformer
+
+# What is asked for is imported when it is asked for: 'import kedge' takes no time, and the report and kedge-encode work
+# where the module is not built.
+_HOME = {
+    "Bundle": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core", "compare": "_core",
+    "devices": "_core", "set_threads": "_core", "threads": "_core",
+    "fit": "_fit", "load": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
+    "RelativeTransformer": "sklearn", "plot": None,
+}
+__all__ = sorted(name for name in _HOME if not name.startswith("_"))
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module 'kedge' has no attribute '{name}'")
+    if _HOME[name] is None:
+        return importlib.import_module(f".{name}", __name__)
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOME})

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments, errors and the one file that is written. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file."""
 import argparse
-import os
 import pathlib
 import sys
+
+from .output import write_whole
 
 
 def arguments(argv):
@@ -13,20 +14,6 @@ def arguments(argv):
     parser.add_argument("--output", type=pathlib.Path, help="the page to write (default: OUT/report.html)")
     parser.add_argument("--quiet", action="store_true", help="say nothing where all goes well")
     return parser.parse_args(argv)
-
-
-def write_whole(path, text):
-    """The page appears whole or not at all, and an older one stays until then."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def main(argv=None):

@@ -41,7 +41,7 @@ class Losses:
         self.own = measure.over_seeds(reference, F1, ["encoder"])["mean"] * 100
         rows = measure.zero_shot(records[records.method == method]).dropna(subset=["weighted_f1"])
         rows = rows[rows.encoder.isin(self.own.index)]
-        self.rows = rows.assign(weighted_f1=rows.encoder.map(self.own) - rows.weighted_f1 * 100)
+        self.rows = rows.assign(weighted_f1=rows.encoder.map(self.own).astype(float) - rows.weighted_f1 * 100)
         self.pairs = measure.over_seeds(self.rows, F1, ["trained_on", "encoder"])["mean"]
         self.mean, self.std = measure.over_seeds(self.rows, F1, []).iloc[0]
 

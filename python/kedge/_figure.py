@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of kedge.plot share: axes in the report's style, checked tables, rows in a plane."""
+import types
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from . import _inputs
+from .report import measure
+from .report import plot as house
+from .report.results import AXES, METHODS
+
+METRICS = {metric.key: metric for metric in (
+    measure.F1, measure.ACCURACY, measure.R1, measure.R5, measure.R10, measure.MRR, measure.RR_STD, measure.NMSE,
+    measure.MSE, measure.PSNR, measure.percent("macro_f1", "Macro F1"),
+    measure.Metric("paired_cosine", "Paired cosine"), measure.Metric("linear_cka", "Linear CKA"))}
+PLAIN = {"parse_math": False, "color": house.INK}  # names may hold $ and _
+
+
+def axes(ax, width, height):
+    """Those given, or some in a new figure; styled one by one, since rcParams are the user's."""
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#c3c9d1")
+    ax.tick_params(which="both", length=0, labelcolor=house.INK)
+    ax.grid(True, color=house.GRID, linewidth=0.8)
+    ax.set_axisbelow(True)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_color(house.INK)
+    return ax
+
+
+def few_ticks(axis):
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+
+
+def legend(of, **options):
+    for text in of.legend(frameon=False, labelcolor=house.INK, **options).get_texts():
+        text.set_parse_math(False)
+
+
+def legend_beside(ax):
+    """To the right, where the layout makes room for it, as in figures of our own."""
+    beside = ax.figure.get_layout_engine() is not None
+    legend(ax, **({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if beside else {"loc": "best"}))
+
+
+def checked(table, metric, who):
+    """The records, the metric and the methods in the report's order."""
+    needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, metric]
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        raise ValueError(f"{who}: the table has no column {_inputs.named(missing)}; expected what kedge.stitch and "
+                         f"kedge.sweep return, with a metric such as {_inputs.named([*METRICS][:6], 6)}")
+    table = table.assign(zero_shot=table.zero_shot.astype(bool))
+    metric = METRICS.get(metric) or measure.Metric(metric, metric)
+    if not measure.has(measure.zero_shot(table), metric):
+        tested = measure.zero_shot(table)
+        there = [name for name in METRICS if name in table.columns and tested[name].notna().any()]
+        raise ValueError(f"{who}: {metric.key} was not measured between encoders; what was: {', '.join(there) or '-'}")
+    found = list(dict.fromkeys(table.method))
+    return table, metric, sorted(found, key=lambda name: METHODS.index(name) if name in METHODS else len(METHODS))
+
+
+def at_one_point(table, but=None):
+    """The records at one point of a sweep, along all axes but one, and how a label says so."""
+    swept = [axis for axis in AXES if table[axis].nunique() > 1]
+    point = measure.reference_point(types.SimpleNamespace(swept=swept, records=table)) if swept else {}
+    point = {axis: value for axis, value in point.items() if axis != but}
+    words = measure.point_words(point)
+    return measure.at(table, point), f" at {words}" if words else ""
+
+
+def matrices(spaces, max_rows, who):
+    """At most so many rows of each, the same in all and evenly over the whole; which those are, and of how many."""
+    found = {}
+    for name, given in spaces.items():
+        rows = given if isinstance(given, np.ndarray) else _inputs.rows_of(given, f"{who}: '{name}'")
+        if isinstance(rows, str):
+            rows = np.load(rows, mmap_mode="r")
+        _inputs.require_matrix(rows.shape, f"{who}: '{name}'")
+        found[name] = rows
+    counts = {len(rows) for rows in found.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"{who}: expected the same inputs in every space, found "
+                         + (", ".join(f"{len(rows)} rows of '{name}'" for name, rows in found.items()) or "no space"))
+    total = counts.pop()
+    kept = np.unique(np.linspace(0, total - 1, min(total, max_rows)).astype(int))
+    return {name: np.asarray(rows[kept], np.float64) for name, rows in found.items()}, kept, total
+
+
+def plane(centred):
+    """The two directions of most variance, one by row, and their share of it."""
+    rows, dim = centred.shape
+    small = centred.T @ centred if dim <= rows else centred @ centred.T
+    variances, vectors = np.linalg.eigh(small)
+    axes = vectors.T[::-1][:2] if dim <= rows else vectors.T[::-1][:2] @ centred
+    axes = axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-300)
+    signs = np.where(axes.sum(axis=1, keepdims=True) < 0, -1, 1)  # LAPACK's may differ between machines
+    return axes * signs, variances[-2:].sum() / max(variances.sum(), 1e-300)

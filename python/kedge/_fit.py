@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit, validate and load."""
+from collections.abc import Mapping
+
+from . import _core, _inputs
+from ._core import Bundle
+from ._options import takes
+
+
+def named_spaces(spaces):
+    """(name, rows) of every space."""
+    if not isinstance(spaces, Mapping):
+        raise TypeError(f"spaces must map names to embeddings, such as {{'vit': X1, 'rex': X2}}; found {type(spaces).__name__}")
+    for name in spaces:
+        if not isinstance(name, str):
+            raise TypeError(f"a space's name must be a str, found {name!r}")
+    return list(spaces.items())
+
+
+@takes(_core.fit_options())
+def fit(spaces, *, rows=None, support_ids=None, progress=False, **options) -> Bundle:
+    """Learn anchors that several encoders share, from embeddings of the same inputs.
+
+    Parameters
+    ----------
+    spaces : dict
+        One encoder's embeddings under each name; row n of all of them embeds the same input n. Arrays of any float type
+        and layout (float32 in C order is not copied), tensors on the processor, Arrow or Parquet columns, or paths of
+        .npy, .safetensors#tensor, .fvecs and .parquet#column files, which are streamed.
+    rows : slice, (first, end) or 'first:end', optional
+        Rows to learn from; all of them unless given.
+    support_ids : array of int, optional
+        The rows anchors are made of, as row numbers of the arrays or files (not of `rows`); drawn unless given.
+    progress : bool or callable, default False
+        True shows a bar; a function is called with step, done, total and detail.
+
+    Returns
+    -------
+    Bundle
+        The anchors and one map per space. The same options and seed give the same bits as 'kedge fit'.
+
+    Raises
+    ------
+    ValueError
+        Where options or arrays do not fit together, or hold NaN or infinity; the message says which row.
+    OSError
+        Where a file cannot be read or a device is not there.
+    KeyboardInterrupt
+        On Ctrl-C; with `checkpoint`, resume=True then goes on to the same result.
+    """
+    if options.get("resume") and not options.get("checkpoint"):
+        raise ValueError("resume goes on from a checkpoint; name its file with checkpoint=")
+    ids = None if support_ids is None else _inputs.integers_of(support_ids, "support_ids")
+    return _core.fit(named_spaces(spaces), rows, ids, progress, options)
+
+
+@takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))
+def validate(spaces, *, rows=None, progress=False, **options):
+    """What an encoder that is yet unseen can expect: hold every space out in turn, fit the others, attach it, score it.
+
+    Parameters
+    ----------
+    spaces, rows, progress
+        As for fit; three spaces or more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One line per space held out: held_out, rows, mrr, recall@1, recall@5, recall@10, nmse.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(_core.validate(named_spaces(spaces), rows, progress, options))
+
+
+def load(path) -> Bundle:
+    """Read a bundle that Bundle.save or the command wrote; raises OSError for anything else."""
+    return Bundle.load(path)

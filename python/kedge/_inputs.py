@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users give as embeddings, rows and labels, as the C++ side can take it.
+
+Floats in memory and paths never come here: the module reads them itself, where they lie. The rest is told apart by the
+name of the library it comes from, so that none is imported that the user has not imported already.
+"""
+import operator
+import os
+
+import numpy as np
+
+END = 2**64 - 1  # an open end, as RowRange::kEnd
+KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "dates", "m": "durations",
+         "V": "records of several fields"}
+
+
+def rows_of(given, label):
+    """A matrix of native floats (without a copy where that can be), or the path of a file that holds one."""
+    from . import _arrow
+
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fsdecode(given)
+        return _arrow.parquet_rows(path, label) if _arrow.is_parquet(path) else path
+    homes = homes_of(given)
+    if "torch" in homes and hasattr(given, "layout"):
+        return tensor_rows(given, label)
+    if "pandas" in homes and hasattr(given, "iloc"):
+        return frame_rows(given, label) if hasattr(given, "columns") else series_rows(given, label)
+    if "scipy" in homes and hasattr(given, "toarray"):
+        raise ValueError(f"{label}: expected a dense matrix, found a sparse one; use .toarray()")
+    if "datasets" in homes:
+        return _arrow.dataset_rows(given, label)
+    if _arrow.is_arrow(given, homes):
+        return _arrow.rows(given, label)
+    if isinstance(given, (list, tuple)):
+        return list_rows(given, label)
+    if isinstance(given, (np.ndarray, memoryview)) or hasattr(given, "__array__"):
+        require_processor(given, label)
+        return array_rows(given if isinstance(given, np.ndarray) else np.asarray(given), label)
+    raise TypeError(f"{label}: expected a matrix (an array, a tensor, a table, a column of vectors) or the path of a "
+                    f"file, found {type(given).__name__}{hint_for(given)}")
+
+
+def homes_of(given):
+    """The libraries a thing comes from; of a subclass, also its parent's."""
+    return {kind.__module__.partition(".")[0] for kind in type(given).__mro__}
+
+
+def hint_for(given):
+    if isinstance(given, dict):
+        return "; choose one of its entries: " + ", ".join(repr(key) for key in list(given)[:5]) if given else ""
+    return "; make it a list first" if hasattr(given, "__next__") else ""
+
+
+def require_processor(given, label):
+    device = getattr(given, "__dlpack_device__", None)
+    if device is not None and device()[0] != 1:
+        raise ValueError(f"{label}: the array is not in the processor's memory; copy it there first")
+
+
+def require_matrix(shape, label):
+    if len(shape) == 1:
+        raise ValueError(f"{label}: expected a matrix of rows x dim, found one dimension of {shape[0]} values; for a "
+                         "single embedding give X[None, :]")
+    if len(shape) != 2:
+        raise ValueError(f"{label}: expected a matrix of rows x dim, found {len(shape)} dimensions "
+                         f"[{' x '.join(map(str, shape))}]; reshape it to one row per input")
+
+
+def array_rows(array, label):
+    if isinstance(array, np.ma.MaskedArray):
+        array = unmasked(array, label)
+    if array.dtype.kind == "O":
+        array = plain(array, label)
+    # bfloat16 and its like come from ml_dtypes, and numpy knows no more than how to convert them
+    narrow = array.dtype.kind == "V" and array.dtype.names is None and np.can_cast(array.dtype, np.float32)
+    if array.dtype.kind in KINDS and not narrow:
+        raise ValueError(f"{label}: expected numbers, found {KINDS[array.dtype.kind]} ({array.dtype})")
+    require_matrix(array.shape, label)
+    if narrow or array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.itemsize <= 2):
+        return array if array.dtype == np.uint8 else array.astype(np.float32)
+    if array.dtype.kind in "iu" or array.itemsize > 8:
+        return array.astype(np.float64)
+    whole_strides = all(stride % array.itemsize == 0 for stride in array.strides)  # not so in fields of records
+    return np.asarray(array if whole_strides else array.copy(), array.dtype.newbyteorder("="))
+
+
+def unmasked(array, label):
+    masked = np.ma.getmaskarray(array)
+    if masked.any():
+        raise ValueError(f"{label}: row {np.argwhere(masked)[0][0]} holds masked values; leave that input out of every "
+                         "space, or fill them with .filled()")
+    return array.data
+
+
+def plain(array, label):
+    """Numbers out of an array of objects."""
+    if array.ndim == 1 and len(array) and all(np.ndim(row) == 1 for row in array):
+        raise ValueError(f"{label}: expected a matrix, found an array of {len(array)} objects that are vectors; make "
+                         "it one with np.stack(X)")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label}: expected numbers, found an array of objects that are none, such as "
+                         f"{next(iter(array.flat))!r:.40}") from None
+
+
+def list_rows(rows, label):
+    if len(rows) == 0:
+        raise ValueError(f"{label}: expected a row of numbers for each input, found an empty {type(rows).__name__}")
+    try:
+        array = np.array(rows)
+    except (TypeError, ValueError, RuntimeError) as error:
+        lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
+        for row, length in enumerate(lengths):
+            if length != lengths[0]:
+                raise ValueError(f"{label}: row {row} {size(length)}, but row 0 {size(lengths[0])}; all must have the "
+                                 "same length") from None
+        raise ValueError(f"{label}: the list cannot be made a matrix ({error}); give an array or a tensor") from None
+    return array_rows(array, label)
+
+
+def size(length):
+    return "is no vector" if length is None else f"has length {length}"
+
+
+def tensor_rows(tensor, label):
+    if str(tensor.layout) != "torch.strided":
+        raise ValueError(f"{label}: expected a dense tensor, found the layout {tensor.layout}; use .to_dense()")
+    if tensor.device.type == "meta":
+        raise ValueError(f"{label}: the tensor is on the device meta, which holds no values; make it on the processor")
+    if tensor.device.type != "cpu":
+        raise ValueError(f"{label}: expected a tensor on the processor, found one on {tensor.device}; use .cpu(), or, "
+                         "to stay there, map.to_torch().to(device)")
+    if tensor.requires_grad:
+        raise ValueError(f"{label}: the tensor requires a gradient, which would be lost; use .detach(), or "
+                         "map.to_torch(), which is differentiable")
+    require_matrix(tensor.shape, label)
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    tensor = tensor.resolve_conj().resolve_neg()
+    # Of the floats, float8 comes here, and views whose signs were still to be flipped.
+    return tensor.float().numpy() if tensor.is_floating_point() else array_rows(tensor.numpy(), label)
+
+
+def frame_rows(frame, label):
+    if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
+        return series_rows(frame.iloc[:, 0], label)
+    others = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
+    if others:
+        raise ValueError(f"{label}: expected columns of numbers, found others: {named(others)}; choose the columns to "
+                         "use, as in df[['x', 'y']], or one that holds vectors, as in df['embedding']")
+    if frame.dtypes.nunique() == 1 and isinstance(frame.dtypes.iloc[0], np.dtype):
+        return array_rows(frame.to_numpy(), label)
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def series_rows(series, label):
+    if hasattr(series.dtype, "pyarrow_dtype"):
+        from . import _arrow
+
+        return _arrow.rows(series.array.__arrow_array__(), label)
+    if series.dtype.kind != "O":
+        raise ValueError(f"{label}: expected a vector in every row, found a column of {series.dtype}; for several such "
+                         "columns give a DataFrame, as in df[['x', 'y']]")
+    return list_rows(series.tolist(), label)
+
+
+def named(names, most=3):
+    return ", ".join(repr(name) for name in names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
+
+
+def range_of(rows, label="rows"):
+    """(first, end) of what users say; the end of an open range is END. None where they say nothing."""
+    if rows is None:
+        return None
+    given = rows
+    if isinstance(rows, str):
+        first, colon, end = rows.partition(":")
+        given = (first.strip() or None, end.strip() or None) if colon else None
+    elif isinstance(rows, (slice, range)):
+        given = (rows.start, rows.stop) if rows.step in (None, 1) else None
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise ValueError(f"{label}: expected consecutive rows as slice(0, 50000), range(0, 50000), (0, 50000) or "
+                         f"'0:50000', found {rows!r:.60}")
+    return bound(given[0], 0, rows, label), bound(given[1], END, rows, label)
+
+
+def bound(value, otherwise, rows, label):
+    if value is None:
+        return otherwise
+    try:
+        number = int(value) if isinstance(value, str) else operator.index(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label}: expected row numbers, found {value!r:.40} in {rows!r:.60}") from None
+    if not 0 <= number < END:
+        raise ValueError(f"{label}: row numbers count from 0 at the first row, found {number} in {rows!r:.60}")
+    return number
+
+
+def integers_of(values, label):
+    """Labels or row numbers as one dimension of int64."""
+    from . import _arrow
+
+    homes = homes_of(values)
+    if isinstance(values, (str, os.PathLike)):
+        values = load(os.fsdecode(values), label)
+    elif "datasets" in homes or _arrow.is_arrow(values, homes) and "pandas" not in homes:
+        values = _arrow.values(values, label)
+    elif "torch" in homes and hasattr(values, "layout"):
+        values = values.detach().cpu().numpy()
+    array = np.asarray(unmasked(values, label) if isinstance(values, np.ma.MaskedArray) else values)
+    if array.ndim == 0:
+        raise TypeError(f"{label}: expected one whole number per row, found {type(values).__name__}")
+    if array.ndim > 1:
+        raise ValueError(f"{label}: expected one whole number per row, found {array.ndim} dimensions; use .ravel()")
+    if array.dtype.kind in "UT" or array.dtype.kind == "O" and any(isinstance(value, str) for value in array):
+        raise ValueError(f"{label}: expected whole numbers, found text; number the classes with np.unique(labels, "
+                         "return_inverse=True)[1] or sklearn.preprocessing.LabelEncoder")
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{label}: expected whole numbers, found {KINDS[array.dtype.kind]} ({array.dtype})")
+    if array.dtype.kind in "bi":
+        return np.ascontiguousarray(array, np.int64)
+    for row, value in enumerate(array.tolist()):
+        if not is_whole(value):
+            raise ValueError(f"{label}: expected whole numbers, found {value!r:.40} in row {row}")
+    return np.array(array, np.int64)
+
+
+def is_whole(value):
+    """Whether int64 has it; of NaN and of what is no number this is not so either."""
+    try:
+        return bool(int(value) == value and -2**63 <= value < 2**63)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def load(path, label):
+    if not path.endswith(".npy"):
+        raise ValueError(f"{label}: expected the path of a .npy file, found '{path}'")
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise OSError(f"{label}: cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maps and translators as torch modules, to run on any device, inside a model, or under a gradient."""
+try:
+    import torch
+except ImportError:
+    raise ImportError("to_torch needs torch, which is not installed; pip install 'kedge[torch]'") from None
+
+
+class RelativeModule(torch.nn.Module):
+    """RR(x) with the similarity cosine or euclidean, for x of shape (..., dim).
+
+    weight and mean are buffers, as in docs/format.md: they move with .to() and are saved, but no optimizer sees them.
+    """
+
+    def __init__(self, similarity, weight, mean):
+        super().__init__()
+        self.similarity = similarity
+        self.register_buffer("weight", weight)
+        self.register_buffer("mean", mean)
+
+    def forward(self, x):
+        if self.similarity == "cosine":
+            return torch.nn.functional.linear(self.unit(x), self.weight)
+        return self.distances(x)
+
+    def unit(self, x):
+        """Rows of length 1; a row of zeros stays, and gives no NaN on the way back either."""
+        # The largest value is taken out first, so that squares stay in range, half precision's too. It cancels out.
+        largest = x.detach().abs().amax(-1, keepdim=True)
+        x = x / torch.where(largest > 0, largest, torch.ones_like(largest))
+        return x / torch.where(largest > 0, torch.linalg.vector_norm(x, dim=-1, keepdim=True), torch.ones_like(largest))
+
+    def distances(self, x):
+        """In float64, as the difference of squares loses its digits close to an anchor."""
+        centred, anchors = (x - self.mean).double(), self.weight.double()
+        squared = centred.square().sum(-1, keepdim=True) + anchors.square().sum(-1) - 2 * centred @ anchors.T
+        return squared.clamp_min(1e-300).sqrt().to(x.dtype)  # the slope of sqrt at 0 would be infinite
+
+    def extra_repr(self):
+        return f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, similarity={self.similarity}"
+
+
+def tensor(values):
+    return torch.from_numpy(values.copy())  # views of a bundle are read-only
+
+
+def linear(affine):
+    """An nn.Linear with a copy of weight and bias.
+
+    They do not require a gradient, as those of nn.Embedding.from_pretrained: a map that is trained on its own leaves
+    the space it shares with others. The input gets its gradient all the same; .requires_grad_() makes it train.
+    """
+    module = torch.nn.Linear(affine.weight.shape[1], affine.weight.shape[0], device="meta")  # nothing to initialise
+    module.weight = torch.nn.Parameter(tensor(affine.weight), requires_grad=False)
+    module.bias = torch.nn.Parameter(tensor(affine.bias), requires_grad=False)
+    return module
+
+
+def map_to_torch(map):
+    if map.similarity in ("wip", "inner"):
+        return linear(map)
+    return RelativeModule(map.similarity, tensor(map.weight), tensor(map.mean))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a pretrained model and its inputs to the .npy files kedge reads; 'python -m kedge.encode' is the command.
+
+Importing this is cheap: torch and the model libraries are imported when a model is loaded.
+"""
+from .errors import BadFile, Error, UsageError
+
+__all__ = ["BadFile", "Error", "UsageError", "encode"]
+
+
+def encode(model, data, out, **options):
+    """Embeds 'data' with 'model' into the file 'out' and returns it as a read-only memory map, rows x dim.
+
+    Options are those of the command, with underscores: kind, library, pooling, revision, split, labels, field,
+    label_field, rows, max_length, batch, device, precision, threads, fresh; quiet is True unless said. Raises Error.
+    """
+    import numpy
+
+    from . import work
+    options.setdefault("quiet", True)
+    work.run(work.Options(str(model), str(data), str(out), **options))
+    return numpy.load(out, mmap_mode="r")

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of what was learned and measured, in the report's colours.
+
+Every function draws into `ax` where one is given and otherwise makes a figure of its own with pyplot; it returns the
+axes (`spaces`: the figure) and shows nothing by itself. A `table` is what kedge.stitch and kedge.sweep return, or
+pandas.read_csv of their results.csv.
+"""
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+
+from ._figure import PLAIN, at_one_point, axes, checked, few_ticks, legend, legend_beside, matrices, plane
+from .report import geometry, measure
+from .report import plot as house
+from .report.figures import errors, thinned
+from .report.results import AXES
+
+__all__ = ["compare", "history", "pairs", "scores", "spaces", "sweep"]
+HEADS = {"weighted_f1", "accuracy", "macro_f1", "mse", "psnr"}
+BLUES = LinearSegmentedColormap.from_list("kedge", ["#f4f7fa", "#79b4dd", "#1f6fb2", "#123f66"])
+
+
+def history(losses, *, ax=None):
+    """The losses of every epoch of the method 'param', or, while a consensus was refined, on rows held out.
+
+    losses : Bundle, or a dict such as bundle.history
+    """
+    if hasattr(losses, "history"):
+        bundle, losses = losses, losses.history
+        if not losses and len(bundle.refine_losses):
+            losses = {"held out": bundle.refine_losses}
+        if not losses:
+            raise ValueError(f"history: a bundle of the method {bundle.method} was not learned in epochs; those of "
+                             "'param', and of 'consensus' with refine_epochs, are")
+    ax = axes(ax, 6.4, 3.6)
+    for index, (name, values) in enumerate(losses.items()):
+        first = 0 if name == "held out" else 1  # refinement is also measured before it begins
+        total = name in ("total", "held out")
+        ax.plot(np.arange(first, first + len(values)), values, label=name, linewidth=2.2 if total else 1.6,
+                color=house.INK if total else house.OTHERS[(index - 1) % len(house.OTHERS)],
+                marker="o" if len(values) == 1 else None)
+    if all(np.min(values) > 0 for values in losses.values()) and len(losses) > 1:
+        ax.set_yscale("log")
+    ax.set_xlabel("epoch")
+    ax.set_ylabel("loss on rows held out" if "held out" in losses else "loss, mean over the epoch")
+    ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+    if len(losses) > 1:
+        legend_beside(ax)
+    return ax
+
+
+def scores(table, metric="mrr", *, ax=None):
+    """A bar per method: the mean over pairs of encoders, with the standard deviation over seeds.
+
+    Methods are compared on the pairs and seeds that all have. Heads of encoders on their own embeddings ('absolute')
+    are a dashed line. In a sweep the bars are taken where there are most anchors, then most support.
+    """
+    table, metric, methods = checked(table, metric, "scores")
+    table, point = at_one_point(table)
+    table = measure.compared(table, metric)
+    bars = measure.over_seeds(measure.zero_shot(table), metric, ["method"])
+    methods = [name for name in methods if name in bars.index]
+    if not methods:
+        raise ValueError("scores: the methods were measured on different pairs of encoders or seeds; draw one at a "
+                         "time, as in table[table.method == 'consensus']")
+    bars, look = bars.loc[methods] * metric.scale, house.looks(methods)
+    own = measure.over_seeds(table[table.method == "absolute"], metric, [])["mean"].iloc[0] * metric.scale
+    ax = axes(ax, 6, 0.9 + 0.4 * len(methods))
+    spread = errors(bars["std"].to_numpy())
+    ax.barh(range(len(methods)), bars["mean"], 0.62, xerr=spread, color=[look[name][0] for name in methods],
+            error_kw={"ecolor": house.INK, "capsize": 2.5, "elinewidth": 1.2})
+    ends = bars["mean"].to_numpy() + (0 if spread is None else spread)
+    for place, (value, end) in enumerate(zip(bars["mean"], ends)):
+        inside = value > 0.2 * np.nanmax([*ends, own])  # at the foot of the bar the number is clear of whisker and line
+        ax.annotate(metric.text(value / metric.scale, 1 if metric.unit else None),
+                    (0 if inside else max(end, 0), place), (6, 0), textcoords="offset points", va="center",
+                    color="white" if inside else house.INK)
+    if np.isfinite(own):
+        ax.axvline(own, color=house.INK, linestyle=(0, (4, 3)), linewidth=1.2,
+                   label=f"absolute, own head {metric.text(own / metric.scale, 1 if metric.unit else None)}")
+        legend(ax, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
+    ax.set_yticks(range(len(methods)), methods, **PLAIN)
+    ax.set_ylim(len(methods) - 0.45, -0.55)
+    ax.margins(x=0.1)
+    ax.set_xlabel(f"{metric.name}{metric.unit}, mean over pairs of encoders{point}")
+    few_ticks(ax.xaxis)
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
+def pairs(table, method=None, metric="mrr", *, ax=None):
+    """A map of every pair of encoders, the mean over seeds; of the best method unless one is named."""
+    table, metric, methods = checked(table, metric, "pairs")
+    table, point = at_one_point(table)
+    method = measure.best_method(table, metric) or methods[-1] if method is None else method
+    if method not in methods:
+        raise ValueError(f"pairs: there is no method {method!r} in the table; it has {', '.join(methods)}")
+    rows = table[table.method == method]
+    names = list(dict.fromkeys([*rows.trained_on, *rows.encoder]))
+    cells = measure.over_seeds(rows, metric, ["encoder", "trained_on"])["mean"].unstack().reindex(names, columns=names)
+    values = cells.to_numpy() * metric.scale
+    ax = axes(ax, 2.6 + 0.75 * len(names), 1.6 + 0.6 * len(names))
+    top = np.nanmax(values)  # differences of less than a tenth are not blown up to the whole range of colours
+    image = ax.imshow(values, cmap=BLUES, aspect="auto", vmin=min(np.nanmin(values), top - 0.1 * abs(top)), vmax=top)
+    for (row, column), value in np.ndenumerate(values):
+        dark = np.isfinite(value) and sum(image.cmap(image.norm(value))[:3]) < 1.6
+        ax.text(column, row, metric.text(value / metric.scale, 1 if metric.unit else None), ha="center", va="center",
+                color="white" if dark else house.INK)
+    slant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 8 else {}
+    ax.set_xticks(range(len(names)), names, **slant, **PLAIN)
+    ax.set_yticks(range(len(names)), names, **PLAIN)
+    ax.set_xlabel("head trained on" if metric.key in HEADS else "looked up from")
+    ax.set_ylabel("used on" if metric.key in HEADS else "found in")
+    ax.set_title(method + point, loc="left", fontsize="medium", **PLAIN)
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    bar = ax.figure.colorbar(image, ax=ax)
+    bar.set_label(metric.name + metric.unit, color=house.INK)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelcolor=house.INK)
+    return ax
+
+
+def sweep(table, x="anchors", metric="mrr", *, ax=None):
+    """A line per method over one axis of a sweep, with the standard deviation over seeds.
+
+    x : 'anchors', 'support' or 'shrinkage'; the other axes stay at one value.
+    """
+    table, metric, methods = checked(table, metric, "sweep")
+    swept = [axis for axis in AXES if table[axis].nunique() > 1]
+    if x not in swept:
+        raise ValueError(f"sweep: the table has less than two values of x={x!r}; "
+                         + (f"it was swept over {', '.join(swept)}" if swept else "make one with kedge.sweep"))
+    table, point = at_one_point(table, but=x)
+    tested = measure.common(measure.zero_shot(table), metric, ["method", x])
+    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x]) * metric.scale
+    if lines.empty:
+        raise ValueError("sweep: the methods were measured on different pairs of encoders or seeds; draw one at a time")
+    values = measure.ordered(lines.index.get_level_values(x))
+    named = any(isinstance(value, str) for value in values)
+    places = {value: index if named else value for index, value in enumerate(values)}
+    look, ax = house.looks(methods), axes(ax, 6.4, 3.6)
+    for method in (name for name in methods if name in lines.index.get_level_values("method")):
+        line = lines.xs(method, level="method")
+        line = line.loc[measure.ordered(line.index)]
+        ax.errorbar([places[value] for value in line.index], line["mean"], errors(line["std"].to_numpy()), label=method,
+                    color=look[method][0], marker=look[method][1], markersize=5.5, linewidth=1.8, capsize=2.5,
+                    elinewidth=1, markeredgecolor="white", markeredgewidth=0.6, linestyle="none" if named else "-")
+    own = measure.on(measure.own(table), tested)
+    own = measure.over_seeds(own[own.method == "absolute"], metric, [])["mean"].iloc[0] * metric.scale
+    if np.isfinite(own):
+        ax.axhline(own, color=look["absolute"][0], linestyle=(0, (4, 3)), linewidth=1.4, label="absolute, own head")
+    logarithmic = not named and values[0] > 0 and values[-1] / values[0] > 10
+    if logarithmic:
+        ax.set_xscale("log")
+    ticks = values if named else thinned(values, logarithmic)
+    ax.set_xticks([places[value] for value in ticks], [measure.amount(value, x) for value in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.margins(x=0.2 if named else 0.05)
+    ax.set_xlabel({"support": "support rows"}.get(x, x) + point)
+    ax.set_ylabel(metric.name + metric.unit)
+    few_ticks(ax.yaxis)
+    legend_beside(ax)
+    return ax
+
+
+def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
+    """Embeddings of the same inputs side by side, each in the plane in which it varies most (PCA). Returns the figure.
+
+    spaces : dict of name -> embeddings, row n of all of the same input
+    labels : class of every row, which colours it; otherwise its place along the first space's first axis does
+    shared : True for rows of one shared space, such as RR: then all are seen in the plane and window of the first
+    max_rows : more are thinned evenly
+    """
+    import matplotlib.pyplot as plt
+
+    rows, kept, total = matrices(spaces, max_rows, "spaces")
+    if labels is not None and len(labels) != total:
+        raise ValueError(f"spaces: expected a label for each of the {total} rows, found {len(labels)}")
+    points, titles, directions = {}, {}, None
+    for name, values in rows.items():
+        if directions is None or not shared:
+            middle = values.mean(axis=0)
+            directions, share = plane(values - middle)
+        elif values.shape[1] != len(middle):
+            raise ValueError(f"spaces: rows of one shared space have one length, found {len(middle)} and, of '{name}', "
+                             f"{values.shape[1]}; without shared=True each gets a plane of its own")
+        flat = (values - middle) @ directions.T
+        points[name] = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))  # a line has but one axis
+        titles[name] = name if shared else f"{name}\n{share:.0%} of the variance"
+    paint = geometry.Paint({"raw": points} if labels is None else {"labels": np.asarray(labels)[kept]})
+    figure = plt.figure(figsize=(2.9 * len(points), 3.3), layout="constrained")
+    whole = geometry.window(*geometry.reach(np.concatenate(list(points.values()))))[0]
+    for ax, (name, flat) in zip(np.atleast_1d(figure.subplots(1, len(points))), points.items()):
+        paint.draw(ax, flat, 13 if len(flat) <= 600 else 6)
+        limits = whole if shared else geometry.window(*geometry.reach(flat))[0]
+        ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")
+        ax.set_xlabel("first axis", color=house.SOFT)
+        ax.set_ylabel("second axis", color=house.SOFT)
+        ax.set_title(titles[name], fontsize="medium", **PLAIN)
+        ax.spines[:].set_color(house.GRID)
+    if labels is not None and len(paint.look) <= 20:
+        handles = [plt.Line2D([], [], linestyle="none", marker=mark, color=colour, label=str(name))
+                   for name, (colour, mark) in paint.look.items()]
+        legend(figure, handles=handles, loc="outside right center", title="class")
+    return figure
+
+
+def compare(A, B, *, max_rows=2000, ax=None):
+    """How far the same input in two encoders stands out from different inputs: cosines of the rows of A and B.
+
+    A, B : rows of the same inputs in the shared space. The share at rank 1 is of the rows that are drawn.
+    """
+    rows, _, _ = matrices({"A": A, "B": B}, max_rows, "compare")
+    if rows["A"].shape[1] != rows["B"].shape[1]:
+        raise ValueError(f"compare: expected rows of one length, found {rows['A'].shape[1]} and {rows['B'].shape[1]}; "
+                         "take both into the shared space first, with bundle[name].transform")
+    unit = [values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-300) for values in rows.values()]
+    cosines = unit[0] @ unit[1].T
+    same, others = np.diag(cosines), cosines[~np.eye(len(cosines), dtype=bool)]
+    first = np.mean((cosines > same[:, None]).sum(axis=1) == 0)
+    ax = axes(ax, 6.4, 3.2)
+    bins = np.linspace(min(cosines.min(), 0), max(cosines.max(), 1e-9), 61)
+    for values, colour, name in ((others, "#98a2ae", "different inputs"), (same, "#1f6fb2", "same input")):
+        if len(values):
+            ax.hist(values, bins, weights=np.full(len(values), 100 / len(values)), color=colour, alpha=0.75, label=name)
+    ax.set_xlabel("cosine between a row of A and a row of B")
+    ax.set_ylabel("share of pairs %")
+    ax.set_title(f"{first:.1%} of {len(same):,} rows found at rank 1", loc="left", fontsize="medium", **PLAIN)
+    few_ticks(ax.yaxis)
+    legend(ax)
+    return ax

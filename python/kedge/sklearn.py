@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scikit-learn transformer into the shared space."""
+import functools
+import os
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError("kedge.RelativeTransformer needs scikit-learn 1.6 or newer; pip install 'kedge[sklearn]' "
+                      f"({error})") from None
+
+from . import _core, _fit
+
+FLOATS = ["float64", "float32", "float16"]  # the last two are taken as they are, and the rest becomes the first
+MOST_SUPPORT = 5000  # rows anchors are made of unless told otherwise, as in C++
+
+
+@functools.lru_cache(maxsize=8)
+def load(path, changed):
+    return _fit.load(path)
+
+
+def bundle_of(bundle):
+    """A bundle, read once and again only where its file has changed."""
+    if isinstance(bundle, _core.Bundle):
+        return bundle
+    path = os.fspath(bundle)
+    return load(path, os.stat(path).st_mtime_ns)
+
+
+class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Takes embeddings to their relative representation: their similarities to anchors.
+
+    With `bundle` and `space` it is one encoder's way into a space that several encoders share. Nothing is left to
+    learn, and it counts as fitted at once. What follows it in a pipeline can then be used under another encoder:
+
+    >>> pipe = make_pipeline(RelativeTransformer(bundle=bundle, space="vit"), LogisticRegression()).fit(X_vit, y)
+    >>> pipe.set_params(relativetransformer__space="rex").predict(X_rex)
+
+    Without a bundle, fit learns anchors on the rows it is given, as kedge.fit does with one space. Where those are
+    fewer
+    than `anchors` (or `support`), or span fewer directions (method 'consensus'), as many are made as there can be.
+
+    Parameters
+    ----------
+    bundle : Bundle or path, optional
+        From kedge.fit, or the file that Bundle.save or the command wrote.
+    space : str, optional
+        Whose embeddings X holds; with a bundle, one of its spaces. Without, what `bundle_` is to call them.
+    method, similarity, anchors, ...
+        As for kedge.fit; they do nothing beside a bundle.
+
+    Attributes
+    ----------
+    bundle_ : Bundle
+        What was learned, where no bundle was given; bundle_.attach lets other encoders in.
+    n_features_in_ : int
+        Values of an embedding, of the encoder in use.
+    feature_names_in_ : array of str
+        Columns seen in fit, where they had names and no bundle was given.
+
+    Results are float32, whatever the type of X.
+    """
+
+    def __init__(self, *, bundle=None, space=None, method="param", similarity="wip", anchors=300, support=None,
+                 support_select="random", keep=0, seed=0, shrinkage=0.15, epsilon=5e-8, attach=None, ridge="auto",
+                 epochs=95, batch=1024, lr=0.03, power=0.5, device="cpu"):
+        self.bundle = bundle
+        self.space = space
+        self.method = method
+        self.similarity = similarity
+        self.anchors = anchors
+        self.support = support
+        self.support_select = support_select
+        self.keep = keep
+        self.seed = seed
+        self.shrinkage = shrinkage
+        self.epsilon = epsilon
+        self.attach = attach
+        self.ridge = ridge
+        self.epochs = epochs
+        self.batch = batch
+        self.lr = lr
+        self.power = power
+        self.device = device
+
+    def fit(self, X, y=None):
+        """Learn anchors on the rows of X; with a bundle, only see whether X fits. y is not looked at."""
+        if self.bundle is not None:
+            self._require_fits(check_array(X, dtype=FLOATS, estimator=self, input_name="X"))
+            return self
+        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        options = self.get_params(deep=False)
+        del options["bundle"], options["space"]
+        support = min(MOST_SUPPORT if self.support is None else self.support, len(X))
+        options.update(support=support, anchors=min(self.anchors, support))
+        self.bundle_ = _fit.fit({self.space or "X": X}, **options)
+        return self
+
+    def transform(self, X):
+        """The rows of X in the shared space, rows x anchors, as float32."""
+        check_is_fitted(self)
+        if self.bundle is None:
+            return self._map().transform(validate_data(self, X, dtype=FLOATS, reset=False))
+        X = check_array(X, dtype=FLOATS, estimator=self, input_name="X")
+        return self._require_fits(X).transform(X)
+
+    def _map(self):
+        if self.bundle is None:
+            return self.bundle_[self.bundle_.sources[0]]
+        bundle = bundle_of(self.bundle)
+        if self.space not in bundle.spaces:
+            raise ValueError(f"RelativeTransformer: space is {self.space!r}, expected one of the bundle's: "
+                             f"{', '.join(bundle.spaces)}; let another encoder in with bundle.attach(name, X)")
+        return bundle[self.space]
+
+    def _require_fits(self, X):
+        map = self._map()
+        if X.shape[1] != map.n_features_in:
+            raise ValueError(f"X has {X.shape[1]} features, but RelativeTransformer is expecting {map.n_features_in} "
+                             f"features as input, which '{map.space}' makes; were they made by another encoder?")
+        return map
+
+    # A property, since another space may be chosen after fit.
+    @property
+    def n_features_in_(self):
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("RelativeTransformer has no n_features_in_ before fit")
+        return self._map().n_features_in
+
+    @n_features_in_.setter
+    def n_features_in_(self, value):
+        pass  # scikit-learn notes it while X is checked; the map knows it as well
+
+    @property
+    def _n_features_out(self):
+        return self._map().n_anchors
+
+    def __sklearn_is_fitted__(self):
+        return self.bundle is not None or hasattr(self, "bundle_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apply.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+namespace kedge::python {
+namespace {
+
+constexpr std::size_t kBlockRows = 4096;
+
+bool is_tensor(nb::handle x) {
+  const nb::object module = nb::getattr(x.type(), "__module__", nb::none());
+  return nb::isinstance<nb::str>(module) && std::string_view(nb::borrow<nb::str>(module).c_str()) == "torch";
+}
+
+void require_fits(const RowFunction& function, const RowSource& rows) {
+  if (rows.cols() == function.input_dim) return;
+  throw Error(Code::bad_argument,
+              fmt::format("'{}' expects embeddings of {} values, got {}; were they made by another encoder?",
+                          function.space, function.input_dim, rows.cols()));
+}
+
+/// An exponent of all ones carries into the sign when one is added to it: no comparison, so any processor does many at
+/// once.
+bool all_finite(MatrixView<const float> rows) {
+  std::uint32_t carried = 0;
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    for (const float value : rows.row(r)) carried |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;
+  }
+  return (carried & 0x80000000U) == 0;
+}
+
+/// A row that is not finite gives none that is, so the result tells of both.
+void require_finite(const RowFunction& function, const RowSource& x, std::size_t first, MatrixView<const float> y) {
+  if (all_finite(y)) return;
+  std::size_t row = 0;
+  while (all_finite(y.middle_rows(row, 1))) ++row;
+  Matrix values(1, function.input_dim);
+  const Space space(function.space, std::shared_ptr<const RowSource>(std::shared_ptr<void>(), &x));
+  space.read(first + row, values.view());  // throws if the row itself is at fault
+  throw Error(Code::bad_argument,
+              fmt::format("row {} of X is too large for the map of '{}': its result leaves float32; is it scaled as "
+                          "the embeddings the map was made from?",
+                          first + row, function.space));
+}
+
+/// In blocks, so that converted rows take little memory and results are looked at while they are near.
+void apply(const RowFunction& function, const Input& input, MatrixView<float> y) {
+  const RowSource& x = *input.rows();
+  const std::optional<MatrixView<const float>> in_place = input.in_place();
+  Matrix converted = in_place ? Matrix() : Matrix(std::min(kBlockRows, x.rows()), x.cols());
+  for (std::size_t first = 0; first < x.rows(); first += kBlockRows) {
+    const std::size_t count = std::min(kBlockRows, x.rows() - first);
+    if (!in_place) x.read(first, converted.view().middle_rows(0, count));
+    function.apply(
+        in_place ? in_place->middle_rows(first, count) : std::as_const(converted).view().middle_rows(0, count),
+        y.middle_rows(first, count));
+    require_finite(function, x, first, y.middle_rows(first, count));
+  }
+}
+
+}  // namespace
+
+nb::object apply_to(const RowFunction& function, nb::handle x, std::optional<Out> out) {
+  const Input input(x, "X", "X");
+  require_fits(function, *input.rows());
+  const std::size_t rows = input.rows()->rows();
+  if (out && (out->shape(0) != rows || out->shape(1) != function.output_dim)) {
+    throw Error(Code::bad_argument, fmt::format("out is {} x {}, expected {} x {}", out->shape(0), out->shape(1), rows,
+                                                function.output_dim));
+  }
+  const bool tensor = is_tensor(x);
+  FloatMatrix made = out ? FloatMatrix() : make_matrix(rows, function.output_dim);
+  float* values = out ? out->data() : made.data();
+  {
+    const nb::gil_scoped_release without_gil;
+    try {
+      apply(function, input, {values, rows, function.output_dim, function.output_dim});
+    } catch (const Error& problem) {
+      if (!input.is_file() && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.what());
+      throw;
+    }
+  }
+  if (out) return nb::cast(*out);
+  if (tensor) return nb::cast(nb::ndarray<nb::pytorch, float, nb::ndim<2>>(made));
+  return nb::cast(made);
+}
+
+}  // namespace kedge::python

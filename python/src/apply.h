@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "arrays.h"
+#include "inputs.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace kedge::python {
+
+/// A function of rows, such as a map, and how messages call the space its rows come from.
+struct RowFunction {
+  std::string space;
+  std::size_t input_dim = 0, output_dim = 0;
+  std::function<void(MatrixView<const float>, MatrixView<float>)> apply;
+};
+
+using Out = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// What becomes of the rows of x, as a numpy array, or as a tensor where x is one; in `out` where that is given.
+/// float32 rows are read where they lie. Throws Error(Code::bad_argument) for rows that do not fit or are not finite.
+[[nodiscard]] nb::object apply_to(const RowFunction& function, nb::handle x, std::optional<Out> out);
+
+}  // namespace kedge::python

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bindings.h"
+
+#include <kedge/matrix.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace kedge::python {
+
+using FloatMatrix = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
+/// Read-only, and a view: nothing is copied.
+using FloatMatrixView = nb::ndarray<nb::numpy, const float, nb::ndim<2>>;
+using FloatsView = nb::ndarray<nb::numpy, const float, nb::ndim<1>>;
+
+/// Keeps what a view looks at alive.
+template <class T>
+nb::capsule keep(std::shared_ptr<const T> owner) {
+  using Owner = std::shared_ptr<const T>;
+  return {new Owner(std::move(owner)), [](void* held) noexcept { delete static_cast<Owner*>(held); }};
+}
+
+template <class Owner>
+FloatMatrixView view_of(const Matrix& matrix, const std::shared_ptr<const Owner>& owner) {
+  return {matrix.cells().data(), {matrix.rows(), matrix.cols()}, keep(owner)};
+}
+
+template <class Owner>
+FloatsView view_of(const std::vector<float>& values, const std::shared_ptr<const Owner>& owner) {
+  return {values.data(), {values.size()}, keep(owner)};
+}
+
+/// Room for a result, not cleared: every value will be written.
+FloatMatrix make_matrix(std::size_t rows, std::size_t cols);
+
+/// A copy, for matrices that come from Python and stay.
+using GivenMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using GivenFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+[[nodiscard]] Matrix to_matrix(const GivenMatrix& given);
+[[nodiscard]] std::vector<float> to_floats(const GivenFloats& given);
+
+}  // namespace kedge::python

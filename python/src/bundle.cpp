@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arrays.h"
+#include "handles.h"
+#include "inputs.h"
+#include "options.h"
+#include "paths.h"
+#include "work.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/fit.h>
+
+namespace kedge::python {
+namespace {
+
+using namespace nb::literals;
+using Ids = nb::ndarray<nb::numpy, const std::int64_t, nb::ndim<1>>;
+using Doubles = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+
+Doubles make_doubles(const std::vector<double>& values) {
+  auto* copy = new double[std::max<std::size_t>(1, values.size())];
+  std::ranges::copy(values, copy);
+  const nb::capsule owner(copy, [](void* held) noexcept { delete[] static_cast<double*>(held); });
+  return {copy, {values.size()}, owner};
+}
+
+nb::dict history_of(const BundleHandle& self) {
+  nb::dict history;
+  const auto add = [&](const char* name, double Losses::*part) {
+    std::vector<double> values;
+    for (const Losses& losses : self.bundle->history) values.push_back(losses.*part);
+    history[name] = make_doubles(values);
+  };
+  if (self.bundle->history.empty()) return history;
+  add("total", &Losses::total);
+  add("symnce", &Losses::symnce);
+  add("coverage", &Losses::coverage);
+  add("orthogonality", &Losses::orthogonality);
+  add("length", &Losses::length);
+  return history;
+}
+
+/// The work is done on the bundle as it was at the start; what came of it is put into the bundle as it is at the end.
+MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::object& x, const nb::object& rows,
+                    bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
+                    bool replace, const nb::object& progress) {
+  AttachOptions options;
+  nb::dict values;
+  values["support_rows"] = support_rows;
+  values["attach"] = by;
+  values["ridge"] = ridge;
+  values["device"] = device;
+  set_options(options_of(options), values);
+  if (self.bundle->has(name) && !replace) {
+    throw Error(Code::bad_argument,
+                fmt::format("the bundle already has a space '{}'; choose another name, or give replace=True", name));
+  }
+  require_device(options.device);
+  const Input input(x, fmt::format("space '{}'", name), "the array");
+  const RowRange range = to_rows(rows);
+  const std::shared_ptr<const Bundle> before = self.bundle;
+  Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
+    return attach(*before, Space(name, input.rows(), range), options, report);
+  });
+  auto grown = std::make_shared<Bundle>(*self.bundle);
+  grown->add(std::move(made));
+  self.bundle = std::move(grown);
+  return self.map(name);
+}
+
+nb::dict spaces_of(const BundleHandle& self) {
+  nb::dict spaces;
+  for (const Attachment& space : self.bundle->spaces) {
+    spaces[nb::cast(space.space())] = nb::cast(self.map(space.space()));
+  }
+  return spaces;
+}
+
+std::string describe(const BundleHandle& self) {
+  const Bundle& b = *self.bundle;
+  std::vector<std::string> names;
+  for (const Attachment& space : b.spaces) names.push_back(space.space());
+  return fmt::format("<kedge.Bundle: {} anchors ({}, {}) from {} support rows; spaces: {}>", b.mixture.rows(),
+                     to_string(b.method), to_string(b.similarity), b.support_ids.size(), fmt::join(names, ", "));
+}
+
+void bind_properties(nb::class_<BundleHandle>& c) {
+  c.def_prop_ro("spaces", &spaces_of, "The map of every space by its name: the sources, then attached ones.")
+      .def_prop_ro(
+          "sources", [](const BundleHandle& self) { return self.bundle->sources; }, "The spaces that took part in fit.")
+      .def_prop_ro(
+          "mixture", [](const BundleHandle& self) { return view_of(self.bundle->mixture, self.bundle); },
+          nb::rv_policy::automatic, "P, anchors x support. A read-only view.")
+      .def_prop_ro(
+          "targets",
+          [](const BundleHandle& self) -> nb::object {
+            if (self.bundle->targets.rows() == 0) return nb::none();
+            return nb::cast(view_of(self.bundle->targets, self.bundle));
+          },
+          "What ridge regresses, support x anchors; None where it is not possible.")
+      .def_prop_ro(
+          "support_ids",
+          [](const BundleHandle& self) {
+            return Ids(self.bundle->support_ids.data(), {self.bundle->support_ids.size()}, keep(self.bundle));
+          },
+          nb::rv_policy::automatic, "Row numbers of the support in the arrays or files.")
+      .def_prop_ro("history", &history_of,
+                   "The losses of every epoch by name (total, symnce, coverage, orthogonality, length), where anchors "
+                   "were learned; otherwise empty. pandas.DataFrame(bundle.history) is a table.")
+      .def_prop_ro(
+          "refine_losses", [](const BundleHandle& self) { return make_doubles(self.bundle->refine_losses); },
+          nb::rv_policy::automatic, "Loss on rows held out: before refinement, then after each of its epochs.")
+      .def_prop_ro("method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->method)); })
+      .def_prop_ro("similarity",
+                   [](const BundleHandle& self) { return std::string(to_string(self.bundle->similarity)); })
+      .def_prop_ro("n_anchors", [](const BundleHandle& self) { return self.bundle->mixture.rows(); })
+      .def_prop_ro("seed", [](const BundleHandle& self) { return self.bundle->seed; })
+      .def_prop_ro(
+          "kedge_version", [](const BundleHandle& self) { return self.bundle->kedge_version; }, "That made it.");
+}
+
+}  // namespace
+
+void bind_bundle(nb::module_& module) {
+  nb::class_<BundleHandle> c(module, "Bundle",
+                             "What fit learns and attach extends: the mixture, the rows it mixes, and the map of every "
+                             "space. Made by kedge.fit and kedge.load.");
+  bind_properties(c);
+  c.def(
+       "save", [](const BundleHandle& self, const nb::object& path) { save_bundle(*self.bundle, path_of(path)); },
+       "path"_a, "Write the bundle, the same file as the command's; an older one stays until the new one is whole.")
+      .def_static(
+          "load",
+          [](const nb::object& path) {
+            return BundleHandle{std::make_shared<const Bundle>(load_bundle(path_of(path)))};
+          },
+          "path"_a, "Read a bundle that 'save' or the command wrote. Raises OSError for anything else.")
+      .def("__getitem__", &BundleHandle::map, "space"_a, "The map of one space.")
+      .def(
+          "__contains__", [](const BundleHandle& self, const std::string& name) { return self.bundle->has(name); },
+          "space"_a)
+      .def(
+          "translator",
+          [](const BundleHandle& self, const std::string& source, const std::string& target) {
+            return TranslatorHandle{std::make_shared<const Translator>(*self.bundle, source, target)};
+          },
+          "source"_a, "target"_a, "From one space's embeddings to another's.")
+      .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
+           "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
+           "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "progress"_a = false,
+           "Give a new encoder its map, which is kept under `name` and returned; the anchors stay as they are.\n\n"
+           "X holds its embeddings of the inputs the bundle was made from, in the same order; or, with "
+           "support_rows=True, of the support rows alone, in the order of support_ids.\n"
+           "rows: the rows its mean and covariance are taken from, as a slice, (first, end) or 'first:end'.\n"
+           "attach: 'mixture' or 'ridge'; as the bundle's other spaces unless given. ridge: its strength, or 'auto'.\n"
+           "replace: whether a space of the same name may be replaced. progress: True for a bar, or a function.")
+      .def("__repr__", &describe)
+      .def("__getstate__",
+           [](const BundleHandle& self) {
+             const std::string bytes = bundle_to_bytes(*self.bundle);
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("__setstate__", [](BundleHandle& self, const nb::bytes& bytes) {
+        new (&self) BundleHandle{
+            std::make_shared<const Bundle>(bundle_from_bytes({bytes.c_str(), bytes.size()}, "the pickled bundle"))};
+      });
+}
+
+}  // namespace kedge::python

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <kedge/fit.h>
+
+#include "handles.h"
+#include "inputs.h"
+#include "options.h"
+#include "work.h"
+
+#include <kedge/validate.h>
+
+#include <fmt/format.h>
+
+namespace kedge::python {
+namespace {
+
+using namespace nb::literals;
+
+FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dict& values) {
+  FitOptions options;
+  set_options(options_of(options), values);
+  if (support_ids) options.support_ids = to_vector(*support_ids);
+  if (support_ids && options.support_ids.empty()) {
+    throw Error(Code::bad_argument, "support_ids is empty; give row numbers, or leave it out");
+  }
+  require_device(options.device);
+  return options;
+}
+
+BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std::optional<Integers>& support_ids,
+                        const nb::object& progress, const nb::dict& values) {
+  const FitOptions options = fit_options(support_ids, values);
+  const Inputs inputs(given);
+  const RowRange range = to_rows(rows);
+  return run(progress, !inputs.any_file(), [&](const Progress& report) {
+    return BundleHandle{std::make_shared<const Bundle>(fit(inputs.spaces(range), options, report))};
+  });
+}
+
+nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb::object& progress,
+                         const nb::dict& values) {
+  const FitOptions options = fit_options(std::nullopt, values);
+  const Inputs inputs(given);
+  const RowRange range = to_rows(rows);
+  CompareOptions what;
+  what.device = options.device;
+  const std::vector<HeldOutScore> scores = run(progress, !inputs.any_file(), [&](const Progress& report) {
+    return validate(inputs.spaces(range), options, what, report);
+  });
+  nb::list list;
+  for (const HeldOutScore& score : scores) {
+    nb::dict one;
+    one["held_out"] = score.space;
+    one["rows"] = score.rows;
+    one["mrr"] = score.mrr;
+    for (std::size_t i = 0; i < what.recall_at.size(); ++i) {
+      one[nb::cast(fmt::format("recall@{}", what.recall_at[i]))] = score.recall[i];
+    }
+    one["nmse"] = score.nmse;
+    list.append(one);
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_fit(nb::module_& module) {
+  module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a);
+  module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);
+}
+
+}  // namespace kedge::python

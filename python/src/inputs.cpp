@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inputs.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kedge::python {
+namespace {
+
+using Type = ArrayView::Type;
+
+std::optional<Type> type_of(nb::dlpack::dtype dtype) {
+  constexpr auto kFloat = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float);
+  constexpr auto kBfloat = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat);
+  constexpr auto kUnsigned = static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
+  if (dtype.lanes != 1) return std::nullopt;
+  if (dtype.code == kFloat && dtype.bits == 32) return Type::f32;
+  if (dtype.code == kFloat && dtype.bits == 64) return Type::f64;
+  if (dtype.code == kFloat && dtype.bits == 16) return Type::f16;
+  if (dtype.code == kBfloat && dtype.bits == 16) return Type::bf16;
+  if (dtype.code == kUnsigned && dtype.bits == 8) return Type::u8;
+  return std::nullopt;
+}
+
+bool is_parquet(std::string_view path) {
+  return path.ends_with(".parquet") || path.find(".parquet#") != std::string_view::npos;
+}
+
+ArrayView view_of(const nb::ndarray<nb::ro>& array) {
+  const auto width = static_cast<std::int64_t>(array.dtype().bits / 8);
+  ArrayView view;
+  view.data = array.data();
+  view.type = *type_of(array.dtype());
+  view.rows = array.shape(0);
+  view.cols = array.shape(1);
+  view.row_bytes = array.stride(0) * width;
+  view.col_bytes = array.stride(1) * width;
+  return view;
+}
+
+}  // namespace
+
+Input::Input(nb::handle given, const std::string& whose, const std::string& label) {
+  if (take(given, label)) return;
+  // Lists, tables, columns and the like, all of which Python knows better how to read.
+  if (take(nb::module_::import_("kedge._inputs").attr("rows_of")(given, whose), label)) return;
+  throw Error(Code::bad_argument, fmt::format("{}: expected a matrix of floats or the path of a file, found {}", whose,
+                                              nb::type_name(given.type()).c_str()));
+}
+
+bool Input::take(nb::handle given, const std::string& label) {
+  if (nb::isinstance<nb::str>(given) && !is_parquet(nb::borrow<nb::str>(given).c_str())) {
+    rows_ = open_rows(nb::borrow<nb::str>(given).c_str());
+    return true;
+  }
+  nb::ndarray<nb::ro> array;
+  if (!nb::try_cast(given, array) || !array.is_valid() || array.ndim() != 2 || !type_of(array.dtype()) ||
+      array.device_type() != nb::device::cpu::value) {
+    return false;
+  }
+  array_ = std::move(array);
+  rows_ = view_rows(view_of(array_), label);
+  return true;
+}
+
+std::optional<MatrixView<const float>> Input::in_place() const {
+  if (is_file() || type_of(array_.dtype()) != Type::f32) return std::nullopt;
+  const std::int64_t stride = array_.stride(0);
+  const std::size_t cols = array_.shape(1);
+  const bool rows_in_order = array_.stride(1) == 1 || cols == 1;
+  if (!rows_in_order || (array_.shape(0) > 1 && stride < static_cast<std::int64_t>(cols))) return std::nullopt;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(array_.data()) % alignof(float) == 0;
+  if (!aligned) return std::nullopt;
+  return MatrixView<const float>{static_cast<const float*>(array_.data()), array_.shape(0), cols,
+                                 array_.shape(0) > 1 ? static_cast<std::size_t>(stride) : cols};
+}
+
+Inputs::Inputs(const nb::list& given) {
+  for (const nb::handle item : given) {
+    const auto [name, rows] = nb::cast<std::pair<std::string, nb::object>>(item);
+    inputs_.emplace_back(rows, fmt::format("space '{}'", name), "the array");
+    names_.push_back(name);
+  }
+}
+
+std::vector<Space> Inputs::spaces(RowRange rows) const {
+  std::vector<Space> spaces;
+  for (std::size_t i = 0; i < names_.size(); ++i) spaces.emplace_back(names_[i], inputs_[i].rows(), rows);
+  return spaces;
+}
+
+bool Inputs::any_file() const {
+  return std::ranges::any_of(inputs_, &Input::is_file);
+}
+
+Floats::Floats(const Input& input, const Space& space) {
+  const std::optional<MatrixView<const float>> in_place = input.in_place();
+  if (!in_place) {
+    converted_ = space.read_all();
+    view_ = std::as_const(converted_).view();
+    return;
+  }
+  view_ = in_place->middle_rows(space.range().begin, space.rows());
+  constexpr std::size_t kBlockValues = std::size_t{1} << 16;  // read() looks at every value, so a small copy is enough
+  Matrix block(std::clamp<std::size_t>(kBlockValues / std::max<std::size_t>(1, space.dim()), 1, 4096), space.dim());
+  for (std::size_t first = 0; first < space.rows(); first += block.rows()) {
+    space.read(first, block.view().middle_rows(0, std::min(block.rows(), space.rows() - first)));
+  }
+}
+
+std::vector<std::int64_t> to_vector(const Integers& values) {
+  return {values.data(), values.data() + values.shape(0)};
+}
+
+RowRange to_rows(const nb::object& given) {
+  if (given.is_none()) return {};
+  const auto [first, end] =
+      nb::cast<std::pair<std::size_t, std::size_t>>(nb::module_::import_("kedge._inputs").attr("range_of")(given));
+  return {first, end};
+}
+
+}  // namespace kedge::python

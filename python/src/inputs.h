@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bindings.h"
+
+#include <kedge/matrix.h>
+#include <kedge/rows.h>
+#include <kedge/space.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge::python {
+
+/// A matrix a caller gave: an array, which is read where it lies, or the path of a file. Made and destroyed with the
+/// GIL held; may be read without it.
+class Input {
+ public:
+  /// Throws Error(Code::bad_argument) for anything that is not a matrix of floats on the processor; what open_rows
+  /// throws for a path. Messages say `whose` it is, and those about its rows call an array `label`.
+  Input(nb::handle given, const std::string& whose, const std::string& label);
+
+  [[nodiscard]] bool is_file() const { return !array_.is_valid(); }
+  [[nodiscard]] const std::shared_ptr<const RowSource>& rows() const { return rows_; }
+  /// Where the values already are float32, row by row.
+  [[nodiscard]] std::optional<MatrixView<const float>> in_place() const;
+
+ private:
+  [[nodiscard]] bool take(nb::handle given, const std::string& label);
+
+  nb::ndarray<nb::ro> array_;
+  std::shared_ptr<const RowSource> rows_;
+};
+
+/// Several named matrices; what is wrong with one is called a wrong argument unless one of them is a file.
+class Inputs {
+ public:
+  /// `given`: a list of (name, array or path).
+  explicit Inputs(const nb::list& given);
+  [[nodiscard]] std::vector<Space> spaces(RowRange rows = {}) const;
+  [[nodiscard]] bool any_file() const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<Input> inputs_;
+};
+
+/// All values, finite, as float32: in place where they are, else converted.
+class Floats {
+ public:
+  /// Throws what Space::read throws. May be called without the GIL.
+  Floats(const Input& input, const Space& space);
+  [[nodiscard]] MatrixView<const float> view() const { return view_; }
+
+ private:
+  Matrix converted_;
+  MatrixView<const float> view_;
+};
+
+/// One-dimensional whole numbers, copied.
+using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+[[nodiscard]] std::vector<std::int64_t> to_vector(const Integers& values);
+
+/// What an argument `rows` says: None for all, a slice, a range, (first, end) or 'first:end'.
+[[nodiscard]] RowRange to_rows(const nb::object& given);
+
+}  // namespace kedge::python

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apply.h"
+#include "handles.h"
+#include "paths.h"
+#include "work.h"
+
+#include <fmt/format.h>
+#include <kedge/bundle.h>
+
+#include <tuple>
+
+namespace kedge::python {
+namespace {
+
+using namespace nb::literals;
+
+RowFunction function_of(const MapHandle& handle) {
+  const RelativeMap& map = handle.map();
+  return {map.space(), map.input_dim(), map.output_dim(),
+          [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); }};
+}
+
+MapHandle make(const std::string& space, const std::string& similarity, const GivenMatrix& weight,
+               const GivenFloats& bias, const GivenFloats& mean) {
+  RelativeMap map(space, parse_similarity(similarity), to_matrix(weight), to_floats(bias), to_floats(mean));
+  return {
+      std::make_shared<const Attachment>(Attachment{std::move(map), AttachBy::mixture, 0, std::nullopt, std::nullopt})};
+}
+
+void transform_file(const MapHandle& handle, const nb::object& input, const nb::object& output, const nb::object& rows,
+                    const std::string& device, const std::string& precision, const nb::object& progress) {
+  const RowRange range = to_rows(rows);
+  const std::string from = path_of(input);
+  const std::string to = path_of(output);
+  run(progress, false, [&](const Progress& report) {
+    const Device where = parse_device(device);
+    require_device(where);
+    transform(handle.map(), Space(handle.map().space(), open_rows(from), range), to, report, where,
+              parse_precision(precision));
+  });
+}
+
+std::string describe(const MapHandle& handle) {
+  const RelativeMap& map = handle.map();
+  return fmt::format("<kedge.RelativeMap of '{}': {} -> {} values, {}>", map.space(), map.input_dim(), map.output_dim(),
+                     to_string(map.similarity()));
+}
+
+nb::object call_package(const char* module, const char* function, const nb::object& argument) {
+  return nb::module_::import_(module).attr(function)(argument);
+}
+
+using State = std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView>;
+State state_of(const MapHandle& self) {
+  const RelativeMap& map = self.map();
+  return {map.space(), std::string(to_string(map.similarity())), view_of(map.weight(), self.space),
+          view_of(map.bias(), self.space), view_of(map.mean(), self.space)};
+}
+
+void bind_properties(nb::class_<MapHandle>& c) {
+  c.def_prop_ro(
+       "space", [](const MapHandle& self) { return self.map().space(); }, "The encoder's name.")
+      .def_prop_ro(
+          "similarity", [](const MapHandle& self) { return std::string(to_string(self.map().similarity())); },
+          "How embeddings are compared with anchors: wip, cosine, euclidean or inner.")
+      .def_prop_ro(
+          "n_features_in", [](const MapHandle& self) { return self.map().input_dim(); }, "Values of an embedding.")
+      .def_prop_ro(
+          "n_anchors", [](const MapHandle& self) { return self.map().output_dim(); },
+          "Anchors, which is the dimension of the shared space.")
+      .def_prop_ro(
+          "weight", [](const MapHandle& self) { return view_of(self.map().weight(), self.space); },
+          nb::rv_policy::automatic, "anchors x dim. With wip and inner, RR(x) = weight x + bias. A read-only view.")
+      .def_prop_ro(
+          "bias", [](const MapHandle& self) { return view_of(self.map().bias(), self.space); },
+          nb::rv_policy::automatic, "One value per anchor.")
+      .def_prop_ro(
+          "mean", [](const MapHandle& self) { return view_of(self.map().mean(), self.space); },
+          nb::rv_policy::automatic, "Of the rows the map was made from.")
+      .def_prop_ro(
+          "attached_by", [](const MapHandle& self) { return std::string(to_string(self.space->by)); },
+          "How the map was made: mixture, ridge or direct.")
+      .def_prop_ro(
+          "r2",
+          [](const MapHandle& self) {
+            return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
+          },
+          "Mean explained share of the anchors on rows left out, where the map was made by ridge; otherwise None.")
+      .def_prop_ro(
+          "ridge",
+          [](const MapHandle& self) {
+            return self.space->ridge ? std::optional(self.space->ridge->strength) : std::nullopt;
+          },
+          "Strength of the ridge, where the map was made by one; otherwise None.");
+}
+
+}  // namespace
+
+void bind_relative_map(nb::module_& module) {
+  nb::class_<MapHandle> c(
+      module, "RelativeMap",
+      "x -> RR(x), the similarities of an encoder's embedding to its anchors: the way into the shared "
+      "space. Never changes; threads may share it.");
+  c.def(
+      "__init__",
+      [](MapHandle* self, const std::string& space, const std::string& similarity, const GivenMatrix& weight,
+         const GivenFloats& bias,
+         const GivenFloats& mean) { new (self) MapHandle(make(space, similarity, weight, bias, mean)); },
+      "space"_a, "similarity"_a, "weight"_a, "bias"_a, "mean"_a,
+      "A map of one's own; what weight, bias and mean hold for each similarity is in docs/format.md.");
+  bind_properties(c);
+  const char* const transform_text =
+      "Return the rows of X in the shared space, rows x anchors.\n\n"
+      "X: an array of any float type and layout (float32 in C order is not copied), a tensor on the processor, an "
+      "Arrow "
+      "or Parquet column, or the path of a file. A tensor gives a tensor. `out` may be a float32 array to write to.\n"
+      "Raises ValueError for rows of another length and for NaN or infinity, naming the row.";
+  const auto transform_rows = [](const MapHandle& self, nb::handle x, std::optional<Out> out) {
+    return apply_to(function_of(self), x, std::move(out));
+  };
+  c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), transform_text)
+      .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), "The same as transform.")
+      .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
+           "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),
+           "progress"_a = false,
+           "Stream a file's rows into a float32 .npy, as 'kedge transform' does; memory does not grow with rows.")
+      .def(
+          "to_torch", [](const nb::object& self) { return call_package("kedge._torch", "map_to_torch", self); },
+          "The map as a torch module: nn.Linear for wip and inner, a module of its own otherwise.")
+      .def(
+          "to_onnx", [](const MapHandle& self, const nb::object& path) { export_onnx(self.map(), path_of(path)); },
+          "path"_a, "Write the map as an ONNX file with input 'x' and output 'rr'.")
+      .def("__repr__", &describe)
+      .def("__getstate__", &state_of)
+      .def("__setstate__",
+           [](MapHandle& self,
+              const std::tuple<std::string, std::string, GivenMatrix, GivenFloats, GivenFloats>& state) {
+             new (&self) MapHandle(std::apply(make, state));
+           });
+}
+
+}  // namespace kedge::python

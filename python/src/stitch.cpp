@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <kedge/stitch.h>
+
+#include "inputs.h"
+#include "options.h"
+#include "work.h"
+
+#include <algorithm>
+
+namespace kedge::python {
+namespace {
+
+using namespace nb::literals;
+
+std::vector<StitchMethod> methods_of(const std::vector<std::string>& names,
+                                     const std::vector<std::string>& similarities) {
+  std::vector<StitchMethod> methods;
+  const auto add = [&](const StitchMethod& method) {
+    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
+  };
+  for (const std::string& name : names) {
+    if (similarities.empty()) add(parse_stitch_method(name));
+    for (const std::string& similarity : similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
+  }
+  return methods;
+}
+
+/// What the Python side has gathered; every key is there.
+StitchOptions options_from(const nb::dict& plan) {
+  StitchOptions options;
+  FitOptions fit;
+  set_options(options_of(fit), plan["fit"]);
+  if (!plan["support_ids"].is_none()) fit.support_ids = to_vector(nb::cast<Integers>(plan["support_ids"]));
+  require_device(fit.device);
+  const nb::dict swept = plan["swept"];
+  options.points = sweep_points(fit, nb::cast<std::vector<std::size_t>>(swept["anchors"]),
+                                nb::cast<std::vector<std::size_t>>(swept["support"]),
+                                nb::cast<std::vector<std::string>>(swept["shrinkage"]));
+  options.methods = methods_of(nb::cast<std::vector<std::string>>(plan["methods"]),
+                               nb::cast<std::vector<std::string>>(plan["similarities"]));
+  options.seeds = nb::cast<std::vector<std::uint64_t>>(plan["seeds"]);
+  options.hold_out = nb::cast<std::vector<std::string>>(plan["hold_out"]);
+  set_options(options_of(options.head), plan["head"]);
+  options.samples = nb::cast<std::size_t>(plan["samples"]);
+  options.figures = nb::cast<bool>(plan["figures"]);
+  options.bundle_folder = nb::cast<std::string>(plan["bundle_folder"]);
+  return options;
+}
+
+std::string stitch_spaces(const nb::list& given, const nb::object& train, const nb::object& test,
+                          const std::optional<Integers>& labels, const nb::object& targets,
+                          const std::vector<std::size_t>& target_shape, const nb::dict& plan,
+                          const std::optional<std::string>& folder, bool fresh, const nb::object& progress) {
+  const StitchOptions options = options_from(plan);
+  const Inputs inputs(given);
+  std::optional<Input> decoded;
+  if (!targets.is_none()) decoded.emplace(targets, "targets", "the array");
+  const RowRange train_rows = to_rows(train);
+  const RowRange test_rows = to_rows(test);
+  const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
+  return run(progress, only_arrays && !folder, [&](const Progress& report) {
+    StitchData data{inputs.spaces(), train_rows, test_rows, {}, {}, target_shape};
+    if (labels) data.labels = to_vector(*labels);
+    if (decoded) data.targets = decoded->rows();
+    return records_json(folder ? stitch_into(*folder, data, options, fresh, report)
+                               : stitch(data, options, {}, report));
+  });
+}
+
+}  // namespace
+
+void bind_stitch(nb::module_& module) {
+  module.attr("STITCH_METHODS") = nb::cast(std::vector<std::string>(kStitchMethods.begin(), kStitchMethods.end()));
+  module.attr("SWEEP_METHODS") = nb::cast(std::vector<std::string>(kSweepMethods.begin(), kSweepMethods.end()));
+  module.attr("STITCH_SAMPLES") = StitchOptions().samples;
+  module.def("stitch", &stitch_spaces, "spaces"_a, "train"_a, "test"_a, "labels"_a.none(), "targets"_a.none(),
+             "target_shape"_a, "plan"_a, "folder"_a.none(), "fresh"_a, "progress"_a.none());
+}
+
+}  // namespace kedge::python

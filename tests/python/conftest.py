@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three small encoders of the same inputs: linear views of what they have in common, with noise of their own."""
+import matplotlib
+import numpy as np
+import pytest
+
+try:
+    import kedge._core  # noqa: F401
+except ImportError as error:
+    raise pytest.UsageError(f"the tests need the built package, as in PYTHONPATH=build/t/python: {error}")
+
+matplotlib.use("Agg")
+ROWS, DIMS = 400, {"vit": 24, "rex": 16, "clip": 20}
+SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
+
+
+@pytest.fixture(scope="session")
+def spaces():
+    rng = np.random.default_rng(7)
+    meaning = rng.normal(size=(ROWS, 10))
+    made = {}
+    for name, dim in DIMS.items():
+        made[name] = meaning @ rng.normal(size=(10, dim)) + 0.2 * rng.normal(size=(ROWS, dim)) + rng.normal(size=dim)
+    return {name: rows.astype(np.float32) for name, rows in made.items()}
+
+
+@pytest.fixture(scope="session")
+def labels(spaces):
+    """Classes a head can learn from any of the spaces."""
+    middle = np.median(spaces["vit"][:, :2], axis=0)
+    return (spaces["vit"][:, :2] > middle) @ np.array([2, 1])
+
+
+@pytest.fixture(scope="session")
+def bundle(spaces):
+    import kedge
+
+    made = kedge.fit({name: spaces[name] for name in ("vit", "rex")}, method="consensus", anchors=10)
+    made.attach("clip", spaces["clip"])
+    return made
+
+
+@pytest.fixture(scope="session")
+def maps(spaces):
+    """The map of one space with every similarity."""
+    import kedge
+
+    return {similarity: kedge.fit({"vit": spaces["vit"]}, method="random", similarity=similarity, anchors=12)["vit"]
+            for similarity in SIMILARITIES}

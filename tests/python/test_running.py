@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long work: progress, Ctrl-C, threads."""
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import kedge
+
+
+def test_a_function_is_told_how_it_goes(spaces):
+    seen = []
+    kedge.fit(spaces, anchors=8, support=50, epochs=3, progress=lambda *report: seen.append(report))
+    assert all(done <= total for _, done, total, _ in seen)
+    learning = [report for report in seen if report[0] == "learning"]
+    assert learning[-1][1] == learning[-1][2] and "epoch 3 total" in learning[-1][3]
+
+
+def test_an_exception_of_that_function_ends_the_fit(spaces):
+    def stop(*_):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        kedge.fit(spaces, anchors=8, support=50, progress=stop)
+    with pytest.raises(TypeError, match="progress must be"):
+        kedge.fit(spaces, anchors=8, support=50, progress="yes")
+
+
+def test_a_bar_is_drawn_where_it_is_asked_for(spaces, capfd):
+    kedge.fit(spaces, anchors=8, support=50, epochs=2, progress=True)
+    assert "learning" in capfd.readouterr().err
+    kedge.fit(spaces, anchors=8, support=50, epochs=2)
+    assert capfd.readouterr().err == ""
+
+
+def interrupted(code, folder, after="started"):
+    """Runs code, presses Ctrl-C half a second after it has said so, and gives what it printed."""
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=folder, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == after
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    out, err = child.communicate(timeout=60)
+    assert time.monotonic() - pressed < 20
+    return child.returncode, out, err
+
+
+SPACES = """
+import numpy as np, kedge
+rng = np.random.default_rng(0)
+latent = rng.normal(size=(3000, 20))
+spaces = {name: latent @ rng.normal(size=(20, 64)) for name in "abc"}
+"""
+
+
+def test_ctrl_c_stops_a_fit_which_then_goes_on_to_the_same_bits(tmp_path):
+    long = SPACES + """
+print("started", flush=True)
+try:
+    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    code, out, err = interrupted(long, tmp_path)
+    assert (code, out.strip()) == (0, "stopped"), err
+    assert (tmp_path / "c.checkpoint").exists()
+
+
+def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces, tmp_path):
+    class Enough(Exception):
+        pass
+
+    def stop(step, done, total, detail):
+        if step == "learning" and done > total / 2:
+            raise Enough
+
+    options = dict(anchors=8, support=50, epochs=6)
+    with pytest.raises(Enough):
+        kedge.fit(spaces, checkpoint=tmp_path / "c", progress=stop, **options)
+    resumed = kedge.fit(spaces, checkpoint=tmp_path / "c", resume=True, **options)
+    np.testing.assert_array_equal(resumed.mixture, kedge.fit(spaces, **options).mixture)
+
+
+def test_ctrl_c_stops_a_stitch_on_its_worker_threads(tmp_path):
+    code, out, err = interrupted(SPACES + """
+print("started", flush=True)
+try:
+    kedge.stitch(spaces, train=slice(2000), test=slice(2000, 3000), methods=["param-multi"], epochs=100000, seeds=8)
+except KeyboardInterrupt:
+    print("stopped")
+""", tmp_path)
+    assert (code, out.strip()) == (0, "stopped"), err
+
+
+def test_ctrl_c_belongs_to_python_again_afterwards(tmp_path):
+    code, out, err = interrupted(SPACES + """
+import time
+kedge.fit(spaces, method="consensus", anchors=10)
+print("started", flush=True)
+time.sleep(30)
+""", tmp_path)
+    assert code == -signal.SIGINT and "KeyboardInterrupt" in err
+
+
+def test_a_handler_of_ones_own_is_called(tmp_path):
+    code, out, err = interrupted(SPACES + """
+import signal
+signal.signal(signal.SIGINT, lambda *_: print("mine", flush=True))
+print("started", flush=True)
+try:
+    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, batch=500)
+except KeyboardInterrupt:
+    print("stopped")
+""", tmp_path)
+    assert out.split() == ["mine", "stopped"], err
+
+
+def test_threads_may_share_a_map(bundle, spaces):
+    rr, rows = bundle["vit"], spaces["vit"]
+    expected = rr.transform(rows)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for found in pool.map(lambda _: rr.transform(rows), range(200)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_threads_may_attach_to_one_bundle(spaces):
+    bundle = kedge.fit(spaces, method="consensus", anchors=4)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: bundle.attach(f"space {i}", spaces["rex"]), range(40)))
+    assert len(bundle.spaces) == 43
+    np.testing.assert_array_equal(bundle["space 7"].weight, bundle["space 39"].weight)
+
+
+def test_other_threads_run_while_it_works(spaces):
+    count, done = 0, threading.Event()
+
+    def work():
+        kedge.fit(spaces, anchors=8, support=100, epochs=300)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.wait(0.001):
+        count += 1
+    thread.join()
+    assert count > 20
+
+
+def test_the_number_of_threads_can_be_set():
+    before = kedge.threads()
+    try:
+        kedge.set_threads(1)
+        assert kedge.threads() == 1
+        for wrong in (0, 100000):
+            with pytest.raises(ValueError):
+                kedge.set_threads(wrong)
+    finally:
+        kedge.set_threads(before)
+    assert before <= (os.cpu_count() or 1)

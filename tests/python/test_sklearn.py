@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RelativeTransformer as scikit-learn wants its transformers, and the swap of encoders under a fitted pipeline."""
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+import joblib  # noqa: E402
+from sklearn.base import clone  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+
+import kedge  # noqa: E402
+from kedge import RelativeTransformer, _core  # noqa: E402
+
+CHECKS = """
+import sys, warnings
+from sklearn.utils.estimator_checks import check_estimator
+import kedge
+for options in ({}, {"method": "consensus"}, {"similarity": "euclidean", "method": "fps"}, {"similarity": "cosine"}):
+    for result in check_estimator(kedge.RelativeTransformer(**options), on_fail=None, on_skip=None):
+        print(result["status"], options, result["check_name"], result["exception"] or "")
+"""
+
+
+def test_scikit_learns_own_checks():
+    # Without this variable, which must be set before scipy is imported, one of the checks would skip itself.
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHECKS], capture_output=True, text=True,
+                          env={**os.environ, "SCIPY_ARRAY_API": "1"})
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) > 4 * 40
+    assert [line for line in lines if not line.startswith("passed ")] == []
+
+
+def test_defaults_are_those_of_fit():
+    own = {name: parameter.default for name, parameter in inspect.signature(RelativeTransformer).parameters.items()
+           if name not in ("bundle", "space")}
+    table = {option["name"]: option["default"] for option in _core.fit_options()}
+    assert len(own) >= 12
+    assert own == {name: table[name] for name in own}
+
+
+def test_learns_what_fit_learns(spaces):
+    made = RelativeTransformer(anchors=20, epochs=3, seed=4, space="vit").fit(spaces["vit"])
+    bundle = kedge.fit({"vit": spaces["vit"]}, anchors=20, epochs=3, seed=4)
+    np.testing.assert_array_equal(made.transform(spaces["vit"]), bundle["vit"].transform(spaces["vit"]))
+    assert made.bundle_.sources == ["vit"] and made.n_features_in_ == 24
+
+
+def test_every_option_reaches_fit(spaces):
+    rng = np.random.default_rng(0)
+    changed = {"method": "random", "similarity": "cosine", "anchors": 7, "support": 50, "support_select": "fps",
+               "keep": 3, "seed": 5, "shrinkage": 0.5, "epsilon": 1e-3, "attach": "ridge", "ridge": 0.1, "epochs": 2,
+               "batch": 32, "lr": 0.3}
+    beside = {"ridge": {"attach": "ridge"}, "support_select": {"support": 50}}
+    names = set(inspect.signature(RelativeTransformer).parameters) - {"bundle", "space"}
+    assert {*changed, "power", "device"} == names
+    X = spaces["vit"][:200] + rng.normal(size=(200, 24))
+    for name, value in changed.items():
+        base = {"anchors": 12, "epochs": 1, **beside.get(name, {})}
+        before = RelativeTransformer(**base).fit(X).bundle_
+        after = RelativeTransformer(**{**base, name: value}).fit(X).bundle_
+        before, after = before["X"].weight, after["X"].weight
+        assert before.shape != after.shape or not np.array_equal(before, after), name
+    # One space agrees with itself whatever the power, so that only a wrong one tells.
+    with pytest.raises(ValueError, match="power is -1"):
+        RelativeTransformer(method="consensus", power=-1.0, anchors=5).fit(X)
+    with pytest.raises((ValueError, OSError), match="gpu|device"):
+        RelativeTransformer(device="no such device").fit(X)
+
+
+def test_makes_as_many_anchors_as_there_can_be(spaces):
+    X = spaces["vit"]
+    assert RelativeTransformer(method="random").fit(X[:30]).transform(X).shape == (400, 30)
+    assert RelativeTransformer(method="random", support=15).fit(X).transform(X).shape == (400, 15)
+    assert RelativeTransformer(method="random", support=9000, anchors=8).fit(X).bundle_.support_ids.shape == (400,)
+    assert RelativeTransformer(method="consensus").fit(X).transform(X).shape == (400, 24)
+
+
+def test_knows_the_usual_number_of_support_rows():
+    X = np.random.default_rng(0).normal(size=(5100, 3)).astype(np.float32)
+    assert len(kedge.fit({"X": X}, method="random", anchors=1).support_ids) == 5000
+    assert len(RelativeTransformer(method="random", anchors=1).fit(X).bundle_.support_ids) == 5000
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
+def test_types(spaces, dtype):
+    X = (8 * spaces["vit"]).astype(dtype)
+    made = RelativeTransformer(method="random", anchors=10).fit(X)
+    assert made.transform(X).dtype == np.float32
+    np.testing.assert_allclose(made.transform(X), made.transform(X.astype(np.float64)), rtol=1e-4, atol=1e-4)
+
+
+def test_encoders_are_swapped_under_a_fitted_pipeline(bundle, spaces, labels, tmp_path):
+    bundle.save(tmp_path / "shared.kedge")
+    for given in (bundle, tmp_path / "shared.kedge", str(tmp_path / "shared.kedge")):
+        pipe = make_pipeline(RelativeTransformer(bundle=given, space="vit"), LogisticRegression(max_iter=500))
+        pipe.fit(spaces["vit"][:300], labels[:300])
+        own = pipe.score(spaces["vit"][300:], labels[300:])
+        assert own > 0.8
+        for other in ("rex", "clip"):
+            pipe.set_params(relativetransformer__space=other)
+            assert pipe.score(spaces[other][300:], labels[300:]) > own - 0.15  # a guess would get a quarter
+            assert pipe.n_features_in_ == spaces[other].shape[1]
+
+
+def test_a_bundle_needs_no_fit(bundle, spaces):
+    made = RelativeTransformer(bundle=bundle, space="clip")
+    np.testing.assert_array_equal(made.transform(spaces["clip"]), bundle["clip"].transform(spaces["clip"]))
+    assert made.fit(spaces["clip"]) is made and not hasattr(made, "bundle_")
+    assert made.n_features_in_ == 20
+    with pytest.raises(ValueError, match="X has 16 features, .*expecting 20 features.*'clip'"):
+        made.fit(spaces["rex"])
+    with pytest.raises(ValueError, match="X has 16 features"):
+        made.transform(spaces["rex"])
+
+
+def test_a_changed_file_is_read_again(spaces, tmp_path):
+    path = tmp_path / "shared.kedge"
+    for anchors in (5, 6):
+        kedge.fit({"vit": spaces["vit"]}, method="random", anchors=anchors).save(path)
+        os.utime(path, ns=(anchors, anchors))
+        assert RelativeTransformer(bundle=path, space="vit").transform(spaces["vit"]).shape[1] == anchors
+
+
+@pytest.mark.parametrize("space", [None, "dino"])
+def test_an_unknown_space_is_refused(bundle, spaces, space):
+    with pytest.raises(ValueError, match="expected one of the bundle's: vit, rex, clip; let another encoder in"):
+        RelativeTransformer(bundle=bundle, space=space).fit(spaces["vit"])
+
+
+def test_is_not_fitted_without_either(spaces):
+    made = RelativeTransformer()
+    with pytest.raises(NotFittedError):
+        made.transform(spaces["vit"])
+    assert not hasattr(made, "n_features_in_")
+
+
+def test_is_copied_and_kept(bundle, spaces, tmp_path):
+    learned = RelativeTransformer(method="random", anchors=8).fit(spaces["vit"])
+    assert not hasattr(clone(learned), "bundle_")
+    given = RelativeTransformer(bundle=bundle, space="vit")
+    for made in (learned, given, clone(given)):
+        expected = made.transform(spaces["vit"])
+        joblib.dump(made, tmp_path / "made.joblib")
+        for again in (pickle.loads(pickle.dumps(made)), joblib.load(tmp_path / "made.joblib")):
+            np.testing.assert_array_equal(again.transform(spaces["vit"]), expected)
+
+
+def test_names_of_columns(bundle, spaces):
+    frame = pd.DataFrame(spaces["vit"], columns=[f"x{i}" for i in range(24)], index=range(100, 500))
+    learned = RelativeTransformer(method="random", anchors=3).fit(frame)
+    assert learned.get_feature_names_out().tolist() == [f"relativetransformer{i}" for i in range(3)]
+    assert learned.feature_names_in_.tolist() == list(frame.columns)
+    for made, columns in ((learned, 3), (RelativeTransformer(bundle=bundle, space="vit"), 10)):
+        table = made.set_output(transform="pandas").transform(frame)
+        assert table.shape == (400, columns) and table.index.equals(frame.index)
+        assert table.columns[0] == "relativetransformer0"
+
+
+def test_frames_of_another_encoder_do_not_warn(bundle, spaces, recwarn):
+    made = RelativeTransformer(bundle=bundle, space="vit").fit(pd.DataFrame(spaces["vit"]).add_prefix("v"))
+    made.set_params(space="rex").transform(pd.DataFrame(spaces["rex"]).add_prefix("r"))
+    assert [str(warning.message) for warning in recwarn if "feature names" in str(warning.message)] == []
+
+
+def test_a_search_over_anchors(spaces, labels):
+    pipe = make_pipeline(RelativeTransformer(method="fps"), LogisticRegression(max_iter=500))
+    search = GridSearchCV(pipe, {"relativetransformer__anchors": [2, 20]}, cv=3, n_jobs=2)
+    search.fit(spaces["vit"], labels)
+    assert search.best_params_ == {"relativetransformer__anchors": 20}
+    assert search.best_score_ > search.cv_results_["mean_test_score"][0]
+
+
+def test_others_are_let_in_later(spaces):
+    learned = RelativeTransformer(space="vit", method="random", anchors=20).fit(spaces["vit"])
+    learned.bundle_.attach("rex", spaces["rex"], attach="ridge")
+    other = RelativeTransformer(bundle=learned.bundle_, space="rex")
+    score = kedge.compare(learned.transform(spaces["vit"]), other.transform(spaces["rex"]))
+    assert score["mrr"] > 0.9
