@@ -4,8 +4,10 @@
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
 # make lint    clang-format and clang-tidy over our own code
 # make asan    the tests under address and undefined-behaviour sanitizers
+# make asan-python   the tests of the Python package, with the library in it under the same sanitizers
+# make docs    docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; see scripts/setup for what it installs.
-.PHONY: demo test bench gpu lint asan docs format clean
+.PHONY: demo test bench gpu lint asan asan-python docs format clean
 
 demo:
 	@scripts/setup demo
@@ -25,6 +27,9 @@ bench:
 	bench/run
 	bench/vs_pytorch.py
 	bench/consensus.py
+	@scripts/setup test
+	@scripts/build dev kedge_cli kedge_python_package
+	.venv/bin/python bench/python.py
 
 gpu:
 	scripts/gpu
@@ -39,10 +44,17 @@ asan:
 	@scripts/build asan
 	ctest --preset asan
 
+asan-python:
+	@scripts/setup test
+	@scripts/build asan kedge_cli kedge_python kedge_python_package
+	ctest --preset asan -L '^python$$'
+
 docs:
-	@scripts/setup build
-	@scripts/build release kedge_cli
-	scripts/make-cli-docs build/release/cli/kedge > docs/cli.md
+	@scripts/setup test
+	@scripts/build dev kedge_cli kedge_python_stub kedge_python_package
+	scripts/make-cli-docs build/dev/cli/kedge > docs/cli.md
+	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types > python/kedge/_types.py
+	PYTHONPATH=build/dev/python .venv/bin/python -m sphinx -W -q -b html docs build/docs/html
 
 format:
 	@scripts/setup lint

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """fit, validate and load."""
+from __future__ import annotations
+
+import typing
 from collections.abc import Mapping
 
 from . import _core, _inputs
 from ._core import Bundle
 from ._options import takes
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import FitOptions
 
 
 def named_spaces(spaces):
@@ -18,7 +26,7 @@ def named_spaces(spaces):
 
 
 @takes(_core.fit_options())
-def fit(spaces, *, rows=None, support_ids=None, progress=False, **options) -> Bundle:
+def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpack[FitOptions]) -> Bundle:
     """Learn anchors that several encoders share, from embeddings of the same inputs.
 
     Parameters
@@ -55,7 +63,7 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options) -> Bu
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))
-def validate(spaces, *, rows=None, progress=False, **options):
+def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]):
     """What an encoder that is yet unseen can expect: hold every space out in turn, fit the others, attach it, score it.
 
     Parameters

@@ -34,7 +34,10 @@ def describe(options):
     return text.rstrip()
 
 
-def takes(*tables, leave_out=()):
+F = typing.TypeVar("F", bound=typing.Callable)
+
+
+def takes(*tables, leave_out=()) -> typing.Callable[[F], F]:
     """Gives a function with **options the options of the tables as keywords: in its signature, its help and its errors."""
     options = [option for table in tables for option in table if option["name"] not in leave_out]
     names = [option["name"] for option in options]

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zero-shot protocol: stitch and sweep."""
+from __future__ import annotations
+
 import json
 import os
 import pathlib
+import typing
 
 import numpy as np
 
 from . import _core, _inputs
 from ._fit import named_spaces
 from ._options import takes
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import StitchOptions, SweepOptions
 
 # Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
 NOT_HERE = ("method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume")
@@ -65,7 +73,7 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
 @takes(_core.fit_options(), _core.head_options(), leave_out=NOT_HERE)
 def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None, methods=_core.STITCH_METHODS, seeds=1,
            seed=0, hold_out=(), samples=_core.STITCH_SAMPLES, support_ids=None, out=None, fresh=False,
-           keep_bundles=False, report=None, progress=False, **options):
+           keep_bundles=False, report=None, progress=False, **options: Unpack[StitchOptions]):
     """Hold every encoder out in turn and see how heads trained on the others do on it.
 
     Parameters
@@ -117,7 +125,8 @@ def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None,
 @takes(_core.fit_options(), _core.head_options(), leave_out=(*NOT_HERE, *SWEPT))
 def sweep(spaces, *, train, test, anchors=(), support=(), shrinkage=(), similarity=(), labels=None, targets=None,
           target_shape=None, methods=_core.SWEEP_METHODS, seeds=1, seed=0, hold_out=(), samples=_core.STITCH_SAMPLES,
-          support_ids=None, out=None, fresh=False, keep_bundles=False, report=None, progress=False, **options):
+          support_ids=None, out=None, fresh=False, keep_bundles=False, report=None, progress=False,
+          **options: Unpack[SweepOptions]):
     """Stitch at every combination of numbers of anchors and support rows, similarities and shrinkages.
 
     Parameters

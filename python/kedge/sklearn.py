@@ -13,7 +13,6 @@ except ImportError as error:
 from . import _core, _fit
 
 FLOATS = ["float64", "float32", "float16"]  # the last two are taken as they are, and the rest becomes the first
-MOST_SUPPORT = 5000  # rows anchors are made of unless told otherwise, as in C++
 
 
 @functools.lru_cache(maxsize=8)
@@ -38,8 +37,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     >>> pipe = make_pipeline(RelativeTransformer(bundle=bundle, space="vit"), LogisticRegression()).fit(X_vit, y)
     >>> pipe.set_params(relativetransformer__space="rex").predict(X_rex)
 
-    Without a bundle, fit learns anchors on the rows it is given, as kedge.fit does with one space. Where those are
-    fewer
+    Without a bundle, fit learns anchors on the rows it is given, as kedge.fit does with one space. Where those are fewer
     than `anchors` (or `support`), or span fewer directions (method 'consensus'), as many are made as there can be.
 
     Parameters
@@ -93,7 +91,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         options = self.get_params(deep=False)
         del options["bundle"], options["space"]
-        support = min(MOST_SUPPORT if self.support is None else self.support, len(X))
+        support = min(_core.DEFAULT_SUPPORT if self.support is None else self.support, len(X))
         options.update(support=support, anchors=min(self.anchors, support))
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kBlockRows = 4096;
 
+/// A tensor, or a parameter or another kind of one.
 bool is_tensor(nb::handle x) {
-  const nb::object module = nb::getattr(x.type(), "__module__", nb::none());
-  return nb::isinstance<nb::str>(module) && std::string_view(nb::borrow<nb::str>(module).c_str()) == "torch";
+  return nb::hasattr(x.type(), "__torch_function__");
 }
 
 void require_fits(const RowFunction& function, const RowSource& rows) {

@@ -155,6 +155,9 @@ void bind_bundle(nb::module_& module) {
            "attach: 'mixture' or 'ridge'; as the bundle's other spaces unless given. ridge: its strength, or 'auto'.\n"
            "replace: whether a space of the same name may be replaced. progress: True for a bar, or a function.")
       .def("__repr__", &describe)
+      .def("__copy__", [](const BundleHandle& self) { return self; })
+      .def(  // what it points to never changes
+          "__deepcopy__", [](const BundleHandle& self, const nb::dict&) { return self; }, "memo"_a)
       .def("__getstate__",
            [](const BundleHandle& self) {
              const std::string bytes = bundle_to_bytes(*self.bundle);

@@ -64,6 +64,7 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 }  // namespace
 
 void bind_fit(nb::module_& module) {
+  module.attr("DEFAULT_SUPPORT") = FitOptions::kDefaultSupport;
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a);
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);
 }

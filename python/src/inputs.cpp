@@ -29,6 +29,17 @@ bool is_parquet(std::string_view path) {
   return path.ends_with(".parquet") || path.find(".parquet#") != std::string_view::npos;
 }
 
+/// What DLPack would hand over without a word, and what it means would be lost: masks, gradients, signs that torch only
+/// notes. Arrow's arrays are asked in another way, too.
+bool is_more_than_memory(nb::handle given) {
+  if (nb::hasattr(given, "mask")) return true;
+  if (nb::hasattr(given, "requires_grad") && nb::cast<bool>(given.attr("requires_grad"))) return true;
+  if (nb::hasattr(given, "is_neg") && nb::cast<bool>(given.attr("is_neg")())) return true;
+  const nb::object module = nb::getattr(given.type(), "__module__", nb::none());
+  return nb::isinstance<nb::str>(module) &&
+         std::string_view(nb::borrow<nb::str>(module).c_str()).starts_with("pyarrow");
+}
+
 ArrayView view_of(const nb::ndarray<nb::ro>& array) {
   const auto width = static_cast<std::int64_t>(array.dtype().bits / 8);
   ArrayView view;
@@ -44,7 +55,7 @@ ArrayView view_of(const nb::ndarray<nb::ro>& array) {
 }  // namespace
 
 Input::Input(nb::handle given, const std::string& whose, const std::string& label) {
-  if (take(given, label)) return;
+  if (!is_more_than_memory(given) && take(given, label)) return;
   // Lists, tables, columns and the like, all of which Python knows better how to read.
   if (take(nb::module_::import_("kedge._inputs").attr("rows_of")(given, whose), label)) return;
   throw Error(Code::bad_argument, fmt::format("{}: expected a matrix of floats or the path of a file, found {}", whose,

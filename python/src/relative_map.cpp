@@ -131,6 +131,9 @@ void bind_relative_map(nb::module_& module) {
           "to_onnx", [](const MapHandle& self, const nb::object& path) { export_onnx(self.map(), path_of(path)); },
           "path"_a, "Write the map as an ONNX file with input 'x' and output 'rr'.")
       .def("__repr__", &describe)
+      .def("__copy__", [](const MapHandle& self) { return self; })
+      .def(
+          "__deepcopy__", [](const MapHandle& self, const nb::dict&) { return self; }, "memo"_a)
       .def("__getstate__", &state_of)
       .def("__setstate__",
            [](MapHandle& self,

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -152,6 +153,11 @@ def test_the_documents_name_every_option():
         assert f"\n{option['name']} : " in kedge.fit.__doc__
     for option in _core.head_options():
         assert f"\n{option['name']} : " in kedge.stitch.__doc__
+
+
+def test_editors_are_told_the_same_options():
+    made = subprocess.run([sys.executable, ROOT / "scripts" / "make-python-types"], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "python" / "kedge" / "_types.py").read_text(), "run 'make docs'"
 
 
 def test_the_version_is_cmakes():

@@ -11,13 +11,14 @@ from .errors import Error
 
 def arguments(argv):
     parser = argparse.ArgumentParser(
-        prog="kedge-encode", description="Embeds images or texts with a pretrained model, into the .npy files kedge reads.",
+        prog="kedge-encode",
+        description="Embeds images or texts with a pretrained model, into the .npy files kedge reads.",
         epilog="Beside OUT.npy come OUT.ids.txt (paths of images, line numbers of texts), OUT.labels.npy and "
                "OUT.labels.txt where there are labels, and OUT.json. The same command continues an interrupted run.")
     add = parser.add_argument
     add("--model", metavar="NAME", help="a preset (see --list), a folder, or a model's name on the hub")
-    add("--data", metavar="PATH", help="images: a folder of them, of CIFAR's Python files or of MNIST's idx files; texts: "
-                                       "a .txt (one per line), .jsonl, .csv or .tsv")
+    add("--data", metavar="PATH", help="images: a folder of them, of CIFAR's Python files or of MNIST's idx files; "
+                                       "texts: a .txt (one per line), .jsonl, .csv or .tsv")
     add("-o", "--out", metavar="OUT.npy", help="file to write")
     add("--list", action="store_true", help="show the presets and exit")
     add("--kind", choices=["image", "text"], help="what the data are, where the path does not tell")

@@ -35,8 +35,8 @@ def kind_of(path, asked):
     if asked == "image":
         raise UsageError(f"{path} is a file, and images are read from a folder; give the folder it is in")
     if asked is None and path.suffix.lower() not in text_files.ENDINGS:
-        raise UsageError(f"cannot tell what {path} is: texts end in {', '.join(text_files.ENDINGS)}, and images are in a "
-                         "folder; --kind text reads it line by line")
+        raise UsageError(f"cannot tell what {path} is: texts end in {', '.join(text_files.ENDINGS)}, and images are in "
+                         "a folder; --kind text reads it line by line")
     return "text"
 
 
@@ -45,7 +45,7 @@ def open_data(path, kind=None, split=None, labels=None, field=None, label_field=
     path = pathlib.Path(path).expanduser()
     if kind_of(path, kind) == "text":
         if split or labels:
-            raise UsageError(f"--split and --labels are for images, and {path} holds texts; --rows takes some of the rows")
+            raise UsageError(f"--split and --labels are for images, and {path} holds texts; --rows takes some of them")
         return text_files.open_text(path, field, label_field)
     if field or label_field:
         raise UsageError(f"--field and --label-field are for texts, and {path} is a folder of images")

@@ -10,6 +10,7 @@ from .errors import BadFile, Error
 
 ENCODERS = {"timm": ("timm_model", "TimmEncoder"), "transformers": ("transformers_model", "TransformersEncoder"),
             "sentence-transformers": ("sentence_model", "SentenceEncoder")}
+UNREACHABLE = {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "ConnectError", "ConnectTimeout", "ConnectionError"}
 INSTALL = "pip install 'kedge[encode]'"
 
 
@@ -57,7 +58,7 @@ def why(error, model):
     if "RepositoryNotFoundError" in names or "RevisionNotFoundError" in names or "HFValidationError" in names:
         return Error(f"could not load {model.name}: the hub has no such model or revision, or it is private; "
                      "'kedge-encode --list' shows the presets, and a local folder works too")
-    if {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "ConnectError", "ConnectTimeout", "ConnectionError"} & set(names):
+    if UNREACHABLE.intersection(names):
         return Error(f"could not load {model.name}: the hub is not reachable and the model is not in the cache; give a "
                      "local folder, or run the same command once where there is a network")
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -74,7 +75,8 @@ def load(model, device, quiet, **options):
         hush(quiet)
         if model.library != "timm":
             hush_transformers(quiet)
-        return getattr(importlib.import_module(f".{module}", __package__), name)(model, device_to_use(device), **options)
+        encoder = getattr(importlib.import_module(f".{module}", __package__), name)
+        return encoder(model, device_to_use(device), **options)
     except (Error, MemoryError):
         raise
     except ImportError as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OUT.npy and its companions. Rows go into OUT.npy.partial, which an interrupted run leaves and the next continues.
 
-The partial file is written, not mapped: a full disk is then an error like any other, where a map would kill the process.
+The partial file is written, not mapped: a full disk is then an error like any other; a map would kill the process.
 """
 import json
 import os
@@ -68,8 +68,8 @@ class Output:
 
     def _refuse(self, different):
         if different:
-            raise UsageError(f"{self.partial} was begun with other settings: {', '.join(different)}; --fresh starts anew, "
-                             "the old settings continue it")
+            raise UsageError(f"{self.partial} was begun with other settings: {', '.join(different)}; --fresh starts "
+                             "anew, the old settings continue it")
 
     def begin(self, versions, fresh):
         """Opens the partial file and returns how many rows are done. One process at a time."""

@@ -18,15 +18,15 @@ def refuse_foreign_code(folder):
         raise BadFile(f"{path} cannot be read: {error!r}") from None
     for name in types:
         if not name.startswith("sentence_transformers."):
-            raise BadFile(f"{path} asks for the class {name}, which is code from outside the library; kedge-encode does "
-                          "not run code that comes with a model")
+            raise BadFile(f"{path} asks for the class {name}, which is code from outside the library; kedge-encode "
+                          "does not run code that comes with a model")
 
 
 class SentenceEncoder:
     def __init__(self, model, device, batch, pooling=None, max_length=None, revision=None):
         if pooling:
-            raise UsageError("a model of sentence-transformers has its own pooling; leave out --pooling, or say --library "
-                             "transformers to pool its tokens otherwise")
+            raise UsageError("a model of sentence-transformers has its own pooling; leave out --pooling, or say "
+                             "--library transformers to pool its tokens otherwise")
         if model.folder:
             refuse_foreign_code(model.name)
         import sentence_transformers

@@ -49,8 +49,8 @@ class TransformersEncoder:
         self.length = length_to_use(max_length, config, self.tokenizer)
         causal = any("CausalLM" in name or "LMHead" in name for name in config.architectures or ())
         if causal and pooling == "cls":
-            raise UsageError("--pooling cls: the first token of a causal model sees no other, so texts would hardly differ; "
-                             "use last or mean")
+            raise UsageError("--pooling cls: the first token of a causal model sees no other, so texts would hardly "
+                             "differ; use last or mean")
         self.pooling = pooling or ("last" if causal else "mean")
         # Padding is hidden by the mask, so where a tokenizer has none (GPT-2) any id does.
         self.padding = next((i for i in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id) if i is not None), 0)

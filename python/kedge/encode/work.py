@@ -87,9 +87,8 @@ def windows(data, encoder, starts, end, threads):
         return [pool.submit(lambda row: encoder.prepare(data.read(row)), row)
                 for row in range(start, min(start + encoder.window, end))]
 
-    workers = threads or len(os.sched_getaffinity(0))
     # Each worker by itself computes on one thread; they are many already.
-    pool = concurrent.futures.ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    pool = concurrent.futures.ThreadPoolExecutor(threads or before, initializer=torch.set_num_threads, initargs=(1,))
     try:
         ahead = begin(starts[0]) if starts else []
         for index, start in enumerate(starts):
@@ -115,7 +114,8 @@ def embed_all(data, encoder, out, first, end, options, progress):
             raise
         except Exception as error:
             said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise Error(f"{data.where(start)} or one of the {len(prepared) - 1} after it: the model fails: {said}") from error
+            raise Error(f"{data.where(start)}, or one of the {len(prepared) - 1} after it: the model fails: "
+                        f"{said}") from error
         out.append(check_finite(rows, options.precision, lambda index: data.where(start + int(index))))
         progress.advance(len(rows))
 
@@ -169,8 +169,8 @@ def run(options):
     seconds, rate = time.monotonic() - began, (out.rows - resumed) / max(time.monotonic() - embedding_began, 1e-9)
     dim = out.row_bytes // numpy.dtype(options.precision).itemsize
     labels = None if data.labels is None else data.labels[first:end]
-    summary |= {"dim": dim, "precision": options.precision, "kind": data.kind, "format": data.what, "data": options.data,
-                "classes": None if labels is None else len(numpy.unique(labels)), "details": encoder.details,
+    summary |= {"dim": dim, "precision": options.precision, "kind": data.kind, "format": data.what,
+                "data": options.data, "classes": None if labels is None else len(numpy.unique(labels)), "details": encoder.details,
                 "versions": versions}
     out.finish(data.ids[first:end], labels, data.names,
                {**summary, "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")})
