@@ -68,8 +68,10 @@ def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]
 
     Parameters
     ----------
-    spaces, rows, progress
+    spaces : dict
         As for fit; three spaces or more.
+    rows, progress
+        As for fit.
 
     Returns
     -------

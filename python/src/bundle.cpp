@@ -84,6 +84,36 @@ std::string describe(const BundleHandle& self) {
                      to_string(b.method), to_string(b.similarity), b.support_ids.size(), fmt::join(names, ", "));
 }
 
+constexpr const char* kAttachText =
+    R"(Give a new encoder its map, which is kept under `name` and returned; the anchors stay as they are.
+
+Parameters
+----------
+name : str
+    What to call the encoder.
+X : array or path
+    Its embeddings of the inputs the bundle was made from, in the same order; or, with support_rows, of the support rows
+    alone, in the order of `support_ids`.
+rows : slice, (first, end) or 'first:end', optional
+    Rows its mean and covariance are taken from; all of them unless given.
+support_rows : bool
+    Whether X holds just the support rows.
+attach : 'mixture' or 'ridge', optional
+    How its map is made; as the bundle's other spaces unless given.
+ridge : 'auto' or float
+    Strength of the ridge; 'auto' chooses it by cross-validation.
+device : str
+    Where statistics are taken.
+replace : bool
+    Whether a space of the same name may be replaced.
+progress : bool or callable
+    As for fit.
+
+Returns
+-------
+RelativeMap
+)";
+
 void bind_properties(nb::class_<BundleHandle>& c) {
   c.def_prop_ro("spaces", &spaces_of, "The map of every space by its name: the sources, then attached ones.")
       .def_prop_ro(
@@ -110,13 +140,19 @@ void bind_properties(nb::class_<BundleHandle>& c) {
       .def_prop_ro(
           "refine_losses", [](const BundleHandle& self) { return make_doubles(self.bundle->refine_losses); },
           nb::rv_policy::automatic, "Loss on rows held out: before refinement, then after each of its epochs.")
-      .def_prop_ro("method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->method)); })
+      .def_prop_ro(
+          "method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->method)); },
+          "How the anchors were found.")
       .def_prop_ro("similarity",
                    [](const BundleHandle& self) { return std::string(to_string(self.bundle->similarity)); })
-      .def_prop_ro("n_anchors", [](const BundleHandle& self) { return self.bundle->mixture.rows(); })
-      .def_prop_ro("seed", [](const BundleHandle& self) { return self.bundle->seed; })
       .def_prop_ro(
-          "kedge_version", [](const BundleHandle& self) { return self.bundle->kedge_version; }, "That made it.");
+          "n_anchors", [](const BundleHandle& self) { return self.bundle->mixture.rows(); },
+          "Anchors, which is the dimension of the shared space.")
+      .def_prop_ro(
+          "seed", [](const BundleHandle& self) { return self.bundle->seed; }, "The seed it was made with.")
+      .def_prop_ro(
+          "kedge_version", [](const BundleHandle& self) { return self.bundle->kedge_version; },
+          "The version of kedge that made it.");
 }
 
 }  // namespace
@@ -148,12 +184,7 @@ void bind_bundle(nb::module_& module) {
       .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "progress"_a = false,
-           "Give a new encoder its map, which is kept under `name` and returned; the anchors stay as they are.\n\n"
-           "X holds its embeddings of the inputs the bundle was made from, in the same order; or, with "
-           "support_rows=True, of the support rows alone, in the order of support_ids.\n"
-           "rows: the rows its mean and covariance are taken from, as a slice, (first, end) or 'first:end'.\n"
-           "attach: 'mixture' or 'ridge'; as the bundle's other spaces unless given. ridge: its strength, or 'auto'.\n"
-           "replace: whether a space of the same name may be replaced. progress: True for a bar, or a function.")
+           kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

@@ -37,18 +37,38 @@ nb::dict compare_rows(const nb::object& a, const nb::object& b, const nb::object
   return scores;
 }
 
+constexpr const char* kCompareText =
+    R"(Measure how well two encoders agree in the shared space: is row i of A found in B?
+
+Parameters
+----------
+A, B : array or path
+    Rows of the same inputs in the same order, of the same dimension.
+rows : slice, (first, end) or 'first:end', optional
+    Rows to compare; all of them unless given.
+recall_at : list of int
+    Ranks to report recall at.
+neighbors : int
+    Neighbours counted for the k-NN overlap.
+device : str
+    Where ranks are counted.
+progress : bool or callable
+    As for fit.
+
+Returns
+-------
+dict
+    rows, dim, mrr, recall@K for each K of recall_at, nmse, rr_std_a, rr_std_b, paired_cosine, linear_cka,
+    effective_rank_a, effective_rank_b and knn_overlap@neighbors (None where it cannot be measured).
+)";
+
 }  // namespace
 
 void bind_compare(nb::module_& module) {
   const CompareOptions defaults;
   module.def("compare", &compare_rows, "A"_a, "B"_a, nb::kw_only(), "rows"_a = nb::none(),
              "recall_at"_a = defaults.recall_at, "neighbors"_a = defaults.neighbors,
-             "device"_a = std::string(to_string(defaults.device)), "progress"_a = false,
-             "Measure how well two encoders agree in the shared space: is row i of A found in B?\n\n"
-             "A, B: rows of the same inputs in the same order, of the same dimension; rows: a slice, (first, end) or "
-             "'first:end' of them. Returns a dict with rows, dim, mrr, "
-             "recall@K for each K of recall_at, nmse, rr_std_a, rr_std_b, paired_cosine, linear_cka, effective_rank_a, "
-             "effective_rank_b and knn_overlap@neighbors (None where it cannot be measured).");
+             "device"_a = std::string(to_string(defaults.device)), "progress"_a = false, kCompareText);
 }
 
 }  // namespace kedge::python

@@ -57,6 +57,21 @@ State state_of(const MapHandle& self) {
           view_of(map.bias(), self.space), view_of(map.mean(), self.space)};
 }
 
+constexpr const char* kTransformText = R"(Return the rows of X in the shared space, rows x anchors, as float32.
+
+Parameters
+----------
+X : array, tensor, column or path
+    Embeddings of any float type and layout; float32 in C order is not copied. A tensor gives a tensor.
+out : array of float32, optional
+    Where to write the result, in C order.
+
+Raises
+------
+ValueError
+    For rows of another length, and for NaN or infinity; the message names the row.
+)";
+
 void bind_properties(nb::class_<MapHandle>& c) {
   c.def_prop_ro(
        "space", [](const MapHandle& self) { return self.map().space(); }, "The encoder's name.")
@@ -85,7 +100,9 @@ void bind_properties(nb::class_<MapHandle>& c) {
           [](const MapHandle& self) {
             return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
           },
-          "Mean explained share of the anchors on rows left out, where the map was made by ridge; otherwise None.")
+          "Explained share of the anchors on rows left out, as cross-validation estimates it, where the map was made "
+          "by "
+          "ridge; otherwise None. Flattering for a source, which helped to make what it is measured against.")
       .def_prop_ro(
           "ridge",
           [](const MapHandle& self) {
@@ -109,16 +126,10 @@ void bind_relative_map(nb::module_& module) {
       "space"_a, "similarity"_a, "weight"_a, "bias"_a, "mean"_a,
       "A map of one's own; what weight, bias and mean hold for each similarity is in docs/format.md.");
   bind_properties(c);
-  const char* const transform_text =
-      "Return the rows of X in the shared space, rows x anchors.\n\n"
-      "X: an array of any float type and layout (float32 in C order is not copied), a tensor on the processor, an "
-      "Arrow "
-      "or Parquet column, or the path of a file. A tensor gives a tensor. `out` may be a float32 array to write to.\n"
-      "Raises ValueError for rows of another length and for NaN or infinity, naming the row.";
   const auto transform_rows = [](const MapHandle& self, nb::handle x, std::optional<Out> out) {
     return apply_to(function_of(self), x, std::move(out));
   };
-  c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), transform_text)
+  c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), kTransformText)
       .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), "The same as transform.")
       .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
            "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),

@@ -45,14 +45,18 @@ void bind_translator(nb::module_& module) {
           "source", [](const Handle& self) { return self.translator->from(); }, "The encoder it translates from.")
       .def_prop_ro(
           "target", [](const Handle& self) { return self.translator->to(); }, "The encoder it translates to.")
-      .def_prop_ro("n_features_in", [](const Handle& self) { return self.translator->input_dim(); })
-      .def_prop_ro("n_features_out", [](const Handle& self) { return self.translator->output_dim(); })
+      .def_prop_ro(
+          "n_features_in", [](const Handle& self) { return self.translator->input_dim(); },
+          "Values of an embedding of the source.")
+      .def_prop_ro(
+          "n_features_out", [](const Handle& self) { return self.translator->output_dim(); },
+          "Values of an embedding of the target.")
       .def_prop_ro(
           "weight", [](const Handle& self) { return view_of(self.translator->weight(), self.translator); },
-          nb::rv_policy::automatic)
+          nb::rv_policy::automatic, "dim of the target x dim of the source. A read-only view.")
       .def_prop_ro(
           "bias", [](const Handle& self) { return view_of(self.translator->bias(), self.translator); },
-          nb::rv_policy::automatic)
+          nb::rv_policy::automatic, "One value per value of the target.")
       .def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(),
            "Return the rows of X as the target encoder would have embedded the same inputs. X as for "
            "RelativeMap.transform.")

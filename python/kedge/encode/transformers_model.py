@@ -3,8 +3,9 @@
 from .errors import BadRow, Error, UsageError
 from .pooling import pool
 
-# Texts are sorted by length inside a window of so many batches, so that little of a batch is padding.
-BATCHES_PER_WINDOW = 16
+# Texts are sorted by length inside a window of so many batches, so that little of a batch is padding. What an interrupt
+# loses is one window.
+BATCHES_PER_WINDOW = 4
 
 
 def token_limit(config, tokenizer):

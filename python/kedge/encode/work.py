@@ -161,6 +161,8 @@ def run(options):
     try:
         embed_all(data, encoder, out, first, end, options, progress)
     except KeyboardInterrupt:
+        if not out.done:
+            raise
         raise Interrupted(f"interrupted after {out.done} of {out.rows} rows; the same command continues") from None
     finally:
         progress.close()
@@ -175,6 +177,6 @@ def run(options):
     out.finish(data.ids[first:end], labels, data.names,
                {**summary, "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")})
     say(f"wrote {options.out}, {out.rows} rows of {dim} values, in {seconds:.1f} s "
-        f"({rate:.0f} rows per second once the model was loaded)")
+        f"({rate:.3g} rows per second once the model was loaded)")
     return {**summary, "made": True, "resumed_after": resumed, "seconds": round(seconds, 2),
             "rows_per_second": round(rate, 1)}
