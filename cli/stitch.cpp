@@ -72,43 +72,20 @@ StitchData data_of(const Options& o) {
   return data;
 }
 
-/// Methods named without a similarity stand for one method for each of those given.
-std::vector<StitchMethod> methods_of(const Options& o) {
-  std::vector<StitchMethod> methods;
-  const auto add = [&](const StitchMethod& method) {
-    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
-  };
-  for (std::string name : o.methods) {
-    CLI::detail::trim(name);
-    if (o.similarities.empty()) add(parse_stitch_method(name));
-    for (const std::string& similarity : o.similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
-  }
-  return methods;
-}
-
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
-void leave_out_impossible(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
+void leave_out_aloud(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
-  const std::size_t rows = end - std::min(data.train.begin, end);
-  const auto support_of = [&](const FitOptions& point) {
-    if (!point.support_ids.empty()) return point.support_ids.size();
-    return point.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : point.support;
-  };
-  const auto impossible = [&](const FitOptions& point) { return point.anchors > support_of(point); };
-  if (std::ranges::all_of(points, impossible)) return;  // then it is no matter of combinations
-  for (const FitOptions& point : points) {
-    if (!impossible(point)) continue;
+  for (const FitOptions& point : leave_out_impossible(points, end - std::min(data.train.begin, end))) {
     say(common, fmt::format("{} anchors need as many support rows; left out with a support of {}", point.anchors,
-                            support_of(point)));
+                            point.support));
   }
-  std::erase_if(points, impossible);
 }
 
 StitchOptions stitch_options_of(const Options& o) {
   FitOptions fit = o.fit;
   fit.support_ids = read_support_ids(o.support_ids);
   StitchOptions options;
-  options.methods = methods_of(o);
+  options.methods = parse_stitch_methods(o.methods, o.similarities);
   options.points = sweep_points(fit, o.anchors, o.supports, o.shrinkages);
   options.seeds.clear();
   for (std::size_t i = 0; i < o.seeds; ++i) options.seeds.push_back(o.first_seed + i);
@@ -126,7 +103,7 @@ void run(const Options& o) {
   require_device(o.fit.device);
   StitchOptions options = stitch_options_of(o);
   const StitchData data = data_of(o);
-  if (o.sweep) leave_out_impossible(options.points, data, o.common);
+  if (o.sweep) leave_out_aloud(options.points, data, o.common);
   const auto absolute = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::absolute; };
   if (o.labels.empty() && o.targets.empty() && std::ranges::any_of(options.methods, absolute)) {
     say(o.common, "without --labels or --targets there are no heads: retrieval only, and nothing for absolute");

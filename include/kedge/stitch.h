@@ -34,6 +34,10 @@ struct StitchMethod {
 [[nodiscard]] std::string to_string(const StitchMethod& method);
 /// Throws Error(Code::bad_argument) that says what can be given. A name without similarity gets `otherwise`.
 [[nodiscard]] StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise = Similarity::wip);
+/// The methods of a list of names, with blanks around them or not, in their order and each once. A name without
+/// similarity stands for one method for each of `similarities`, if any. Throws as for one name and one similarity.
+[[nodiscard]] std::vector<StitchMethod> parse_stitch_methods(std::span<const std::string> names,
+                                                             std::span<const std::string> similarities = {});
 /// What is run unless something else is asked for.
 inline constexpr std::array<std::string_view, 5> kStitchMethods = {"absolute", "random-cosine", "param-single",
                                                                    "param-multi", "consensus"};
@@ -65,6 +69,9 @@ struct StitchOptions {
 [[nodiscard]] std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
                                                    const std::vector<std::size_t>& supports,
                                                    const std::vector<std::string>& shrinkages);
+/// Takes out the points that need more support rows than there are, one for each anchor, and returns them, `support`
+/// being the number there are; none where all are such, which is no matter of combinations.
+std::vector<FitOptions> leave_out_impossible(std::vector<FitOptions>& points, std::size_t train_rows);
 
 /// What a sweep runs over; all 0 and empty for absolute, which knows none of them.
 struct StitchPoint {

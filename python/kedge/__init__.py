@@ -7,6 +7,7 @@
 >>> kedge.compare(bundle["vit"].transform(X1), clip.transform(X3))     # is the same input found across encoders?
 """
 import importlib
+import importlib.util
 import typing
 
 if typing.TYPE_CHECKING:
@@ -24,7 +25,9 @@ _HOME = {
     "fit": "_fit", "load": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }
-__all__ = sorted(name for name in _HOME if not name.startswith("_"))
+# Names that cannot be had are not listed: 'import *' and help() ask for every one that is.
+_LISTED = {name for name in _HOME if _HOME[name] != "sklearn" or importlib.util.find_spec("sklearn") is not None}
+__all__ = sorted(name for name in _LISTED if not name.startswith("_"))
 
 
 def __getattr__(name):
@@ -32,10 +35,16 @@ def __getattr__(name):
         raise AttributeError(f"module 'kedge' has no attribute '{name}'")
     if _HOME[name] is None:
         return importlib.import_module(f".{name}", __name__)
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    try:
+        home = importlib.import_module(f".{_HOME[name]}", __name__)
+    except ImportError as error:
+        if _HOME[name] != "sklearn":
+            raise
+        raise AttributeError(str(error)) from error  # which hasattr and inspect take for an answer
+    value = getattr(home, name)
     globals()[name] = value
     return value
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_LISTED})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the figures of kedge.plot share: axes in the report's style, checked tables, rows in a plane."""
+import os
 import types
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -50,6 +52,9 @@ def legend_beside(ax):
 
 def checked(table, metric, who):
     """The records, the metric and the methods in the report's order."""
+    if not hasattr(table, "columns"):
+        raise TypeError(f"{who}: expected the table that kedge.stitch or kedge.sweep returns, found "
+                        f"{type(table).__name__}; of a results.csv make it with pandas.read_csv")
     needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, metric]
     missing = [name for name in needed if name not in table.columns]
     if missing:
@@ -76,11 +81,15 @@ def at_one_point(table, but=None):
 
 def matrices(spaces, max_rows, who):
     """At most so many rows of each, the same in all and evenly over the whole; which those are, and of how many."""
+    if not isinstance(spaces, Mapping):
+        raise TypeError(f"{who}: expected names with embeddings, such as {{'vit': X1, 'rex': X2}}, found "
+                        f"{type(spaces).__name__}")
     found = {}
     for name, given in spaces.items():
+        if isinstance(given, (str, os.PathLike)):
+            raise TypeError(f"{who}: '{name}': expected rows in memory, found the path '{os.fsdecode(given)}'; read "
+                            "them first, an .npy file with np.load(path, mmap_mode='r')")
         rows = given if isinstance(given, np.ndarray) else _inputs.rows_of(given, f"{who}: '{name}'")
-        if isinstance(rows, str):
-            rows = np.load(rows, mmap_mode="r")
         _inputs.require_matrix(rows.shape, f"{who}: '{name}'")
         found[name] = rows
     counts = {len(rows) for rows in found.values()}

@@ -2,6 +2,7 @@
 """fit, validate and load."""
 from __future__ import annotations
 
+import os
 import typing
 from collections.abc import Mapping
 
@@ -23,6 +24,15 @@ def named_spaces(spaces):
         if not isinstance(name, str):
             raise TypeError(f"a space's name must be a str, found {name!r}")
     return list(spaces.items())
+
+
+def require_checkpoint(path):
+    if not path:
+        raise ValueError("resume goes on from a checkpoint; name its file with checkpoint=")
+    # What is no path is refused where all options are read.
+    if isinstance(path, (str, os.PathLike)) and not os.path.exists(path):
+        raise ValueError(f"there is nothing to resume: '{os.fsdecode(path)}' does not exist; leave resume out to start "
+                         "anew")
 
 
 @takes(_core.fit_options())
@@ -56,10 +66,9 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
     KeyboardInterrupt
         On Ctrl-C; with `checkpoint`, resume=True then goes on to the same result.
     """
-    if options.get("resume") and not options.get("checkpoint"):
-        raise ValueError("resume goes on from a checkpoint; name its file with checkpoint=")
-    ids = None if support_ids is None else _inputs.integers_of(support_ids, "support_ids")
-    return _core.fit(named_spaces(spaces), rows, ids, progress, options)
+    if options.get("resume"):
+        require_checkpoint(options.get("checkpoint"))
+    return _core.fit(named_spaces(spaces), rows, _inputs.support_ids_of(support_ids), progress, options)
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))

@@ -227,6 +227,16 @@ def integers_of(values, label):
     return np.array(array, np.int64)
 
 
+def support_ids_of(values):
+    """The rows anchors are made of, as fit and stitch take them; None where they are drawn."""
+    if values is None:
+        return None
+    ids = integers_of(values, "support_ids")
+    if not len(ids):
+        raise ValueError("support_ids is empty; give row numbers, or leave it out")
+    return ids
+
+
 def is_whole(value):
     """Whether int64 has it; of NaN and of what is no number this is not so either."""
     try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import numbers
+import operator
 import os
 import pathlib
 import typing
@@ -24,18 +27,106 @@ SWEPT = ("anchors", "support", "shrinkage")
 NO_SWEEP = dict.fromkeys(SWEPT, ())
 
 
-def as_list(value):
-    return [value] if isinstance(value, (str, int, float, np.number)) else list(value)
+MOST = 2**64 - 1
+MOST_SEEDS = 10000
+
+
+def count(value, name, least=0, most=MOST):
+    """As Python does for its own sizes: numpy's integers will do, booleans and floats will not."""
+    if isinstance(value, bool) or not is_index(value):
+        raise TypeError(f"{name} is {value!r:.60}, expected a whole number")
+    number = operator.index(value)
+    if not least <= number <= most:
+        expected = f"of {least} or more" if most == MOST and number < least else f"from {least} to {most}"
+        raise ValueError(f"{name} is {number}, expected a whole number {expected}")
+    return number
+
+
+def is_index(value):
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def listed(values, name, expected):
+    """What is in a list, an array or the like; text is none, though Python would take it letter by letter."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or np.ndim(values) == 0:
+        raise TypeError(f"{name} is {values!r:.60}, expected {expected}, or a list of them")
+    return list(values)
+
+
+def counts(values, name, least=1):
+    return [count(one, name, least)
+            for one in ([values] if is_index(values) else listed(values, name, "a whole number"))]
+
+
+def names(values, name):
+    found = [values] if isinstance(values, str) else listed(values, name, "a name")
+    for one in found:
+        if not isinstance(one, str):
+            raise TypeError(f"{name} holds {one!r:.60}, expected names")
+    return found
+
+
+def pulls(values):
+    """Shrinkages as text, numbers as Python writes them, which is exact."""
+    expected = "a number from 0 to 1, 'auto', 'ledoit-wolf' or 'oas'"
+    found = [values] if isinstance(values, (str, numbers.Real)) else listed(values, "shrinkage", expected)
+    for one in found:
+        if isinstance(one, bool) or not isinstance(one, (str, numbers.Real)):
+            raise TypeError(f"shrinkage is {one!r:.60}, expected {expected}")
+    return [one if isinstance(one, str) else repr(float(one)) for one in found]
+
+
+def truth(value, name):
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r:.60}, expected True or False")
+    return bool(value)
+
+
+def all_seeds(seeds, first):
+    first = count(first, "seed")
+    if is_index(seeds):
+        number = count(seeds, "seeds", 1, MOST_SEEDS)
+        count(first + number - 1, "the last seed")
+        return list(range(first, first + number))
+    found = counts(seeds, "seeds", 0)
+    if not found:
+        raise ValueError("seeds is empty; give seeds, or how many to use")
+    return found
+
+
+def folder_of(out):
+    if out is None:
+        return None
+    path = os.fspath(out) if isinstance(out, (str, os.PathLike)) else out
+    if not isinstance(path, str):
+        raise TypeError(f"out is {out!r:.60}, expected the path of a folder, as a str or a pathlib.Path")
+    return path
+
+
+def require_split(rows, name):
+    if rows is None:
+        raise TypeError(f"{name} is None, expected rows as slice(0, 50000), (0, 50000) or '0:50000'")
+    _inputs.range_of(rows, name)
 
 
 def flat_targets(targets, shape):
-    """Targets as a matrix, and the shape of one of them as a picture."""
-    if targets is None or isinstance(targets, (str, os.PathLike)):
-        return targets, list(shape or ())
-    given = np.asarray(targets)
-    if given.ndim > 2:
-        return given.reshape(len(given), -1), list(shape or given.shape[1:])
-    return targets, list(shape or ())
+    """Targets as a matrix, and the shape of one of them as a picture; what is wrong with it rows_of says later."""
+    shape = [] if shape is None else counts(shape, "target_shape")
+    if isinstance(targets, (list, tuple)):
+        try:
+            targets = np.array(targets)
+        except (TypeError, ValueError, RuntimeError):
+            return targets, shape
+    # A tensor is flattened as it is, since numpy knows neither bfloat16 nor gradients nor other devices.
+    dense = str(getattr(targets, "layout", "torch.strided")) == "torch.strided"
+    if dense and hasattr(targets, "reshape") and getattr(targets, "ndim", 0) > 2:
+        rows, *one = targets.shape
+        return targets.reshape(rows, math.prod(one)), shape or one
+    return targets, shape
 
 
 def run(spaces, train, test, labels, targets, target_shape, methods, similarities, swept, seeds, seed, hold_out, samples,
@@ -43,10 +134,13 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
     import pandas as pd
 
     spaces = named_spaces(spaces)
+    require_split(train, "train")
+    require_split(test, "test")
+    fresh, keep_bundles = truth(fresh, "fresh"), truth(keep_bundles, "keep_bundles")
     if keep_bundles and out is None:
         raise ValueError("keep_bundles saves bundles in the folder `out`; name one")
-    folder = None if out is None else os.fspath(out)
-    report = folder is not None if report is None else report
+    folder = folder_of(out)
+    report = folder is not None if report is None else truth(report, "report")
     if report and folder is None:
         raise ValueError("a report is a file in the folder `out`; name one")
     heads = {option["name"] for option in _core.head_options()}
@@ -54,10 +148,9 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
     plan = {
         "fit": {name: value for name, value in options.items() if name not in heads},
         "head": {name: value for name, value in options.items() if name in heads},
-        "swept": swept, "methods": as_list(methods), "similarities": as_list(similarities),
-        "seeds": list(range(seed, seed + seeds)) if isinstance(seeds, (int, np.integer)) else list(seeds),
-        "hold_out": as_list(hold_out), "samples": samples, "figures": bool(report),
-        "support_ids": None if support_ids is None else _inputs.integers_of(support_ids, "support_ids"),
+        "swept": swept, "sweep": any(map(len, swept.values())), "methods": names(methods, "methods"), "similarities": names(similarities, "similarity"),
+        "seeds": all_seeds(seeds, seed), "hold_out": names(hold_out, "hold_out"), "samples": count(samples, "samples"),
+        "figures": report, "support_ids": _inputs.support_ids_of(support_ids),
         "bundle_folder": str(pathlib.Path(folder) / "bundles") if keep_bundles else "",
     }
     labels = None if labels is None else _inputs.integers_of(labels, "labels")
@@ -146,6 +239,7 @@ keep_bundles, report, progress
     pandas.DataFrame
         As for stitch; the columns anchors, support and shrinkage tell the points apart.
     """
-    swept = {"anchors": as_list(anchors), "support": as_list(support), "shrinkage": list(map(str, as_list(shrinkage)))}
+    swept = {"anchors": counts(anchors, "anchors"), "support": counts(support, "support"),
+             "shrinkage": pulls(shrinkage)}
     return run(spaces, train, test, labels, targets, target_shape, methods, similarity, swept, seeds, seed, hold_out,
                samples, support_ids, out, fresh, keep_bundles, report, progress, options)

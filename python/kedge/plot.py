@@ -5,6 +5,8 @@ Every function draws into `ax` where one is given and otherwise makes a figure o
 axes (`spaces`: the figure) and shows nothing by itself. A `table` is what kedge.stitch and kedge.sweep return, or
 pandas.read_csv of their results.csv.
 """
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
@@ -32,6 +34,11 @@ def history(losses, *, ax=None):
         if not losses:
             raise ValueError(f"history: a bundle of the method {bundle.method} was not learned in epochs; those of "
                              "'param', and of 'consensus' with refine_epochs, are")
+    if not isinstance(losses, Mapping):
+        raise TypeError(f"history: expected a bundle or a dict such as bundle.history, found {type(losses).__name__}")
+    if not losses:
+        raise ValueError("history: the dict is empty: that bundle has no history; only method='param' learns epoch by "
+                         "epoch (of a consensus with refine_epochs give the bundle itself)")
     ax = axes(ax, 6.4, 3.6)
     for index, (name, values) in enumerate(losses.items()):
         first = 0 if name == "held out" else 1  # refinement is also measured before it begins
@@ -168,7 +175,7 @@ def sweep(table, x="anchors", metric="mrr", *, ax=None):
 def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
     """Embeddings of the same inputs side by side, each in the plane in which it varies most (PCA). Returns the figure.
 
-    spaces : dict of name -> embeddings, row n of all of the same input
+    spaces : dict of name -> embeddings in memory, row n of all of the same input
     labels : class of every row, which colours it; otherwise its place along the first space's first axis does
     shared : True for rows of one shared space, such as RR: then all are seen in the plane and window of the first
     max_rows : more are thinned evenly
@@ -210,7 +217,7 @@ def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
 def compare(A, B, *, max_rows=2000, ax=None):
     """How far the same input in two encoders stands out from different inputs: cosines of the rows of A and B.
 
-    A, B : rows of the same inputs in the shared space. The share at rank 1 is of the rows that are drawn.
+    A, B : rows of the same inputs in the shared space, in memory. The share at rank 1 is of the rows that are drawn.
     """
     rows, _, _ = matrices({"A": A, "B": B}, max_rows, "compare")
     if rows["A"].shape[1] != rows["B"].shape[1]:

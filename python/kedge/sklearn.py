@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scikit-learn transformer into the shared space."""
 import functools
+import numbers
 import os
 
 try:
@@ -24,7 +25,10 @@ def bundle_of(bundle):
     """A bundle, read once and again only where its file has changed."""
     if isinstance(bundle, _core.Bundle):
         return bundle
-    path = os.fspath(bundle)
+    # What is no path, or leads nowhere, is refused by kedge.load in its own words.
+    if not isinstance(bundle, (str, os.PathLike)) or not os.path.exists(bundle):
+        return _fit.load(bundle)
+    path = os.path.abspath(bundle)  # the same words mean another file in another folder
     return load(path, os.stat(path).st_mtime_ns)
 
 
@@ -91,8 +95,13 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         options = self.get_params(deep=False)
         del options["bundle"], options["space"]
-        support = min(_core.DEFAULT_SUPPORT if self.support is None else self.support, len(X))
-        options.update(support=support, anchors=min(self.anchors, support))
+        # Numbers are cut down to what there is; what is no number fit refuses itself.
+        most = len(X)
+        support = _core.DEFAULT_SUPPORT if self.support is None else self.support
+        if isinstance(support, numbers.Integral):
+            most = options["support"] = min(support, most)
+        if isinstance(self.anchors, numbers.Integral):
+            options["anchors"] = min(self.anchors, most)
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self
 

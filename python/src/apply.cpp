@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apply.h"
 
+#include "work.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 
@@ -40,7 +42,7 @@ bool all_finite(MatrixView<const float> rows) {
 void require_finite(const RowFunction& function, const RowSource& x, std::size_t first, MatrixView<const float> y) {
   if (all_finite(y)) return;
   std::size_t row = 0;
-  while (all_finite(y.middle_rows(row, 1))) ++row;
+  while (row + 1 < y.rows && all_finite(y.middle_rows(row, 1))) ++row;
   Matrix values(1, function.input_dim);
   const Space space(function.space, std::shared_ptr<const RowSource>(std::shared_ptr<void>(), &x));
   space.read(first + row, values.view());  // throws if the row itself is at fault
@@ -56,6 +58,7 @@ void apply(const RowFunction& function, const Input& input, MatrixView<float> y)
   const std::optional<MatrixView<const float>> in_place = input.in_place();
   Matrix converted = in_place ? Matrix() : Matrix(std::min(kBlockRows, x.rows()), x.cols());
   for (std::size_t first = 0; first < x.rows(); first += kBlockRows) {
+    require_running();
     const std::size_t count = std::min(kBlockRows, x.rows() - first);
     if (!in_place) x.read(first, converted.view().middle_rows(0, count));
     function.apply(
@@ -65,19 +68,40 @@ void apply(const RowFunction& function, const Input& input, MatrixView<float> y)
   }
 }
 
+using Out = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// The caller's own memory: a converted copy would be written to and lost.
+Out writable(nb::handle given, const Input& input, std::size_t rows, std::size_t cols) {
+  Out out;
+  if (!nb::try_cast(given, out, false) || out.shape(0) != rows || out.shape(1) != cols) {
+    const nb::object shape = nb::getattr(given, "shape", nb::none());
+    const nb::object dtype = nb::getattr(given, "dtype", nb::none());
+    throw Error(
+        Code::bad_argument,
+        fmt::format("out: expected a writable float32 array in C order of {} x {}, found {} of shape {} and {}", rows,
+                    cols, nb::type_name(given.type()).c_str(), nb::str(shape).c_str(), nb::str(dtype).c_str()));
+  }
+  if (input.overlaps(out.data(), rows * cols * sizeof(float))) {
+    throw Error(Code::bad_argument, "out: it shares memory with X, which would change while it is read; give another");
+  }
+  return out;
+}
+
 }  // namespace
 
-nb::object apply_to(const RowFunction& function, nb::handle x, std::optional<Out> out) {
+nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle given_out) {
+  const Call call;
   const Input input(x, "X", "X");
   require_fits(function, *input.rows());
   const std::size_t rows = input.rows()->rows();
-  if (out && (out->shape(0) != rows || out->shape(1) != function.output_dim)) {
-    throw Error(Code::bad_argument, fmt::format("out is {} x {}, expected {} x {}", out->shape(0), out->shape(1), rows,
-                                                function.output_dim));
+  Out out;
+  FloatMatrix made;
+  if (given_out.is_none()) {
+    made = make_matrix(rows, function.output_dim);
+  } else {
+    out = writable(given_out, input, rows, function.output_dim);
   }
-  const bool tensor = is_tensor(x);
-  FloatMatrix made = out ? FloatMatrix() : make_matrix(rows, function.output_dim);
-  float* values = out ? out->data() : made.data();
+  float* values = given_out.is_none() ? made.data() : out.data();
   {
     const nb::gil_scoped_release without_gil;
     try {
@@ -87,8 +111,8 @@ nb::object apply_to(const RowFunction& function, nb::handle x, std::optional<Out
       throw;
     }
   }
-  if (out) return nb::cast(*out);
-  if (tensor) return nb::cast(nb::ndarray<nb::pytorch, float, nb::ndim<2>>(made));
+  if (!given_out.is_none()) return nb::borrow(given_out);
+  if (is_tensor(x)) return nb::cast(nb::ndarray<nb::pytorch, float, nb::ndim<2>>(made));
   return nb::cast(made);
 }
 

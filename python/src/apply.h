@@ -17,10 +17,9 @@ struct RowFunction {
   std::function<void(MatrixView<const float>, MatrixView<float>)> apply;
 };
 
-using Out = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-/// What becomes of the rows of x, as a numpy array, or as a tensor where x is one; in `out` where that is given.
-/// float32 rows are read where they lie. Throws Error(Code::bad_argument) for rows that do not fit or are not finite.
-[[nodiscard]] nb::object apply_to(const RowFunction& function, nb::handle x, std::optional<Out> out);
+/// What becomes of the rows of x, as a numpy array, or as a tensor where x is one; in `out` where that is not None.
+/// float32 rows are read where they lie. Throws Error(Code::bad_argument) for rows that do not fit or are not finite,
+/// and for an `out` that cannot hold the result as it is.
+[[nodiscard]] nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle out);
 
 }  // namespace kedge::python

@@ -3,7 +3,7 @@
 #include "handles.h"
 #include "inputs.h"
 #include "options.h"
-#include "paths.h"
+#include "text.h"
 #include "work.h"
 
 #include <fmt/format.h>
@@ -40,6 +40,11 @@ nb::dict history_of(const BundleHandle& self) {
   return history;
 }
 
+[[noreturn]] void refuse_name(const std::string& name) {
+  throw Error(Code::bad_argument,
+              fmt::format("the bundle already has a space '{}'; choose another name, or give replace=True", name));
+}
+
 /// The work is done on the bundle as it was at the start; what came of it is put into the bundle as it is at the end.
 MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::object& x, const nb::object& rows,
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
@@ -51,10 +56,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   values["ridge"] = ridge;
   values["device"] = device;
   set_options(options_of(options), values);
-  if (self.bundle->has(name) && !replace) {
-    throw Error(Code::bad_argument,
-                fmt::format("the bundle already has a space '{}'; choose another name, or give replace=True", name));
-  }
+  if (self.bundle->has(name) && !replace) refuse_name(name);
   require_device(options.device);
   const Input input(x, fmt::format("space '{}'", name), "the array");
   const RowRange range = to_rows(rows);
@@ -62,10 +64,37 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
     return attach(*before, Space(name, input.rows(), range), options, report);
   });
+  if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
   grown->add(std::move(made));
   self.bundle = std::move(grown);
   return self.map(name);
+}
+
+// Each takes the bundle itself, so that it stays while other threads run.
+void save(const BundleHandle& self, nb::handle path) {
+  const std::shared_ptr<const Bundle> bundle = self.bundle;
+  const std::string to = path_of(path);
+  const nb::gil_scoped_release without_gil;
+  save_bundle(*bundle, to);
+}
+
+BundleHandle load(nb::handle path) {
+  const std::string from = path_of(path);
+  const nb::gil_scoped_release without_gil;
+  return {std::make_shared<const Bundle>(load_bundle(from))};
+}
+
+TranslatorHandle translator(const BundleHandle& self, const std::string& source, const std::string& target) {
+  const std::shared_ptr<const Bundle> bundle = self.bundle;
+  const nb::gil_scoped_release without_gil;
+  return {std::make_shared<const Translator>(*bundle, source, target)};
+}
+
+std::string to_bytes(const std::shared_ptr<const Bundle>& held) {
+  const std::shared_ptr<const Bundle> bundle = held;
+  const nb::gil_scoped_release without_gil;
+  return bundle_to_bytes(*bundle);
 }
 
 nb::dict spaces_of(const BundleHandle& self) {
@@ -162,25 +191,15 @@ void bind_bundle(nb::module_& module) {
                              "What fit learns and attach extends: the mixture, the rows it mixes, and the map of every "
                              "space. Made by kedge.fit and kedge.load.");
   bind_properties(c);
-  c.def(
-       "save", [](const BundleHandle& self, const nb::object& path) { save_bundle(*self.bundle, path_of(path)); },
-       "path"_a, "Write the bundle, the same file as the command's; an older one stays until the new one is whole.")
-      .def_static(
-          "load",
-          [](const nb::object& path) {
-            return BundleHandle{std::make_shared<const Bundle>(load_bundle(path_of(path)))};
-          },
-          "path"_a, "Read a bundle that 'save' or the command wrote. Raises OSError for anything else.")
+  c.def("save", &save, "path"_a,
+        "Write the bundle, the same file as the command's; an older one stays until the new one is whole.")
+      .def_static("load", &load, "path"_a,
+                  "Read a bundle that 'save' or the command wrote. Raises OSError for anything else.")
       .def("__getitem__", &BundleHandle::map, "space"_a, "The map of one space.")
       .def(
           "__contains__", [](const BundleHandle& self, const std::string& name) { return self.bundle->has(name); },
           "space"_a)
-      .def(
-          "translator",
-          [](const BundleHandle& self, const std::string& source, const std::string& target) {
-            return TranslatorHandle{std::make_shared<const Translator>(*self.bundle, source, target)};
-          },
-          "source"_a, "target"_a, "From one space's embeddings to another's.")
+      .def("translator", &translator, "source"_a, "target"_a, "From one space's embeddings to another's.")
       .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "progress"_a = false,
@@ -191,7 +210,7 @@ void bind_bundle(nb::module_& module) {
           "__deepcopy__", [](const BundleHandle& self, const nb::dict&) { return self; }, "memo"_a)
       .def("__getstate__",
            [](const BundleHandle& self) {
-             const std::string bytes = bundle_to_bytes(*self.bundle);
+             const std::string bytes = to_bytes(self.bundle);
              return nb::bytes(bytes.data(), bytes.size());
            })
       .def("__setstate__", [](BundleHandle& self, const nb::bytes& bytes) {

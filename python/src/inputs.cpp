@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs.h"
 
+#include "text.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 
@@ -63,8 +65,10 @@ Input::Input(nb::handle given, const std::string& whose, const std::string& labe
 }
 
 bool Input::take(nb::handle given, const std::string& label) {
-  if (nb::isinstance<nb::str>(given) && !is_parquet(nb::borrow<nb::str>(given).c_str())) {
-    rows_ = open_rows(nb::borrow<nb::str>(given).c_str());
+  if (nb::isinstance<nb::str>(given)) {
+    const std::string path = path_of(given);
+    if (is_parquet(path)) return false;
+    rows_ = open_rows(path);
     return true;
   }
   nb::ndarray<nb::ro> array;
@@ -75,6 +79,19 @@ bool Input::take(nb::handle given, const std::string& label) {
   array_ = std::move(array);
   rows_ = view_rows(view_of(array_), label);
   return true;
+}
+
+bool Input::overlaps(const void* first, std::size_t bytes) const {
+  if (is_file() || array_.size() == 0 || bytes == 0) return false;
+  const auto width = static_cast<std::int64_t>(array_.dtype().bits / 8);
+  auto low = reinterpret_cast<std::uintptr_t>(array_.data());
+  std::uintptr_t high = low + static_cast<std::uintptr_t>(width);
+  for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
+    const std::int64_t reach = (static_cast<std::int64_t>(array_.shape(axis)) - 1) * array_.stride(axis) * width;
+    (reach < 0 ? low : high) += static_cast<std::uintptr_t>(reach);
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(first);
+  return begin < high && low < begin + bytes;
 }
 
 std::optional<MatrixView<const float>> Input::in_place() const {
@@ -91,7 +108,8 @@ std::optional<MatrixView<const float>> Input::in_place() const {
 
 Inputs::Inputs(const nb::list& given) {
   for (const nb::handle item : given) {
-    const auto [name, rows] = nb::cast<std::pair<std::string, nb::object>>(item);
+    const nb::object rows = item[1];
+    const std::string name = text_of(item[0], "a space's name");
     inputs_.emplace_back(rows, fmt::format("space '{}'", name), "the array");
     names_.push_back(name);
   }
@@ -126,10 +144,10 @@ std::vector<std::int64_t> to_vector(const Integers& values) {
   return {values.data(), values.data() + values.shape(0)};
 }
 
-RowRange to_rows(const nb::object& given) {
+RowRange to_rows(const nb::object& given, const char* label) {
   if (given.is_none()) return {};
-  const auto [first, end] =
-      nb::cast<std::pair<std::size_t, std::size_t>>(nb::module_::import_("kedge._inputs").attr("range_of")(given));
+  const auto [first, end] = nb::cast<std::pair<std::size_t, std::size_t>>(
+      nb::module_::import_("kedge._inputs").attr("range_of")(given, label));
   return {first, end};
 }
 

@@ -27,6 +27,8 @@ class Input {
 
   [[nodiscard]] bool is_file() const { return !array_.is_valid(); }
   [[nodiscard]] const std::shared_ptr<const RowSource>& rows() const { return rows_; }
+  /// Whether any of its values may lie within these bytes.
+  [[nodiscard]] bool overlaps(const void* first, std::size_t bytes) const;
   /// Where the values already are float32, row by row.
   [[nodiscard]] std::optional<MatrixView<const float>> in_place() const;
 
@@ -67,6 +69,6 @@ using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::
 [[nodiscard]] std::vector<std::int64_t> to_vector(const Integers& values);
 
 /// What an argument `rows` says: None for all, a slice, a range, (first, end) or 'first:end'.
-[[nodiscard]] RowRange to_rows(const nb::object& given);
+[[nodiscard]] RowRange to_rows(const nb::object& given, const char* label = "rows");
 
 }  // namespace kedge::python

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings.h"
+#include "work.h"
 
 #include <kedge/error.h>
 #include <kedge/version.h>
@@ -7,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -15,7 +17,13 @@ void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const kedge::Error& problem) {
-    PyErr_SetString(problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError, problem.what());
+    PyObject* const type = problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError;
+    const std::string_view text = problem.what();  // may name a path that is not UTF-8
+    const nb::object message =
+        nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+    PyErr_SetObject(type, message.ptr());
+  } catch (const nb::cast_error&) {
+    PyErr_SetString(PyExc_TypeError, "an argument, or a value inside one, has the wrong type");
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError,
                     "out of memory; use fewer rows, values, support rows or anchors, or a machine with more memory");
@@ -29,6 +37,7 @@ NB_MODULE(_core, module) {
   module.doc() = "kedge's C++ library; use it through the package 'kedge'.";
   module.attr("__version__") = std::string(kedge::version());
   nb::register_exception_translator(translate);
+  stop_calls_at_exit();
   bind_options(module);
   bind_devices(module);
   bind_relative_map(module);

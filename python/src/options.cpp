@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include "paths.h"
+#include "text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +11,7 @@
 #include <kedge/metrics.h>
 
 #include <algorithm>
+#include <string_view>
 #include <string>
 #include <variant>
 
@@ -32,6 +33,10 @@ std::string python_name(const Option& option) {
 std::size_t to_count(const Option& option, nb::handle value) {
   if (PyBool_Check(value.ptr()) || PyIndex_Check(value.ptr()) == 0) refuse(option, "a whole number", value);
   const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) {  // an array that is no single number, or the like
+    PyErr_Clear();
+    refuse(option, "a whole number", value);
+  }
   std::size_t count = 0;
   if (!nb::try_cast(number, count) || count < option.least) {
     throw Error(Code::bad_argument, fmt::format("{} is {}, expected a whole number of {} or more", python_name(option),
@@ -41,6 +46,7 @@ std::size_t to_count(const Option& option, nb::handle value) {
 }
 
 double to_number(const Option& option, nb::handle value) {
+  if (PyBool_Check(value.ptr())) refuse(option, "a number", value);
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -51,7 +57,7 @@ double to_number(const Option& option, nb::handle value) {
 
 /// Names as they are; numbers as Python writes them, which is exact.
 std::string to_text(const Option& option, nb::handle value) {
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::str>(value)) return text_of(value, python_name(option).c_str());
   if (option.choices.empty()) return nb::repr(nb::float_(to_number(option, value))).c_str();
   throw nb::type_error(fmt::format("{} is {}, expected one of: {}", python_name(option), nb::repr(value).c_str(),
                                    fmt::join(option.choices, ", "))
@@ -63,9 +69,10 @@ struct Write {
   nb::handle value;
 
   void operator()(bool* to) const {
-    const int truth = PyObject_IsTrue(value.ptr());
-    if (truth < 0) nb::raise_python_error();
-    *to = truth == 1;
+    // numpy's own truth values are no subclass of Python's.
+    const bool numpys = std::string_view(nb::type_name(value.type()).c_str()).starts_with("numpy.bool");
+    if (!PyBool_Check(value.ptr()) && !numpys) refuse(option, "True or False", value);
+    *to = PyObject_IsTrue(value.ptr()) == 1;
   }
   void operator()(std::size_t* to) const { *to = to_count(option, value); }
   void operator()(double* to) const { *to = to_number(option, value); }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apply.h"
 #include "handles.h"
-#include "paths.h"
+#include "text.h"
 #include "work.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
 
+#include <algorithm>
+#include <cmath>
+#include <span>
 #include <tuple>
+#include <utility>
 
 namespace kedge::python {
 namespace {
@@ -22,9 +26,17 @@ RowFunction function_of(const MapHandle& handle) {
 
 MapHandle make(const std::string& space, const std::string& similarity, const GivenMatrix& weight,
                const GivenFloats& bias, const GivenFloats& mean) {
+  require_space_name(space);
+  for (const auto& [name, values] : {std::pair("weight", std::span(weight.data(), weight.size())),
+                                     std::pair("bias", std::span(bias.data(), bias.size())),
+                                     std::pair("mean", std::span(mean.data(), mean.size()))}) {
+    if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
+    throw Error(Code::bad_argument,
+                fmt::format("the {} of a map must be finite, and that of '{}' is not", name, space));
+  }
   RelativeMap map(space, parse_similarity(similarity), to_matrix(weight), to_floats(bias), to_floats(mean));
   return {
-      std::make_shared<const Attachment>(Attachment{std::move(map), AttachBy::mixture, 0, std::nullopt, std::nullopt})};
+      std::make_shared<const Attachment>(Attachment{std::move(map), AttachBy::direct, 0, std::nullopt, std::nullopt})};
 }
 
 void transform_file(const MapHandle& handle, const nb::object& input, const nb::object& output, const nb::object& rows,
@@ -50,11 +62,31 @@ nb::object call_package(const char* module, const char* function, const nb::obje
   return nb::module_::import_(module).attr(function)(argument);
 }
 
-using State = std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView>;
+/// How it was made, after what it is made of: strength, whitening and mean R^2 of a ridge.
+using Made = std::tuple<std::string, std::optional<std::tuple<double, double, double>>>;
+using State = std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView, Made>;
+using GivenState = std::tuple<std::string, std::string, GivenMatrix, GivenFloats, GivenFloats, Made>;
+
 State state_of(const MapHandle& self) {
   const RelativeMap& map = self.map();
-  return {map.space(), std::string(to_string(map.similarity())), view_of(map.weight(), self.space),
-          view_of(map.bias(), self.space), view_of(map.mean(), self.space)};
+  Made made{to_string(self.space->by), std::nullopt};
+  if (const auto& ridge = self.space->ridge)
+    std::get<1>(made).emplace(ridge->strength, ridge->whitening, ridge->mean_r2);
+  return {map.space(),
+          std::string(to_string(map.similarity())),
+          view_of(map.weight(), self.space),
+          view_of(map.bias(), self.space),
+          view_of(map.mean(), self.space),
+          made};
+}
+
+MapHandle from_state(const GivenState& state) {
+  const auto& [space, similarity, weight, bias, mean, made] = state;
+  const auto& [by, ridge] = made;
+  Attachment attachment = *make(space, similarity, weight, bias, mean).space;
+  attachment.by = parse_attach_by(by);
+  if (ridge) attachment.ridge = RidgeFit{std::get<0>(*ridge), std::get<1>(*ridge), {}, std::get<2>(*ridge)};
+  return {std::make_shared<const Attachment>(std::move(attachment))};
 }
 
 constexpr const char* kTransformText = R"(Return the rows of X in the shared space, rows x anchors, as float32.
@@ -126,8 +158,8 @@ void bind_relative_map(nb::module_& module) {
       "space"_a, "similarity"_a, "weight"_a, "bias"_a, "mean"_a,
       "A map of one's own; what weight, bias and mean hold for each similarity is in docs/format.md.");
   bind_properties(c);
-  const auto transform_rows = [](const MapHandle& self, nb::handle x, std::optional<Out> out) {
-    return apply_to(function_of(self), x, std::move(out));
+  const auto transform_rows = [](const MapHandle& self, nb::handle x, nb::handle out) {
+    return apply_to(function_of(self), x, out);
   };
   c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), kTransformText)
       .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), "The same as transform.")
@@ -139,18 +171,20 @@ void bind_relative_map(nb::module_& module) {
           "to_torch", [](const nb::object& self) { return call_package("kedge._torch", "map_to_torch", self); },
           "The map as a torch module: nn.Linear for wip and inner, a module of its own otherwise.")
       .def(
-          "to_onnx", [](const MapHandle& self, const nb::object& path) { export_onnx(self.map(), path_of(path)); },
+          "to_onnx",
+          [](const MapHandle& self, const nb::object& path) {
+            const MapHandle held = self;
+            const std::string to = path_of(path);
+            const nb::gil_scoped_release without_gil;
+            export_onnx(held.map(), to);
+          },
           "path"_a, "Write the map as an ONNX file with input 'x' and output 'rr'.")
       .def("__repr__", &describe)
       .def("__copy__", [](const MapHandle& self) { return self; })
       .def(
           "__deepcopy__", [](const MapHandle& self, const nb::dict&) { return self; }, "memo"_a)
       .def("__getstate__", &state_of)
-      .def("__setstate__",
-           [](MapHandle& self,
-              const std::tuple<std::string, std::string, GivenMatrix, GivenFloats, GivenFloats>& state) {
-             new (&self) MapHandle(std::apply(make, state));
-           });
+      .def("__setstate__", [](MapHandle& self, const GivenState& state) { new (&self) MapHandle(from_state(state)); });
 }
 
 }  // namespace kedge::python

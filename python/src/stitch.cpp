@@ -5,25 +5,14 @@
 #include "options.h"
 #include "work.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace kedge::python {
 namespace {
 
 using namespace nb::literals;
-
-std::vector<StitchMethod> methods_of(const std::vector<std::string>& names,
-                                     const std::vector<std::string>& similarities) {
-  std::vector<StitchMethod> methods;
-  const auto add = [&](const StitchMethod& method) {
-    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
-  };
-  for (const std::string& name : names) {
-    if (similarities.empty()) add(parse_stitch_method(name));
-    for (const std::string& similarity : similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
-  }
-  return methods;
-}
 
 /// What the Python side has gathered; every key is there.
 StitchOptions options_from(const nb::dict& plan) {
@@ -36,8 +25,8 @@ StitchOptions options_from(const nb::dict& plan) {
   options.points = sweep_points(fit, nb::cast<std::vector<std::size_t>>(swept["anchors"]),
                                 nb::cast<std::vector<std::size_t>>(swept["support"]),
                                 nb::cast<std::vector<std::string>>(swept["shrinkage"]));
-  options.methods = methods_of(nb::cast<std::vector<std::string>>(plan["methods"]),
-                               nb::cast<std::vector<std::string>>(plan["similarities"]));
+  options.methods = parse_stitch_methods(nb::cast<std::vector<std::string>>(plan["methods"]),
+                                         nb::cast<std::vector<std::string>>(plan["similarities"]));
   options.seeds = nb::cast<std::vector<std::uint64_t>>(plan["seeds"]);
   options.hold_out = nb::cast<std::vector<std::string>>(plan["hold_out"]);
   set_options(options_of(options.head), plan["head"]);
@@ -47,16 +36,29 @@ StitchOptions options_from(const nb::dict& plan) {
   return options;
 }
 
+/// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
+void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, RowRange train) {
+  const std::vector<Space> spaces = inputs.spaces();
+  if (spaces.empty()) return;
+  const std::size_t end = std::min(train.end, spaces.front().rows());
+  for (const FitOptions& point : leave_out_impossible(points, end - std::min(train.begin, end))) {
+    const std::string text = fmt::format("{} anchors need as many support rows; left out with a support of {}",
+                                         point.anchors, point.support);
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
+  }
+}
+
 std::string stitch_spaces(const nb::list& given, const nb::object& train, const nb::object& test,
                           const std::optional<Integers>& labels, const nb::object& targets,
                           const std::vector<std::size_t>& target_shape, const nb::dict& plan,
                           const std::optional<std::string>& folder, bool fresh, const nb::object& progress) {
-  const StitchOptions options = options_from(plan);
+  StitchOptions options = options_from(plan);
   const Inputs inputs(given);
   std::optional<Input> decoded;
   if (!targets.is_none()) decoded.emplace(targets, "targets", "the array");
-  const RowRange train_rows = to_rows(train);
-  const RowRange test_rows = to_rows(test);
+  const RowRange train_rows = to_rows(train, "train");
+  const RowRange test_rows = to_rows(test, "test");
+  if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options.points, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   return run(progress, only_arrays && !folder, [&](const Progress& report) {
     StitchData data{inputs.spaces(), train_rows, test_rows, {}, {}, target_shape};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apply.h"
 #include "handles.h"
-#include "paths.h"
+#include "text.h"
 #include "work.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ void transform_file(const TranslatorHandle& handle, const nb::object& input, con
 
 void bind_translator(nb::module_& module) {
   using Handle = TranslatorHandle;
-  const auto transform_rows = [](const Handle& self, nb::handle x, std::optional<Out> out) {
-    return apply_to(function_of(self), x, std::move(out));
+  const auto transform_rows = [](const Handle& self, nb::handle x, nb::handle out) {
+    return apply_to(function_of(self), x, out);
   };
   nb::class_<Handle>(module, "Translator",
                      "Takes one encoder's embeddings to where another would have put the same inputs: y = weight x + "

@@ -11,8 +11,23 @@
 
 namespace kedge::python {
 
-/// Thrown through the library by a report of progress after Ctrl-C.
+/// Thrown through the library by a report of progress after Ctrl-C, or while Python ends.
 struct Interrupted {};
+
+/// A call from Python that is under way. Before Python ends, those on daemon threads are stopped and waited for: a
+/// thread that Python ends while it is inside C++ takes the process with it.
+class Call {
+ public:
+  /// Throws Error(Code::failed) where Python is about to end.
+  Call();
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+};
+/// Throws Error(Code::failed) where Python is about to end; for work that is a matter of blocks.
+void require_running();
+/// To be called once, when the module is loaded.
+void stop_calls_at_exit();
 
 /// While it lives, Ctrl-C stops the work at the next report of progress, on whatever thread that comes. Python looks at
 /// signals only between its own steps, and on its main thread, where there is none as long as the work lasts.
@@ -42,6 +57,7 @@ class InterruptWatch {
 /// data is one of the arguments, and a ValueError.
 template <class Work>
 auto run(const nb::object& asked, bool only_arrays, Work&& work) {
+  const Call call;
   const nb::object report = reporter(asked);
   InterruptWatch watch;
   const Progress progress = watch.progress(report);

@@ -3,6 +3,7 @@
 #include <kedge/error.h>
 #include <kedge/stitch.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -32,6 +33,13 @@ std::string_view name_of(Anchors anchors) {
 /// Whether the similarity belongs to the name even where it is wip.
 bool always_named(Anchors anchors) {
   return anchors == Anchors::random || anchors == Anchors::kmeans || anchors == Anchors::fps;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\v\f\r";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 [[noreturn]] void refuse(std::string_view name, std::string_view why) {
@@ -66,7 +74,7 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
     method.anchors = value;
     if (value == Anchors::absolute && (method.ridge || !similarity.empty())) refuse(name, " has no similarity");
     if (similarity.empty()) {
-      method.similarity = otherwise;
+      if (value != Anchors::absolute) method.similarity = otherwise;
     } else {
       try {
         method.similarity = parse_similarity(similarity.substr(1));
@@ -79,6 +87,20 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
     return method;
   }
   refuse(name, " is not known");
+}
+
+std::vector<StitchMethod> parse_stitch_methods(std::span<const std::string> names,
+                                               std::span<const std::string> similarities) {
+  std::vector<StitchMethod> methods;
+  const auto add = [&](const StitchMethod& method) {
+    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
+  };
+  for (const std::string_view text : names) {
+    const std::string_view name = trimmed(text);
+    if (similarities.empty()) add(parse_stitch_method(name));
+    for (const std::string& similarity : similarities) add(parse_stitch_method(name, parse_similarity(similarity)));
+  }
+  return methods;
 }
 
 }  // namespace kedge

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "map/support.h"
+
 #include <kedge/stitch.h>
 
+#include <algorithm>
+#include <iterator>
 #include <variant>
 
 namespace kedge {
@@ -31,6 +35,16 @@ std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<st
     }
   }
   return points;
+}
+
+std::vector<FitOptions> leave_out_impossible(std::vector<FitOptions>& points, std::size_t train_rows) {
+  const auto impossible = [&](const FitOptions& point) { return point.anchors > support_size(point, train_rows); };
+  if (std::ranges::all_of(points, impossible)) return {};
+  std::vector<FitOptions> left_out;
+  std::ranges::copy_if(points, std::back_inserter(left_out), impossible);
+  for (FitOptions& point : left_out) point.support = support_size(point, train_rows);
+  std::erase_if(points, impossible);
+  return left_out;
 }
 
 }  // namespace kedge

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong gets the right exception and a sentence, and never a crash."""
+import pickle
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,9 @@ FITS = {
     "rows backwards": (dict(a=GOOD), dict(rows=slice(9, 3), anchors=2), ValueError, "rows"),
     "rows with steps": (dict(a=GOOD), dict(rows=slice(0, 9, 2), anchors=2), ValueError, "rows"),
     "no GPU": (dict(a=GOOD), dict(device="cuda", anchors=2), OSError, "CUDA|GPU|driver"),
-    "nothing to resume": (dict(a=GOOD), dict(resume=True, anchors=2), ValueError, "resume|checkpoint"),
+    "no checkpoint to resume": (dict(a=GOOD), dict(resume=True), ValueError, "name its file with checkpoint="),
+    "nothing to resume": (dict(a=GOOD), dict(resume=True, checkpoint="c.checkpoint"), ValueError,
+                          "nothing to resume: 'c.checkpoint' does not exist; leave resume out to start anew"),
 }
 
 
@@ -139,3 +143,124 @@ def test_stitch_refuses():
             kedge.stitch(spaces, **{**split, **options})
     with pytest.raises(TypeError, match="train"):
         kedge.stitch(spaces, test=slice(3))
+
+
+WHOLE, NAME, BOOL = "expected a whole number", "expected a name, or a list of them", "expected True or False"
+RUNS = {
+    "seed below 0": (dict(seed=-1), ValueError, f"seed is -1, {WHOLE} of 0 or more"),
+    "seed too large": (dict(seed=2**64), ValueError, f"seed is {2**64}, {WHOLE} from 0"),
+    "seed that is a fraction": (dict(seed=1.5), TypeError, f"seed is 1.5, {WHOLE}"),
+    "seed that is text": (dict(seed="x"), TypeError, f"seed is 'x', {WHOLE}"),
+    "seed that is a truth": (dict(seed=True), TypeError, f"seed is True, {WHOLE}"),
+    "last seed too large": (dict(seed=2**64 - 1, seeds=2), ValueError, "the last seed"),
+    "no seeds": (dict(seeds=0), ValueError, f"seeds is 0, {WHOLE} from 1 to 10000"),
+    "too many seeds": (dict(seeds=10001), ValueError, f"seeds is 10001, {WHOLE} from 1 to 10000"),
+    "an empty list of seeds": (dict(seeds=[]), ValueError, "seeds is empty"),
+    "a seed below 0 in a list": (dict(seeds=[0, -1]), ValueError, "seeds is -1"),
+    "seeds that are text": (dict(seeds="12"), TypeError, f"seeds is '12', {WHOLE}, or a list"),
+    "samples below 0": (dict(samples=-1), ValueError, "samples is -1"),
+    "samples that are nothing": (dict(samples=None), TypeError, f"samples is None, {WHOLE}"),
+    "a method that is a number": (dict(methods=3), TypeError, f"methods is 3, {NAME}"),
+    "a method in a list that is a number": (dict(methods=["random", 3]), TypeError, "methods holds 3, expected names"),
+    "hold_out that is a number": (dict(hold_out=5), TypeError, f"hold_out is 5, {NAME}"),
+    "hold_out that is bytes": (dict(hold_out=b"a"), TypeError, f"hold_out is b'a', {NAME}"),
+    "no train rows": (dict(train=None), TypeError, "train is None, expected rows as"),
+    "no test rows": (dict(test=None), TypeError, "test is None, expected rows as"),
+    "train that is a number": (dict(train=5), ValueError, "train: expected consecutive rows"),
+    "fresh that is text": (dict(fresh="no"), TypeError, f"fresh is 'no', {BOOL}"),
+    "keep_bundles that is a number": (dict(keep_bundles=1), TypeError, f"keep_bundles is 1, {BOOL}"),
+    "report that is text": (dict(report="yes"), TypeError, f"report is 'yes', {BOOL}"),
+    "out that is bytes": (dict(out=b"folder"), TypeError, "out is b'folder', expected the path of a folder"),
+    "out that is a number": (dict(out=3), TypeError, "out is 3, expected the path of a folder"),
+    "no support ids": (dict(support_ids=[]), ValueError, "support_ids is empty; give row numbers, or leave it out"),
+    "a shape that is text": (dict(targets=GOOD, target_shape="2x3"), TypeError, f"target_shape is '2x3', {WHOLE}"),
+    "a shape of fractions": (dict(targets=GOOD, target_shape=(2.0, 3)), TypeError, f"target_shape is 2.0, {WHOLE}"),
+    "targets of other lengths": (dict(targets=[[1.0], [1.0, 2.0]]), ValueError, "targets: row 1 has length 2"),
+    "targets that are masked": (dict(targets=np.ma.masked_less(GOOD.reshape(50, 2, 3), 0)), ValueError,
+                                "targets: row 0 holds masked"),
+    "targets that are a number": (dict(targets=5), TypeError, "targets: expected a matrix"),
+}
+SWEEPS = {
+    "no anchors": (dict(anchors=0), ValueError, f"anchors is 0, {WHOLE} of 1 or more"),
+    "anchors that are text": (dict(anchors="30"), TypeError, f"anchors is '30', {WHOLE}, or a list of them"),
+    "anchors that are a fraction": (dict(anchors=[3, 2.5]), TypeError, f"anchors is 2.5, {WHOLE}"),
+    "anchors that are a truth": (dict(anchors=[True]), TypeError, f"anchors is True, {WHOLE}"),
+    "support below 0": (dict(support=-3), ValueError, f"support is -3, {WHOLE} of 1 or more"),
+    "support that is nothing": (dict(support=[None]), TypeError, f"support is None, {WHOLE}"),
+    "shrinkage that is nothing": (dict(shrinkage=[None]), TypeError, "shrinkage is None, expected a number from 0 to 1"),
+    "shrinkage that is bytes": (dict(shrinkage=b"1"), TypeError, "shrinkage is b'1', expected a number from 0 to 1"),
+    "an unknown rule": (dict(shrinkage="magic"), ValueError, "shrinkage is 'magic'"),
+    "similarity that is a number": (dict(similarity=3), TypeError, f"similarity is 3, {NAME}"),
+    "an unknown similarity": (dict(similarity=["x"]), ValueError, "unknown similarity 'x'"),
+}
+SPLIT = dict(train=slice(40), test=slice(40, 50), anchors=3, methods=["random-wip"])
+
+
+@pytest.mark.parametrize("function", [kedge.stitch, kedge.sweep], ids=["stitch", "sweep"])
+@pytest.mark.parametrize("case", RUNS)
+def test_stitch_and_sweep_refuse(function, case):
+    options, kind, says = RUNS[case]
+    with pytest.raises(kind, match=says):
+        function({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
+
+
+@pytest.mark.parametrize("case", SWEEPS)
+def test_sweep_refuses(case):
+    options, kind, says = SWEEPS[case]
+    with pytest.raises(kind, match=says):
+        kedge.sweep({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
+
+
+def test_targets_that_are_tensors():
+    torch = pytest.importorskip("torch")
+    spaces, pictures = {"a": GOOD, "b": GOOD * 2}, torch.tensor(GOOD, dtype=torch.float32).reshape(50, 2, 3)
+    options = dict(**SPLIT, head="linear")
+    for given, says in ((pictures.clone().requires_grad_(), "requires a gradient"), (pictures.to("meta"), "device meta"),
+                        (pictures.to_sparse(), "expected a dense tensor")):
+        for targets in (given, given[:, 0]):
+            with pytest.raises(ValueError, match=f"targets: .*{says}"):
+                kedge.stitch(spaces, targets=targets, **options)
+    rounded = pictures.bfloat16()
+    expected = kedge.stitch(spaces, targets=rounded.float().reshape(50, 6).numpy(), target_shape=np.array([2, 3]), **options)
+    for targets in (rounded, rounded.float(), rounded.float().tolist()):
+        assert kedge.stitch(spaces, targets=targets, **options).equals(expected)
+
+
+def test_a_sweep_leaves_out_points_that_cannot_be():
+    spaces = {"a": GOOD, "b": GOOD * 2}
+    with pytest.warns(UserWarning, match="20 anchors need as many support rows; left out"):
+        table = kedge.sweep(spaces, **{**SPLIT, "anchors": [3, 20, 45]}, support=[10, 40])
+    assert {*zip(table.anchors, table.support)} == {(3, 10), (3, 40), (20, 40)}
+    with pytest.raises(ValueError, match="45 anchors"):
+        kedge.sweep(spaces, **{**SPLIT, "anchors": 45})
+
+
+def refuses_state(good, state, how):
+    bad = type(good).__new__(type(good))
+    with pytest.raises((ValueError, OSError)):
+        bad.__setstate__(state)
+        pytest.fail(f"a state was taken that is wrong: {how}")
+
+
+def test_pickled_bundles_that_were_tampered_with_are_refused(bundle):
+    state = bundle.__getstate__()
+    for how, wrong in {"nothing": b"", "cut short": state[:-5], "cut in half": state[:len(state) // 2],
+                       "too long": state + b"more", "another length": b"\xff" * 8 + state[8:],
+                       "no text": state[:8] + b"\xff" * 40 + state[48:], "words": b"not a bundle at all"}.items():
+        refuses_state(bundle, wrong, how)
+    whole = pickle.dumps(bundle)
+    start = whole.index(state[:64])
+    with pytest.raises((ValueError, OSError)):
+        pickle.loads(whole[:start] + b"\xff" * 64 + whole[start + 64:])
+
+
+def test_pickled_maps_that_were_tampered_with_are_refused(bundle):
+    rr = bundle["vit"]
+    state = rr.__getstate__()
+    places = [place for place, part in enumerate(state) if isinstance(part, np.ndarray)]
+    assert len(places) >= 2
+    for place in places:
+        for how, part in {"fewer": state[place][:-1], "none": state[place][:0], "NaN": np.full_like(state[place], np.nan),
+                          "one more axis": state[place][None]}.items():
+            refuses_state(rr, (*state[:place], part, *state[place + 1:]), f"{how} of part {place}")
+    refuses_state(rr, (state[0], "magic", *state[2:]), "an unknown similarity")

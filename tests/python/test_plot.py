@@ -2,6 +2,7 @@
 """The figures: what they draw is what the table says, and nothing of the user's matplotlib changes."""
 import io
 import itertools
+import pathlib
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -94,6 +95,8 @@ def test_history_of_a_refinement(spaces):
 def test_history_of_what_has_none(bundle):
     with pytest.raises(ValueError, match="the method consensus was not learned in epochs"):
         plot.history(bundle)
+    with pytest.raises(ValueError, match="has no history; only method='param' learns epoch by epoch"):
+        plot.history(bundle.history)
 
 
 def bars_of(ax):
@@ -195,6 +198,20 @@ def test_two_axes_at_once():
     (lambda: plot.compare(np.ones((5, 2)), np.ones((5, 3))), "rows of one length, found 2 and 3")])
 def test_is_refused_with_a_sentence(draw, sentence):
     with pytest.raises(ValueError, match=sentence):
+        draw()
+
+
+@pytest.mark.parametrize("draw, sentence", [
+    (lambda: plot.history(5), "history: expected a bundle or a dict such as bundle.history, found int"),
+    (lambda: plot.scores(5), "scores: expected the table that kedge.stitch or kedge.sweep returns, found int"),
+    (lambda: plot.pairs("results.csv"), "pairs: expected the table .* found str; .* pandas.read_csv"),
+    (lambda: plot.sweep([SWEPT]), "sweep: expected the table .* found list"),
+    (lambda: plot.spaces([np.ones((5, 2))]), "spaces: expected names with embeddings, .* found list"),
+    (lambda: plot.spaces({"a": "rows.fvecs"}), "spaces: 'a': expected rows in memory, found the path 'rows.fvecs'"),
+    (lambda: plot.compare(np.ones((5, 2)), pathlib.Path("b.npy")), "compare: 'B': .* found the path 'b.npy'"),
+    (lambda: plot.compare(np.ones((5, 2)), 5), "compare: 'B': expected a matrix")])
+def test_what_is_of_another_kind_is_refused_with_a_sentence(draw, sentence):
+    with pytest.raises(TypeError, match=sentence):
         draw()
 
 

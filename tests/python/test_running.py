@@ -61,7 +61,7 @@ spaces = {name: latent @ rng.normal(size=(20, 64)) for name in "abc"}
 """
 
 
-def test_ctrl_c_stops_a_fit_which_then_goes_on_to_the_same_bits(tmp_path):
+def test_ctrl_c_stops_a_fit_and_leaves_a_checkpoint(tmp_path):
     long = SPACES + """
 print("started", flush=True)
 try:
@@ -165,3 +165,65 @@ def test_the_number_of_threads_can_be_set():
     finally:
         kedge.set_threads(before)
     assert before <= (os.cpu_count() or 1)
+
+
+NO_COPY = """
+import resource
+import numpy as np, kedge
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+rng = np.random.default_rng(0)
+X = rng.random((800_000, 64), dtype=np.float32)
+options = dict(method="random", anchors=2, support=100)
+rr = kedge.fit({"a": X[:20_000], "b": X[:20_000]}, **options)["a"]  # buffers and libraries that come but once
+rr.transform(X[:20_000])
+before = peak()
+kedge.fit({"a": X, "b": X}, **options)
+fitted = peak()
+rr.transform(X)
+print(X.nbytes, fitted - before, peak() - fitted)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is counted otherwise")
+def test_float32_rows_are_not_copied():
+    done = subprocess.run([sys.executable, "-c", NO_COPY], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    size, fit, transform = map(int, done.stdout.split())
+    assert fit < size / 2 and transform < size / 2
+
+
+CHILDREN = """
+import multiprocessing, sys
+import numpy as np
+import kedge
+
+def work(seed):
+    bundle = kedge.fit({"a": X, "b": 2 * X}, method="consensus", anchors=8, seed=seed)
+    return bundle["a"].transform(X)
+
+X = np.random.default_rng(0).normal(size=(3000, 40)).astype(np.float32)
+if __name__ == "__main__":
+    expected = work(0)  # threads are there before the processes are
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        for found in pool.map(work, [0] * 4):
+            np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(work(0), expected)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_processes_may_be_started_after_use(how, tmp_path):
+    (tmp_path / "children.py").write_text(CHILDREN)
+    child = subprocess.Popen([sys.executable, "-W", "ignore", "children.py", how], cwd=tmp_path, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, err = child.communicate(timeout=90)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)  # children that hang would outlive their parent
+        child.communicate()
+        pytest.fail(f"processes that {how} made hang")
+    assert out == "done\n", err

@@ -187,3 +187,57 @@ def test_others_are_let_in_later(spaces):
     other = RelativeTransformer(bundle=learned.bundle_, space="rex")
     score = kedge.compare(learned.transform(spaces["vit"]), other.transform(spaces["rex"]))
     assert score["mrr"] > 0.9
+
+
+def test_a_path_that_leads_nowhere_is_refused_as_load_does(spaces, tmp_path):
+    for wrong in (tmp_path / "missing.kedge", tmp_path, 5):
+        with pytest.raises((OSError, TypeError)) as expected:
+            kedge.load(wrong)
+        with pytest.raises(type(expected.value)) as found:
+            RelativeTransformer(bundle=wrong, space="vit").fit(spaces["vit"])
+        assert str(found.value) == str(expected.value)
+
+
+def test_a_path_is_of_the_folder_one_is_in(spaces, tmp_path, monkeypatch):
+    for anchors in (5, 6):
+        folder = tmp_path / str(anchors)
+        folder.mkdir()
+        kedge.fit({"vit": spaces["vit"]}, method="random", anchors=anchors).save(folder / "shared.kedge")
+        os.utime(folder / "shared.kedge", ns=(1, 1))
+        monkeypatch.chdir(folder)
+        assert RelativeTransformer(bundle="shared.kedge", space="vit").transform(spaces["vit"]).shape[1] == anchors
+
+
+@pytest.mark.parametrize("name", ["anchors", "support"])
+@pytest.mark.parametrize("value", ["x", 2.5, [3], True])
+def test_numbers_that_are_none_are_refused_as_fit_does(spaces, name, value):
+    with pytest.raises(TypeError) as expected:
+        kedge.fit({"X": spaces["vit"]}, **{"anchors": 5, name: value})
+    with pytest.raises(TypeError) as found:
+        RelativeTransformer(**{"anchors": 5, name: value}).fit(spaces["vit"])
+    assert str(found.value) == str(expected.value)
+
+
+WITHOUT = """
+import sys
+sys.modules["sklearn"] = None  # as if it were not installed
+import inspect, pydoc
+import kedge
+from kedge import *
+assert fit is kedge.fit
+assert "RelativeTransformer" not in [*kedge.__all__, *dir(kedge)]
+assert not hasattr(kedge, "RelativeTransformer")
+assert "fit" in dict(inspect.getmembers(kedge))
+assert "RelativeTransformer" not in pydoc.render_doc(kedge)
+try:
+    kedge.RelativeTransformer
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_the_rest_works_without_scikit_learn():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "needs scikit-learn 1.6 or newer; pip install 'kedge[sklearn]'" in done.stdout
+    assert "RelativeTransformer" in kedge.__all__ and "RelativeTransformer" in dir(kedge)

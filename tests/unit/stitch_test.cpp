@@ -91,6 +91,30 @@ TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
   }
 }
 
+TEST(StitchMethod, WithoutSimilarityStandsForOneOfEach) {
+  const auto names_of = [](const std::vector<std::string>& names, const std::vector<std::string>& similarities) {
+    std::vector<std::string> parsed;
+    for (const StitchMethod& method : parse_stitch_methods(names, similarities)) parsed.push_back(to_string(method));
+    return parsed;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names_of({" random-cosine", "param\t", "param-multi", "absolute "}, {}),
+            (Names{"random-cosine", "param-multi", "absolute"}));
+  EXPECT_EQ(names_of({"random", "random-wip", "absolute", "param", "fps-inner"}, {"cosine", "wip"}),
+            (Names{"random-cosine", "random-wip", "absolute", "param-cosine", "param-multi", "fps-inner"}));
+  EXPECT_TRUE(names_of({}, {"wip"}).empty());
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)names_of({"param", " much "}, {});
+      },
+      "method 'much'");
+  expect_error(
+      Code::bad_argument, [&] { (void)names_of({"  "}, {}); }, "method ''");
+  expect_error(
+      Code::bad_argument, [&] { (void)names_of({"param"}, {"cos"}); }, "'cos'");
+}
+
 TEST(StitchPlan, NeverLearnsFromTheEncoderItJudges) {
   const World world;
   const StitchData data = world.data();
