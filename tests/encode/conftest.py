@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models of every kind, made on the spot and saved as their libraries save them; images and files by hand."""
+import os
+import pathlib
+import pickle
+import struct
+import subprocess
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+try:
+    import sentence_transformers  # noqa: F401
+    import timm  # noqa: F401
+    import torch
+    import transformers
+except ImportError as error:
+    pytest.exit(f"the tests of kedge-encode need {error.name}, which is not installed; pip install 'kedge[encode]'")
+
+from kedge.encode.__main__ import main  # noqa: E402
+
+torch.set_num_threads(2)
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+WORDS = "the a dog cat bird sat on mat ran far away and then slept under old tree near river".split()
+SENTENCES = ["the dog sat", "a cat", "bird", "the old dog ran far away and then slept under the tree near the river",
+             "a bird sat on the old mat", "cat and dog", "then the cat ran", "far far away", "the mat",
+             "a dog and a cat and a bird sat on the mat under the tree"] * 3
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+
+
+def tokenizer(folder, wrap=None, pad=True, side="right", limit=64):
+    """One token per word; 'wrap' adds tokens as BERT ('[CLS] $A [SEP]') or Llama ('[CLS] $A') do."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(SPECIAL + WORDS)}, unk_token="[UNK]"))
+    words.normalizer = normalizers.Replace("~", "")  # so that a text can have no token
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    if wrap:
+        words.post_processor = processors.TemplateProcessing(single=wrap, special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names = {"unk_token": "[UNK]", "eos_token": "[SEP]", **({"pad_token": "[PAD]"} if pad else {})}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, padding_side=side, model_max_length=limit,
+                                         **names).save_pretrained(folder)
+
+
+def save(folder, config, kind, **tokens):
+    """A model with random weights, larger than usual so that mistakes show."""
+    torch.manual_seed(0)
+    config.initializer_range = 0.3
+    kind(config).eval().save_pretrained(folder)
+    tokenizer(folder, **tokens)
+    return str(folder)
+
+
+SMALL = {"vocab_size": len(SPECIAL + WORDS), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "intermediate_size": 32, "max_position_embeddings": 64}
+
+
+def make_bert(folder):
+    return save(folder, transformers.BertConfig(**SMALL), transformers.BertForMaskedLM, wrap="[CLS] $A [SEP]")
+
+
+def make_camembert(folder):
+    config = transformers.CamembertConfig(**{**SMALL, "max_position_embeddings": 24}, pad_token_id=0, bos_token_id=2,
+                                          eos_token_id=3)
+    return save(folder, config, transformers.CamembertModel, wrap="[CLS] $A [SEP]", limit=None)
+
+
+def make_gpt2(folder):
+    config = transformers.GPT2Config(vocab_size=SMALL["vocab_size"], n_embd=16, n_layer=2, n_head=2, n_positions=64,
+                                     bos_token_id=2, eos_token_id=3)
+    return save(folder, config, transformers.GPT2LMHeadModel, pad=False)
+
+
+def make_llama(folder):
+    config = transformers.LlamaConfig(**SMALL, num_key_value_heads=1, bos_token_id=2, eos_token_id=3)
+    return save(folder, config, transformers.LlamaForCausalLM, wrap="[CLS] $A", pad=False, side="left")
+
+
+def make_gemma(folder):
+    config = transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=1, head_dim=8, sliding_window=4, pad_token_id=0,
+                                           layer_types=["sliding_attention", "full_attention"], bos_token_id=2,
+                                           eos_token_id=3)
+    return save(folder, config, transformers.Gemma3ForCausalLM, wrap="[CLS] $A", side="left")
+
+
+def make_timm(folder):
+    import json
+
+    import timm
+    from timm.models import _hub
+    torch.manual_seed(0)
+    size = {"img_size": 32, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+    net = timm.create_model("vit_tiny_patch16_224", pretrained=False, num_classes=10, **size)
+    _hub.save_for_hf(net, str(folder), model_args=size)
+    config = json.loads((folder / "config.json").read_text())
+    config["pretrained_cfg"]["input_size"] = [3, 32, 32]
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def make_sentence(folder, bert):
+    import sentence_transformers
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    words = Transformer(bert)
+    net = sentence_transformers.SentenceTransformer(modules=[words, Pooling(16, "mean")], device="cpu")
+    net.save(str(folder))
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    base = tmp_path_factory.mktemp("models")
+    found = {make.__name__[5:]: make(base / make.__name__[5:])
+             for make in (make_bert, make_camembert, make_gpt2, make_llama, make_gemma, make_timm)}
+    found["sentence"] = make_sentence(base / "sentence", found["bert"])
+    return found
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(SENTENCES) + "\n")
+    return path
+
+
+def noise(seed, side=40):
+    from PIL import Image
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8))
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Three classes; one image lies deeper, one is greyscale, and one file is no image."""
+    base = tmp_path / "pictures"
+    for number, name in enumerate(["cat/2.png", "cat/10.png", "ant/x.jpg", "bee/deep/y.PNG", "bee/z.bmp"]):
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        (noise(number).convert("L") if number == 4 else noise(number)).save(base / name)
+    (base / "cat" / "notes.txt").write_text("no image")
+    return base
+
+
+def write_cifar100(folder, train=12, test=6):
+    """As the authors' files: protocol 2, keys as bytes."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    made = {}
+    for name, rows in (("train", train), ("test", test)):
+        made[name] = {b"data": rng.integers(0, 256, (rows, 3072), dtype=np.uint8),
+                      b"fine_labels": [int(v) for v in rng.integers(0, 100, rows)],
+                      b"coarse_labels": [row % 20 for row in range(rows)],
+                      b"filenames": [b"x.png"] * rows, b"batch_label": b"one"}
+        (folder / name).write_bytes(pickle.dumps(made[name], protocol=2))
+    (folder / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"f%d" % n for n in range(100)],
+                                                b"coarse_label_names": [b"c%d" % n for n in range(20)]}, protocol=2))
+    return made
+
+
+def idx_bytes(array):
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+@pytest.fixture
+def run(capfd):
+    """The command in this process: exit code, stdout, stderr."""
+    def call(*argv):
+        try:
+            code = main([str(word) for word in argv])
+        except SystemExit as ended:  # argparse
+            code = ended.code
+        said = capfd.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+    return call
+
+
+@pytest.fixture(scope="session")
+def warm_encode(tmp_path_factory):
+    """A kedge-encode for scripts that lets this process do the work: importing torch anew each time takes seconds."""
+    import contextlib
+    import io
+    import threading
+    from multiprocessing.connection import Listener
+    folder = tmp_path_factory.mktemp("warm")
+    (folder / "client.py").write_text(
+        "import sys\nfrom multiprocessing.connection import Client\nserver = Client(sys.argv[1])\n"
+        "server.send(sys.argv[2:])\ncode, out, err = server.recv()\nsys.stdout.write(out)\nsys.stderr.write(err)\n"
+        "sys.exit(code)\n")
+    listener = Listener(str(folder / "socket"))
+
+    def serve():
+        while True:
+            with listener.accept() as client, io.StringIO() as out, io.StringIO() as err:
+                with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                    try:
+                        code = main(client.recv())
+                    except SystemExit as ended:
+                        code = ended.code
+                client.send((code, out.getvalue(), err.getvalue()))
+    threading.Thread(target=serve, daemon=True).start()
+    return f"{sys.executable} {folder / 'client.py'} {folder / 'socket'}"
+
+
+def python(*argv, **env):
+    """Another Python, for what depends on what is imported."""
+    return subprocess.run([sys.executable, *map(str, argv)], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", **env})
