@@ -148,7 +148,8 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
     plan = {
         "fit": {name: value for name, value in options.items() if name not in heads},
         "head": {name: value for name, value in options.items() if name in heads},
-        "swept": swept, "sweep": any(map(len, swept.values())), "methods": names(methods, "methods"), "similarities": names(similarities, "similarity"),
+        "swept": swept, "sweep": any(map(len, swept.values())),
+        "methods": names(methods, "methods"), "similarities": names(similarities, "similarity"),
         "seeds": all_seeds(seeds, seed), "hold_out": names(hold_out, "hold_out"), "samples": count(samples, "samples"),
         "figures": report, "support_ids": _inputs.support_ids_of(support_ids),
         "bundle_folder": str(pathlib.Path(folder) / "bundles") if keep_bundles else "",

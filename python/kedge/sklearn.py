@@ -32,6 +32,10 @@ def bundle_of(bundle):
     return load(path, os.stat(path).st_mtime_ns)
 
 
+def is_count(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Takes embeddings to their relative representation: their similarities to anchors.
 
@@ -98,9 +102,9 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         # Numbers are cut down to what there is; what is no number fit refuses itself.
         most = len(X)
         support = _core.DEFAULT_SUPPORT if self.support is None else self.support
-        if isinstance(support, numbers.Integral):
+        if is_count(support):
             most = options["support"] = min(support, most)
-        if isinstance(self.anchors, numbers.Integral):
+        if is_count(self.anchors):
             options["anchors"] = min(self.anchors, most)
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self

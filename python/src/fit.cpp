@@ -19,9 +19,6 @@ FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dic
   FitOptions options;
   set_options(options_of(options), values);
   if (support_ids) options.support_ids = to_vector(*support_ids);
-  if (support_ids && options.support_ids.empty()) {
-    throw Error(Code::bad_argument, "support_ids is empty; give row numbers, or leave it out");
-  }
   require_device(options.device);
   return options;
 }
