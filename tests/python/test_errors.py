@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong gets the right exception and a sentence, and never a crash."""
-import pickle
-
 import os
+import pickle
 
 import numpy as np
 import pytest
