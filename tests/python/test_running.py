@@ -41,7 +41,7 @@ def test_a_bar_is_drawn_where_it_is_asked_for(spaces, capfd):
 
 
 def interrupted(code, folder, after="started"):
-    """Runs code, presses Ctrl-C half a second after it has said so, and gives what it printed."""
+    """Runs code, presses Ctrl-C half a second after its work has begun, and gives what it printed."""
     child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=folder, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline().strip() == after
@@ -58,14 +58,19 @@ import numpy as np, kedge
 rng = np.random.default_rng(0)
 latent = rng.normal(size=(3000, 20))
 spaces = {name: latent @ rng.normal(size=(20, 64)) for name in "abc"}
+begun = []
+
+def begin(*_):
+    if not begun:
+        begun.append(True)
+        print("started", flush=True)
 """
 
 
 def test_ctrl_c_stops_a_fit_and_leaves_a_checkpoint(tmp_path):
     long = SPACES + """
-print("started", flush=True)
 try:
-    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500)
+    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500, progress=begin)
 except KeyboardInterrupt:
     print("stopped")
 """
@@ -91,9 +96,9 @@ def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces, tmp_path):
 
 def test_ctrl_c_stops_a_stitch_on_its_worker_threads(tmp_path):
     code, out, err = interrupted(SPACES + """
-print("started", flush=True)
 try:
-    kedge.stitch(spaces, train=slice(2000), test=slice(2000, 3000), methods=["param-multi"], epochs=100000, seeds=8)
+    kedge.stitch(spaces, train=slice(2000), test=slice(2000, 3000), methods=["param-multi"], epochs=100000, seeds=8,
+                 progress=begin)
 except KeyboardInterrupt:
     print("stopped")
 """, tmp_path)
@@ -114,9 +119,8 @@ def test_a_handler_of_ones_own_is_called(tmp_path):
     code, out, err = interrupted(SPACES + """
 import signal
 signal.signal(signal.SIGINT, lambda *_: print("mine", flush=True))
-print("started", flush=True)
 try:
-    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, batch=500)
+    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, batch=500, progress=begin)
 except KeyboardInterrupt:
     print("stopped")
 """, tmp_path)
