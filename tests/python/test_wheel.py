@@ -26,7 +26,8 @@ def environment(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if shutil.which("ccache"):
-        variables |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_NOHASHDIR": "1", "CCACHE_IGNOREOPTIONS": "-Werror"}
+        variables |= {"CXX": "c++", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",  # by the name CMake calls it, or all is new
+                      "CCACHE_NOHASHDIR": "1", "CCACHE_IGNOREOPTIONS": "-Werror"}
     work = folder.parent / "build"
     done = subprocess.run([folder / "bin/pip", "install", "--disable-pip-version-check", "-C", f"build-dir={work}",
                            *build_flags(), ROOT], env=variables, capture_output=True, text=True)
