@@ -7,8 +7,8 @@
 #include <kedge/error.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
+#include <cmath>
+#include <span>
 #include <utility>
 
 namespace kedge::python {
@@ -28,38 +28,38 @@ void require_fits(const RowFunction& function, const RowSource& rows) {
                           function.space, function.input_dim, rows.cols()));
 }
 
-/// An exponent of all ones carries into the sign when one is added to it: no comparison, so any processor does many at
-/// once.
-bool all_finite(MatrixView<const float> rows) {
-  std::uint32_t carried = 0;
-  for (std::size_t r = 0; r < rows.rows; ++r) {
-    for (const float value : rows.row(r)) carried |= (std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) + 0x00800000U;
-  }
-  return (carried & 0x80000000U) == 0;
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-/// A row that is not finite gives none that is, so the result tells of both.
+/// Whether a row of results has to be looked at: values that are not finite leave none finite, and a row that leaves
+/// float32 anywhere is large in every value but for exact zeros. So one value of each tells, and costs next to nothing.
+bool is_suspect(float value) {
+  constexpr float kLarge = 1e25F;
+  return !(std::abs(value) < kLarge) || value == 0;
+}
+
 void require_finite(const RowFunction& function, const RowSource& x, std::size_t first, MatrixView<const float> y) {
-  if (all_finite(y)) return;
-  std::size_t row = 0;
-  while (row + 1 < y.rows && all_finite(y.middle_rows(row, 1))) ++row;
-  Matrix values(1, function.input_dim);
-  const Space space(function.space, std::shared_ptr<const RowSource>(std::shared_ptr<void>(), &x));
-  space.read(first + row, values.view());  // throws if the row itself is at fault
-  throw Error(Code::bad_argument,
-              fmt::format("row {} of X is too large for the map of '{}': its result leaves float32; is it scaled as "
-                          "the embeddings the map was made from?",
-                          first + row, function.space));
+  for (std::size_t row = 0; row < y.rows; ++row) {
+    if (!is_suspect(y.row(row)[0]) || all_finite(y.row(row))) continue;
+    Matrix values(1, function.input_dim);
+    const Space space(function.space, std::shared_ptr<const RowSource>(std::shared_ptr<void>(), &x));
+    space.read(first + row, values.view());  // throws if the row itself is at fault
+    throw Error(Code::bad_argument,
+                fmt::format("row {} of X is too large for the map of '{}': its result leaves float32; is it scaled as "
+                            "the embeddings the map was made from?",
+                            first + row, function.space));
+  }
 }
 
-/// In blocks, so that converted rows take little memory and results are looked at while they are near.
 void apply(const RowFunction& function, const Input& input, MatrixView<float> y) {
   const RowSource& x = *input.rows();
   const std::optional<MatrixView<const float>> in_place = input.in_place();
-  Matrix converted = in_place ? Matrix() : Matrix(std::min(kBlockRows, x.rows()), x.cols());
-  for (std::size_t first = 0; first < x.rows(); first += kBlockRows) {
+  const std::size_t step = in_place && function.affine ? std::max<std::size_t>(1, x.rows()) : kBlockRows;
+  Matrix converted = in_place ? Matrix() : Matrix(std::min(step, x.rows()), x.cols());
+  for (std::size_t first = 0; first < x.rows(); first += step) {
     require_running();
-    const std::size_t count = std::min(kBlockRows, x.rows() - first);
+    const std::size_t count = std::min(step, x.rows() - first);
     if (!in_place) x.read(first, converted.view().middle_rows(0, count));
     function.apply(
         in_place ? in_place->middle_rows(first, count) : std::as_const(converted).view().middle_rows(0, count),

@@ -14,6 +14,7 @@ namespace kedge::python {
 struct RowFunction {
   std::string space;
   std::size_t input_dim = 0, output_dim = 0;
+  bool affine = true;  ///< then all rows in one product; otherwise in blocks, since each takes memory of its own
   std::function<void(MatrixView<const float>, MatrixView<float>)> apply;
 };
 

@@ -20,7 +20,8 @@ using namespace nb::literals;
 
 RowFunction function_of(const MapHandle& handle) {
   const RelativeMap& map = handle.map();
-  return {map.space(), map.input_dim(), map.output_dim(),
+  const bool affine = map.similarity() == Similarity::wip || map.similarity() == Similarity::inner;
+  return {map.space(), map.input_dim(), map.output_dim(), affine,
           [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); }};
 }
 

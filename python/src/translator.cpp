@@ -13,7 +13,7 @@ using namespace nb::literals;
 
 RowFunction function_of(const TranslatorHandle& handle) {
   const Translator& translator = *handle.translator;
-  return {translator.from(), translator.input_dim(), translator.output_dim(),
+  return {translator.from(), translator.input_dim(), translator.output_dim(), true,
           [&translator](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); }};
 }
 
