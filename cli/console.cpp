@@ -96,7 +96,7 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
 }  // namespace
 
 void CommonOptions::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Processor threads to use; 0 means all")
+  command.add_option("--threads", threads, "Processor threads to use; 0 means all, or OMP_NUM_THREADS")
       ->check(kCount)
       ->type_name("N")
       ->capture_default_str();

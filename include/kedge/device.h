@@ -39,7 +39,8 @@ struct DeviceInfo {
 /// Returns if work can run there; otherwise throws Error(Code::failed) that says what is missing and how to get it.
 void require_device(Device device);
 
-/// How many threads kedge uses, 1 or more; all cores this process may use until set.
+/// How many threads kedge uses, 1 or more; until set, all cores this process may use, or fewer where the environment
+/// (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS) says so.
 [[nodiscard]] unsigned threads();
 /// Throws Error(Code::bad_argument) for 0 and for more than 1024.
 void set_threads(unsigned count);

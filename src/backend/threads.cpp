@@ -36,13 +36,19 @@ unsigned usable_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+/// All cores, or fewer where OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says so. Asked before kedge tells BLAS anything.
+unsigned default_threads() {
+  return std::min(usable_cores(), static_cast<unsigned>(std::max(1, openblas_get_num_threads())));
+}
+
 unsigned threads_locked(State& s) {
-  if (s.threads == 0) s.threads = usable_cores();
+  if (s.threads == 0) s.threads = default_threads();
   return s.threads;
 }
 
 void tell_libraries(State& s) {
-  openblas_set_num_threads(s.single > 0 ? 1 : static_cast<int>(threads_locked(s)));
+  const unsigned count = threads_locked(s);
+  openblas_set_num_threads(s.single > 0 ? 1 : static_cast<int>(count));
 }
 
 }  // namespace

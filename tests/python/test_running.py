@@ -159,6 +159,27 @@ def test_other_threads_run_while_it_works(spaces):
     assert count > 20
 
 
+@pytest.mark.parametrize("variable", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_the_environment_says_how_many_threads(variable):
+    """Before and after work that takes BLAS' threads away for a while: results of a map do not change their last bits."""
+    code = textwrap.dedent("""
+        import numpy as np
+        import kedge
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal((400, 96)).astype("f4")
+        spaces = {"a": x, "b": x @ rng.standard_normal((96, 80)).astype("f4")}
+        bundle = kedge.fit(spaces, method="consensus", anchors=70, support=300)
+        before = bundle["a"].transform(x)
+        print(kedge.threads())
+        kedge.stitch(spaces, labels=np.arange(400) % 4, train=slice(0, 300), test=slice(300, 400),
+                     methods=["consensus"], head="linear", anchors=16, support=200)
+        print(kedge.threads(), np.array_equal(bundle["a"].transform(x), before))
+    """)
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], env={**environment, variable: "1"}, capture_output=True, text=True)
+    assert done.stdout.split() == ["1", "1", "True"], done.stdout + done.stderr
+
+
 def test_the_number_of_threads_can_be_set():
     before = kedge.threads()
     try:
