@@ -1,13 +1,16 @@
 # make demo    shows what kedge does, on data that comes with it
 # make test    builds everything and runs all tests
+# make test-faults   full disks, kills, vanishing files and too little memory, at every moment and size; and tables
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
-# make lint    clang-format and clang-tidy over our own code
-# make asan    the tests under address and undefined-behaviour sanitizers
-# make asan-python   the tests of the Python package, with the library in it under the same sanitizers
+# make check   lint, asan and tsan, and a table of what they found
+# make lint    clang-format, clang-tidy and cppcheck over our own code
+# make asan    the tests under address and undefined-behaviour sanitizers; TESTS='-L python' chooses, as ctest does
+# make tsan    the tests under the thread sanitizer
+# make fuzz    every reader of files against made-up input, 10 minutes each (MINUTES=1 for less), and a table
 # make docs    docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; see scripts/setup for what it installs.
-.PHONY: demo test bench gpu lint asan asan-python docs format clean
+.PHONY: demo test test-faults bench gpu check lint asan tsan docs format clean
 
 demo:
 	@scripts/setup demo
@@ -20,6 +23,12 @@ test:
 	@scripts/build fuzz
 	ctest --preset dev
 	ctest --preset fuzz
+
+test-faults:
+	@scripts/setup test
+	@scripts/build dev kedge_cli
+	KEDGE=$(CURDIR)/build/dev/cli/kedge PYTHONDONTWRITEBYTECODE=1 .venv/bin/python -m pytest -q -p no:cacheprovider \
+	  tests/faults --all-moments
 
 bench:
 	@scripts/setup bench
@@ -34,20 +43,26 @@ bench:
 gpu:
 	scripts/gpu
 
+check:
+	@scripts/check
+
 lint:
 	@scripts/setup lint
-	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run --Werror
-	@scripts/build tidy
+	@scripts/lint
 
 asan:
 	@scripts/setup test
 	@scripts/build asan
-	ctest --preset asan
+	@scripts/sanitize asan $(TESTS)
 
-asan-python:
+tsan:
 	@scripts/setup test
-	@scripts/build asan kedge_cli kedge_python kedge_python_package
-	ctest --preset asan -L '^python$$'
+	@setarch -R scripts/build tsan
+	@scripts/sanitize tsan $(TESTS)
+
+fuzz:
+	@scripts/setup test
+	@scripts/fuzz $(or $(MINUTES),10)
 
 docs:
 	@scripts/setup test

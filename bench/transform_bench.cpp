@@ -62,7 +62,7 @@ const std::string& half_file() {
 
 void report(benchmark::State& state) {
   state.counters["GFLOP/s"] = benchmark::Counter(kFlops / 1e9, benchmark::Counter::kIsIterationInvariantRate);
-  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kRows));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kRows));
 }
 
 /// The yardstick: the whole product in one call, all of it in memory that was touched before.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.h"
 
+#include "room.h"
+
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -116,7 +118,9 @@ void CommonOptions::apply() const {
   logger->set_pattern("%v");
   logger->set_level(quiet ? spdlog::level::err : spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  if (threads > 0) set_threads(threads);
+  if (threads == 0) return;
+  require_room_for_threads(threads);
+  set_threads(threads);
 }
 
 void watch_for_interrupt() {
@@ -185,10 +189,9 @@ Json ridge_to_json(const RidgeFit& fit) {
 
 std::string describe_ridge(const Attachment& space) {
   constexpr double kNextToNothing = 0.02;
-  const RidgeFit& fit = *space.ridge;
-  const std::string text =
-      fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})", space.space(),
-                  fit.mean_r2, fit.strength, fit.whitening == 1 ? "" : ", half-whitened");
+  const RidgeFit& fit = space.ridge.value();
+  std::string text = fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})",
+                                 space.space(), fit.mean_r2, fit.strength, fit.whitening == 1 ? "" : ", half-whitened");
   if (fit.mean_r2 > kNextToNothing) return text;
   return text + "; that is next to nothing: are its rows the same inputs in the same order?";
 }

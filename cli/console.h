@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <kedge/kedge.h>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,17 +15,21 @@ namespace kedge::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// A whole number of 0 or more; CLI11 alone would let -3 wrap round.
+/// A whole number of 0 or more; CLI11 alone would let -3 wrap round, and make the largest number of a larger one.
 inline const CLI::Validator kCount{[](const std::string& text) {
-                                     const bool good =
-                                         !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-                                     return good ? std::string() : "'" + text + "' is not a whole number of 0 or more";
+                                     std::uint64_t value = 0;
+                                     const char* last = text.data() + text.size();
+                                     const auto [end, problem] = std::from_chars(text.data(), last, value);
+                                     if (problem == std::errc() && end == last) return std::string();
+                                     const bool large = problem == std::errc::result_out_of_range && end == last;
+                                     return "'" + text +
+                                            (large ? "' is too large" : "' is not a whole number of 0 or more");
                                    },
                                    "", "count"};
 
 /// A whole number of 1 or more.
 inline const CLI::Validator kPositiveCount{[](const std::string& text) {
-                                             const std::string problem = CLI::Validator(kCount)(text);
+                                             std::string problem = CLI::Validator(kCount)(text);
                                              if (!problem.empty() || text.find_first_not_of('0') != std::string::npos)
                                                return problem;
                                              return std::string("0 is too few; give 1 or more");

@@ -62,8 +62,8 @@ void print_retrieval(const StitchResults& results) {
       if (from == to) continue;
       fmt::print("{:<17}  {:<17}", from, to);
       for (const char* method : kMethods) {
-        const Measurement* m = find(results, method, from, to);
-        fmt::print("  {:6.1f}  {:7.1f}", 100 * m->pair->recall[0], 100 * m->pair->recall[1]);
+        const auto& recall = find(results, method, from, to)->pair.value().recall;
+        fmt::print("  {:6.1f}  {:7.1f}", 100 * recall[0], 100 * recall[1]);
       }
       fmt::print("\n");
     }
@@ -79,11 +79,12 @@ void print_heads(const StitchResults& results) {
   for (const char* method : kMethods) fmt::print("  {:>14}", method);
   fmt::print("\n{:-<{}}\n", "", 28 + 16 * std::size(kMethods));
   for (const char* encoder : kEncoders) {
-    fmt::print("{:<17}  {:9.1f}", encoder, 100 * find(results, "absolute", encoder, encoder)->labels->weighted_f1);
+    fmt::print("{:<17}  {:9.1f}", encoder,
+               100 * find(results, "absolute", encoder, encoder)->labels.value().weighted_f1);
     for (const char* method : kMethods) {
       double sum = 0;
       for (const char* head : kEncoders) {
-        if (head != encoder) sum += find(results, method, head, encoder)->labels->weighted_f1;
+        if (head != encoder) sum += find(results, method, head, encoder)->labels.value().weighted_f1;
       }
       fmt::print("  {:14.1f}", 100 * sum / static_cast<double>(std::size(kEncoders) - 1));
     }

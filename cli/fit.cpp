@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 
@@ -24,14 +23,12 @@ struct Options {
 };
 
 void write_history(const std::vector<Losses>& history, const std::string& path) {
-  std::ofstream file(path);
-  file << "epoch,total,symnce,coverage,orthogonality,length\n";
+  std::string text = "epoch,total,symnce,coverage,orthogonality,length\n";
   for (std::size_t i = 0; i < history.size(); ++i) {
     const Losses& l = history[i];
-    file << fmt::format("{},{},{},{},{},{}\n", i + 1, l.total, l.symnce, l.coverage, l.orthogonality, l.length);
+    text += fmt::format("{},{},{},{},{},{}\n", i + 1, l.total, l.symnce, l.coverage, l.orthogonality, l.length);
   }
-  file.close();
-  if (!file) throw Error(Code::failed, fmt::format("cannot write the loss history '{}'", path));
+  save_text(path, text);
 }
 
 FitOptions fit_options_of(const Options& o) {
@@ -108,8 +105,12 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
-  for (const std::string& space : o.spaces) require_other_file(o.output, file_of(space));
+  for (const std::string& space : o.spaces) {
+    require_other_file(o.output, file_of(space));
+    require_other_file(o.history, file_of(space));
+  }
   require_writable(o.output);
+  if (!o.history.empty()) require_writable(o.history);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
   if (o.validate && spaces.size() < 3) {

@@ -42,7 +42,7 @@ int run(std::vector<std::string> words) {
 
 std::string make_report(const std::string& folder) {
   const std::string program = find_program();
-  const std::string page = (std::filesystem::path(folder) / "report.html").string();
+  std::string page = (std::filesystem::path(folder) / "report.html").string();
   const int status = run({program, folder, "--quiet"});
   if (status == 0) return page;
   constexpr int kNotFound = 127;

@@ -51,7 +51,7 @@ inline std::string read_file(const std::string& path) {
 
 /// Runs `work`, which must throw kedge::Error with this code and every one of these words in its sentence.
 template <class Work, class... Words>
-void expect_error(Code code, Work work, Words... words) {
+void expect_error(Code code, const Work& work, const Words&... words) {
   try {
     work();
     FAIL() << "nothing was thrown";

@@ -97,7 +97,7 @@ double flops(const StepSizes& s) {
   const auto width = static_cast<double>(std::accumulate(s.dims.begin(), s.dims.end(), std::size_t{0}));
   const auto m = static_cast<double>(s.anchors);
   const auto n = static_cast<double>(s.batch);
-  const auto pairs = static_cast<double>(s.dims.size() * (s.dims.size() - 1) / 2);
+  const auto pairs = static_cast<double>(s.dims.size() * (s.dims.size() - 1)) / 2;
   return 4 * m * (static_cast<double>(s.support) + n + m) * width + 6 * n * n * m * pairs;
 }
 
@@ -120,10 +120,8 @@ nlohmann::json time_steps(Backend& backend, const WhitenedSpaces& spaces, const 
     }
   };
   epochs(2);
-  std::vector<double> rounds;
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    rounds.push_back(1e3 * seconds_of([&] { epochs(kEpochs); }) / static_cast<double>(kEpochs * per_epoch));
-  }
+  std::vector<double> rounds(kRounds);
+  for (double& ms : rounds) ms = 1e3 * seconds_of([&] { epochs(kEpochs); }) / static_cast<double>(kEpochs * per_epoch);
   const double ms = median(rounds);
   return {{"support", sizes.support},
           {"ms_per_step", ms},

@@ -145,8 +145,8 @@ nlohmann::json measure_file_transform(const std::string& folder) {
   const Space input("long", open_rows(long_file(folder)));
   const std::string output = folder + "/out.npy";
   const auto timed = [](const auto& work) {
-    std::vector<double> rounds;
-    for (int round = 0; round < 4; ++round) rounds.push_back(seconds_of(work));
+    std::vector<double> rounds(4);
+    for (double& round : rounds) round = seconds_of(work);
     return median({rounds.begin() + 1, rounds.end()});  // the first finds files and GPU cold
   };
   const auto on = [&](Device device, Precision precision) {

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace kedge {
 
@@ -13,14 +14,19 @@ enum class Code {
   bad_file,      ///< a file is missing, damaged, or does not hold what was asked of it
 };
 
-/// The one exception kedge throws. The message says who, expected, found, and what to do next.
+/// The one exception kedge throws. The message says who, expected, found, and what to do next, in one printable line.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  /// Names in a message come from files and may hold anything; what() is printable() and of bounded length.
+  Error(Code code, std::string_view message);
   [[nodiscard]] Code code() const noexcept { return code_; }
 
  private:
   Code code_;
 };
+
+/// The text as UTF-8 that a terminal shows and does not obey: what would end a line, move the cursor or turn the
+/// direction of writing is written as \x1b, and so is what is no UTF-8.
+[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace kedge

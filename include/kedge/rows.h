@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
@@ -20,7 +21,7 @@ struct RowRange {
   std::size_t end = kEnd;
 };
 
-/// A matrix whose rows are read in blocks, from a mapped file or from memory. Safe to read from several threads.
+/// A matrix whose rows are read in blocks, from a file or from memory. Safe to read from several threads.
 class RowSource {
  public:
   virtual ~RowSource() = default;
@@ -31,8 +32,6 @@ class RowSource {
   /// Copies rows [first, first + out.rows), converted. The range must lie inside; out.cols must equal cols().
   virtual void read(std::size_t first, MatrixView<float> out) const = 0;
   virtual void read(std::size_t first, MatrixView<double> out) const = 0;
-  /// A hint that these rows will not be read again soon, so that a mapped file does not grow the process.
-  virtual void release(std::size_t first, std::size_t count) const = 0;
 };
 
 /// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
@@ -94,5 +93,8 @@ void require_writable(const std::string& path);
 /// Writes a whole matrix, or a vector, as `.npy`.
 void save_npy(const std::string& path, MatrixView<const float> matrix);
 void save_npy(const std::string& path, std::span<const float> values);
+
+/// Replaces the file at once or not at all.
+void save_text(const std::string& path, std::string_view text);
 
 }  // namespace kedge

@@ -92,6 +92,7 @@ TranslatorHandle translator(const BundleHandle& self, const std::string& source,
 }
 
 std::string to_bytes(const std::shared_ptr<const Bundle>& held) {
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): without the GIL another thread may let go of it
   const std::shared_ptr<const Bundle> bundle = held;
   const nb::gil_scoped_release without_gil;
   return bundle_to_bytes(*bundle);

@@ -46,7 +46,7 @@ ArrayView view_of(const nb::ndarray<nb::ro>& array) {
   const auto width = static_cast<std::int64_t>(array.dtype().bits / 8);
   ArrayView view;
   view.data = array.data();
-  view.type = *type_of(array.dtype());
+  view.type = type_of(array.dtype()).value();
   view.rows = array.shape(0);
   view.cols = array.shape(1);
   view.row_bytes = array.stride(0) * width;

@@ -174,6 +174,7 @@ void bind_relative_map(nb::module_& module) {
       .def(
           "to_onnx",
           [](const MapHandle& self, const nb::object& path) {
+            // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): another thread may let go of it
             const MapHandle held = self;
             const std::string to = path_of(path);
             const nb::gil_scoped_release without_gil;

@@ -7,12 +7,13 @@
 #include <kedge/progress.h>
 
 #include <csignal>
+#include <exception>
 #include <utility>
 
 namespace kedge::python {
 
 /// Thrown through the library by a report of progress after Ctrl-C, or while Python ends.
-struct Interrupted {};
+struct Interrupted : std::exception {};
 
 /// A call from Python that is under way. Before Python ends, those on daemon threads are stopped and waited for: a
 /// thread that Python ends while it is inside C++ takes the process with it.

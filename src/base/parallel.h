@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -32,7 +33,10 @@ void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, con
   };
   const std::size_t blocks = (count + block - 1) / block;
   std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min<std::size_t>(workers, blocks); ++i) threads.emplace_back(run);
+  try {
+    for (std::size_t i = 1; i < std::min<std::size_t>(workers, blocks); ++i) threads.emplace_back(run);
+  } catch (const std::system_error&) {  // no more threads are to be had; those there are do all the work
+  }
   run();
   threads.clear();  // joins
   if (failure) std::rethrow_exception(failure);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "eval/results_file.h"
+
+#include "base/file_version.h"
+#include "base/json.h"
+#include "io/byte_source.h"
 #include "io/output_file.h"
 
 #include <fmt/format.h>
@@ -8,18 +13,21 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <deque>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <initializer_list>
 #include <limits>
 #include <set>
+#include <span>
+#include <utility>
 
 namespace kedge {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormatVersion = 1;
+constexpr unsigned kFormatVersion = 1;
+constexpr JsonLimits kLimits{.deepest = 16, .most_members = 10'000};
 constexpr const char* kFormat = "kedge results";
 
 Json number(std::optional<double> value) {
@@ -199,15 +207,30 @@ std::string members_of(const Json& object) {
   return text;
 }
 
-void write(const std::filesystem::path& path, std::string_view text) {
-  io::OutputFile file(path.string());
-  file.append(text);
-  file.finish(io::Durability::renamed);
+struct NamedText {
+  const char* name;
+  std::string text;
+};
+
+/// All are whole before the first takes its place: a full disk leaves the old ones as they were, in step.
+void write_all(const std::filesystem::path& folder, std::initializer_list<NamedText> files) {
+  std::deque<io::OutputFile> written;
+  for (const auto& [name, text] : files) written.emplace_back((folder / name).string()).append(text);
+  for (io::OutputFile& file : written) file.finish(io::Durability::renamed);
 }
 
 std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const io::InputFile file(path.string());
+  std::string text(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+/// A version as text, of what may be a number, a text or nothing.
+std::string version_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
 Json records_of(const StitchResults& results) {
@@ -223,7 +246,6 @@ std::string records_json(const StitchResults& results) {
 }
 
 void save_results(const StitchResults& results, const std::string& folder) {
-  const std::filesystem::path out(folder);
   const Json records = records_of(results);
   std::set<StitchPoint> points;
   for (const Measurement& m : results.measurements) {
@@ -236,42 +258,50 @@ void save_results(const StitchResults& results, const std::string& folder) {
                      {"kedge_version", version()},
                      {"command", points.size() > 1 ? "sweep" : "stitch"},
                      {"settings", Json::parse(results.settings)}};
-  write(out / "results.csv", csv_of(records));
-  write(out / "figures.json", results.figures.empty() ? "{}" : results.figures);
-  write(out / "tables.md", markdown_tables(results));
-  write(out / "tables.tex", latex_tables(results));
-  write(out / "results.json", fmt::format("{{\n{},\n \"records\": {},\n \"runs\": {}\n}}\n", members_of(head),
-                                          lines_of(records), lines_of(runs)));
+  write_all(folder, {{"results.csv", csv_of(records)},
+                     {"figures.json", results.figures.empty() ? "{}" : results.figures},
+                     {"tables.md", markdown_tables(results)},
+                     {"tables.tex", latex_tables(results)},
+                     {"results.json", fmt::format("{{\n{},\n \"records\": {},\n \"runs\": {}\n}}\n", members_of(head),
+                                                  lines_of(records), lines_of(runs))}});
+}
+
+StitchResults parse_results(std::string_view text) {
+  try {
+    const std::string problem = json_problem(text, kLimits);
+    if (!problem.empty()) refuse("it " + problem + ", so it is cut short or has been changed");
+    const Json json = Json::parse(text);
+    if (!json.is_object() || version_of(json, "format") != kFormat) refuse("it is no file of kedge results");
+    const std::string newer =
+        format_problem(version_of(json, "format_version"), kFormatVersion, version_of(json, "kedge_version"));
+    if (!newer.empty()) refuse(newer);
+    if (!json.at("settings").is_object()) refuse("its settings are missing");
+    StitchResults results;
+    results.settings = json.at("settings").dump();
+    for (const Json& record : json.at("records")) results.measurements.push_back(measurement_of(record));
+    for (const Json& run : json.at("runs")) results.runs.push_back(run_of(run));
+    return results;
+  } catch (const nlohmann::json::exception&) {
+    refuse("it is cut short or has been changed");
+  }
 }
 
 StitchResults load_results(const std::string& folder) {
   const std::filesystem::path file = std::filesystem::path(folder) / "results.json";
-  StitchResults results;
-  if (!std::filesystem::exists(file)) return results;
-  const auto damaged = [&](std::string_view why) {
-    return Error(Code::bad_file,
-                 fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, give another "
-                             "folder, or start fresh and write over it",
-                             file.string(), why));
-  };
+  if (!std::filesystem::exists(file)) return {};
   try {
-    const Json json = Json::parse(read(file));
-    if (!json.is_object() || json.value("format", Json()) != kFormat) refuse("it is no file of kedge results");
-    const Json format = json.value("format_version", Json());
-    if (format != kFormatVersion) {
-      refuse(fmt::format("it has format version {}, this kedge knows {}", format.dump(), kFormatVersion));
-    }
-    if (!json.at("settings").is_object()) refuse("its settings are missing");
-    results.settings = json.at("settings").dump();
-    for (const Json& record : json.at("records")) results.measurements.push_back(measurement_of(record));
-    for (const Json& run : json.at("runs")) results.runs.push_back(run_of(run));
-    results.figures = read(file.parent_path() / "figures.json");
+    StitchResults results = parse_results(read(file));
+    const std::filesystem::path figures = file.parent_path() / "figures.json";
+    // Figures are drawn again where they cannot be used; measurements would be lost.
+    std::string drawn = std::filesystem::exists(figures) ? read(figures) : "";
+    if (json_problem(drawn, kLimits).empty()) results.figures = std::move(drawn);
+    return results;
   } catch (const Error& problem) {
-    throw damaged(problem.what());
-  } catch (const nlohmann::json::exception&) {
-    throw damaged("it is cut short or has been changed");
+    throw Error(Code::bad_file,
+                fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, give another "
+                            "folder, or start fresh and write over it",
+                            file.string(), problem.what()));
   }
-  return results;
 }
 
 }  // namespace kedge

@@ -112,7 +112,7 @@ std::string difference(const Json& known, const Json& now, const std::string& pa
   }
   if (known.is_object() && now.is_object()) {
     for (const auto& [key, value] : now.items()) {
-      const std::string inner = path.empty() ? key : path + "." + key;
+      const std::string inner = path.empty() ? key : fmt::format("{}.{}", path, key);
       const std::string found = known.contains(key) ? difference(known.at(key), value, inner) : inner + " is new";
       if (!found.empty()) return found;
     }
@@ -153,7 +153,12 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
 }
 
 void require_same_settings(const std::string& known, const std::string& now) {
-  const std::string found = difference(Json::parse(known), Json::parse(now), "");
+  std::string found;
+  try {
+    found = difference(Json::parse(known), Json::parse(now), "");
+  } catch (const Json::exception&) {
+    throw Error(Code::bad_file, "the folder's results have damaged settings; give another folder, or start fresh");
+  }
   if (found.empty()) return;
   throw Error(Code::bad_argument, fmt::format("the folder holds results of other settings: {}; give another folder, or "
                                               "start fresh",

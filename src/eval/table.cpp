@@ -97,11 +97,11 @@ void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, int 
   std::optional<double> best;
   for (std::size_t i = first; i < cells.size(); i += step) {
     if (!cells[i] || reference[i]) continue;
-    const double value = shown(*cells[i]);
+    const double value = shown(cells[i].value());
     if (!best || (better == Better::larger ? value > *best : value < *best)) best = value;
   }
   for (std::size_t i = first; i < cells.size(); i += step) {
-    if (cells[i] && !reference[i] && best && shown(*cells[i]) == *best) cells[i]->best = true;
+    if (cells[i] && !reference[i] && best && shown(cells[i].value()) == *best) cells[i].value().best = true;
   }
 }
 

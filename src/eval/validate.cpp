@@ -19,7 +19,6 @@ class PickedRows final : public RowSource {
   const std::string& label() const override { return space_.source().label(); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-  void release(std::size_t, std::size_t) const override {}
 
  private:
   template <class T>

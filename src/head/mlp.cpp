@@ -35,6 +35,11 @@ void layer_norm_backward(const Rows& unit, const Vector& lengths, Rows& gradient
   }
 }
 
+Eigen::Index parameters_of(const MlpShape& shape) {
+  const std::size_t norm = shape.norms ? 2 * shape.inputs : 0;
+  return static_cast<Eigen::Index>(norm + shape.hidden * (shape.inputs + 1) + shape.outputs * (shape.hidden + 1));
+}
+
 }  // namespace
 
 template <class T>
@@ -74,10 +79,7 @@ typename Mlp<T>::template Parts<V> Mlp<T>::parts(V& vector) const {
 }
 
 template <class T>
-Mlp<T>::Mlp(const MlpShape& shape, Random& random) : shape_(shape) {
-  const std::size_t norm = shape.norms ? 2 * shape.inputs : 0;
-  const std::size_t size = norm + shape.hidden * (shape.inputs + 1) + shape.outputs * (shape.hidden + 1);
-  parameters_ = Vector::Zero(static_cast<Eigen::Index>(size));
+Mlp<T>::Mlp(const MlpShape& shape, Random& random) : shape_(shape), parameters_(Vector::Zero(parameters_of(shape))) {
   auto p = parts(parameters_);
   p.scale.setOnes();
   const auto draw = [&random](auto values, std::size_t inputs) {

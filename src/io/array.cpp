@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -80,6 +81,21 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
     case DType::f64: each(8, [&](auto* at) { return std::bit_cast<double>(load<std::uint64_t>(at, swapped)); }); break;
     case DType::u8: each(1, [](auto* at) { return std::to_integer<std::uint8_t>(*at); }); break;
     default: throw Error(Code::bad_file, fmt::format("cannot read {} values as floats", to_string(dtype)));
+  }
+}
+
+/// `same` is the type whose stored values are T as they stand.
+template <class T>
+void read_converted(const ByteSource& file, const ArrayInfo& array, DType same, std::size_t first, std::span<T> to) {
+  const std::size_t width = size_of(array.dtype);
+  const std::size_t offset = array.offset + first * width;
+  if (array.dtype == same && !array.swapped) return file.read(offset, std::as_writable_bytes(to));
+  const std::size_t most = std::min(to.size(), kReadBytes / width);
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(most * width);
+  for (std::size_t done = 0; done < to.size(); done += most) {
+    const std::size_t count = std::min(most, to.size() - done);
+    file.read(offset + done * width, {bytes.get(), count * width});
+    convert(bytes.get(), array.dtype, array.swapped, to.subspan(done, count));
   }
 }
 
@@ -183,6 +199,16 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::in
     case DType::i64: return as(std::uint64_t{}, std::int64_t{});
     default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
   }
+}
+
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<float> to) {
+  read_converted(file, array, DType::f32, first, to);
+}
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<double> to) {
+  read_converted(file, array, DType::f64, first, to);
+}
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<std::int64_t> to) {
+  read_converted(file, array, DType::i64, first, to);
 }
 
 }  // namespace kedge::io

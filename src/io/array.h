@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "io/byte_source.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,5 +39,13 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to);
 /// The same for integers.
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to);
+
+/// Reads values [first, first + to.size()) of an array that lies in this file, in the order they are stored, converted.
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<float> to);
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<double> to);
+void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<std::int64_t> to);
+
+/// How much is read at once where values are converted: small enough to stay in a core's cache until they are.
+inline constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 
 }  // namespace kedge::io

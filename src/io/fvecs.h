@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "io/byte_source.h"
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -14,11 +16,11 @@ struct FvecsInfo {
 };
 
 /// Throws Error(Code::bad_file) unless the file is a whole number of rows of the first row's length.
-[[nodiscard]] FvecsInfo parse_fvecs(std::span<const std::byte> file, const std::string& label);
+[[nodiscard]] FvecsInfo parse_fvecs(const ByteSource& file);
 
-/// The values of one row, as bytes; throws Error(Code::bad_file) if that row claims another length than the first.
-/// Checked here and not up front, so that opening a large file does not read all of it.
-[[nodiscard]] const std::byte* fvecs_row(std::span<const std::byte> file, const FvecsInfo& info, std::size_t row,
-                                         const std::string& label);
+/// The values of one row, whose bytes these are; throws Error(Code::bad_file) if it claims another length than the
+/// first. Checked here and not up front, so that opening a large file does not read all of it.
+[[nodiscard]] const std::byte* fvecs_values(std::span<const std::byte> bytes, const FvecsInfo& info, std::size_t row,
+                                            const std::string& label);
 
 }  // namespace kedge::io

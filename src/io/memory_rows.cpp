@@ -52,7 +52,6 @@ class MemorySource final : public RowSource {
   const std::string& label() const override { return label_; }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-  void release(std::size_t, std::size_t) const override {}
 
  private:
   const std::byte* row(std::size_t r) const { return data_ + static_cast<std::ptrdiff_t>(r) * array_.row_bytes; }

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdint>
@@ -20,6 +22,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
 constexpr std::size_t kMostDimensions = 32;  // numpy's own limit
+constexpr std::size_t kLongestHeader = 1 << 20;
 
 /// The Python dictionary of an .npy header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class HeaderReader {
@@ -142,35 +145,52 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   array.swapped = order != '=' && order != kNative && size_of(array.dtype) != 1;
 }
 
-std::size_t byte_at(std::span<const std::byte> file, std::size_t i) {
-  return std::to_integer<std::size_t>(file[i]);
+/// The dictionary in the header, and where the values begin.
+std::pair<std::string, std::size_t> read_dictionary(const ByteSource& file) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::bad_file, fmt::format("{}: {}", file.label(), what));
+  };
+  std::array<std::byte, 12> prefix{};
+  file.read(0, std::span(prefix).first(std::min(prefix.size(), file.size())));
+  if (!std::string_view(reinterpret_cast<const char*>(prefix.data()), prefix.size()).starts_with(kMagic)) {
+    refuse("it does not start like an npy file; was it written by numpy.save?");
+  }
+  if (file.size() < prefix.size()) refuse("it ends within its npy header; copy it again");
+  const auto byte_at = [&](std::size_t i) { return std::to_integer<std::size_t>(prefix[i]); };
+  const std::size_t version = byte_at(6);
+  if (version < 1 || version > 3) refuse(fmt::format("npy version {} is unknown, expected 1, 2 or 3", version));
+  const std::size_t start = version == 1 ? 10 : 12;
+  std::size_t length = byte_at(8) | byte_at(9) << 8;
+  if (version > 1) length |= byte_at(10) << 16 | byte_at(11) << 24;
+  if (length > file.size() - start) {
+    refuse(fmt::format("its npy header claims {} bytes, but the file has only {}; copy it again", length, file.size()));
+  }
+  if (length > kLongestHeader) {
+    refuse(
+        fmt::format("its npy header claims {} bytes, but no array of numbers needs more than {}; write it again "
+                    "with numpy.save",
+                    length, kLongestHeader));
+  }
+  std::string dictionary(length, '\0');
+  file.read(start, std::as_writable_bytes(std::span(dictionary)));
+  return {std::move(dictionary), start + length};
 }
 
 }  // namespace
 
-ArrayInfo parse_npy(std::span<const std::byte> file, const std::string& label) {
+ArrayInfo parse_npy(const ByteSource& file) {
+  const std::string& label = file.label();
   const auto refuse = [&](const std::string& what) { throw Error(Code::bad_file, fmt::format("{}: {}", label, what)); };
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (!text.starts_with(kMagic)) refuse("it does not start like an npy file; was it written by numpy.save?");
-  if (file.size() < 12) refuse("it ends within its npy header; copy it again");
-  const std::size_t version = byte_at(file, 6);
-  if (version < 1 || version > 3) refuse(fmt::format("npy version {} is unknown, expected 1, 2 or 3", version));
-  const std::size_t start = version == 1 ? 10 : 12;
-  std::size_t length = byte_at(file, 8) | byte_at(file, 9) << 8;
-  if (version > 1) length |= byte_at(file, 10) << 16 | byte_at(file, 11) << 24;
-  if (length > file.size() - start) {
-    refuse(fmt::format("its npy header claims {} bytes, but the file has only {}; copy it again", length, file.size()));
-  }
-
-  const auto fields = HeaderReader(text.substr(start, length), label).read();
+  const auto [dictionary, values] = read_dictionary(file);
+  const auto fields = HeaderReader(dictionary, label).read();
   if (!fields.descr || !fields.fortran_order || !fields.shape) {
     refuse("its npy header lacks descr, fortran_order or shape; write it again with numpy.save");
   }
   ArrayInfo array;
-  read_descr(*fields.descr, label, array);
-  array.fortran_order = *fields.fortran_order;
-  array.shape = *fields.shape;
-  array.offset = start + length;
+  read_descr(fields.descr.value(), label, array);
+  array.fortran_order = fields.fortran_order.value();
+  array.shape = fields.shape.value();
+  array.offset = values;
   array.bytes = size_of(array.dtype);
   for (const std::size_t size : array.shape) {
     if (__builtin_mul_overflow(array.bytes, size, &array.bytes)) refuse("its npy header claims an impossible shape");

@@ -21,10 +21,31 @@ namespace fs = std::filesystem;
 // Below this, having the result in the page cache for its next reader is worth more than the faster write.
 constexpr std::size_t kDirectFrom = std::size_t{256} << 20;
 
+std::string folder_of(const std::string& target) {
+  const fs::path folder = fs::path(target).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
 std::string unused_name(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const fs::path path(target);
   return (path.parent_path() / fmt::format(".kedge-{}-{}.partial", ::getpid(), counter++)).string();
+}
+
+/// The way to an open file that has no name.
+std::string descriptor_path(int file) {
+  return fmt::format("/proc/self/fd/{}", file);
+}
+
+/// A file without a name, which is gone with the process however that ends; -1 where the file system has none, or where
+/// it could not be given a name later.
+int open_nameless(const std::string& target) {
+  const int file = ::open(folder_of(target).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file >= 0 && ::access(descriptor_path(file).c_str(), F_OK) != 0) {
+    ::close(file);
+    return -1;
+  }
+  return file;
 }
 
 }  // namespace
@@ -42,8 +63,11 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
   } else {
     target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
     if (target_.empty()) refuse("write", unknown.value());
-    temporary_ = unused_name(target_);
-    file_ = ::open(temporary_.c_str(), kFlags | O_EXCL, 0666);
+    file_ = open_nameless(target_);
+    if (file_ < 0) {
+      temporary_ = unused_name(target_);
+      file_ = ::open(temporary_.c_str(), kFlags | O_EXCL, 0666);
+    }
   }
   if (file_ < 0) {
     const int problem = errno;
@@ -51,8 +75,8 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
     refuse("write", problem);
   }
   struct stat old {};
-  if (!temporary_.empty() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 07777);
-  if (!temporary_.empty() && size >= kDirectFrom) reserve(size);
+  if (is_regular() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 07777);
+  if (is_regular() && size >= kDirectFrom) reserve(size);
 }
 
 OutputFile::~OutputFile() {
@@ -62,12 +86,17 @@ OutputFile::~OutputFile() {
 /// Takes the space now: a disk too small says so before the work, and writes that do not extend the file need not wait
 /// for each other.
 void OutputFile::reserve(std::size_t size) {
-  if (::fallocate(file_, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP) {
+  int result = 0;
+  do {
+    result = ::fallocate(file_, 0, 0, static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result != 0 && errno != EOPNOTSUPP) {
     const int problem = errno;
     discard();
     refuse("write", problem);
   }
-  direct_ = ::open(temporary_.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+  const std::string path = temporary_.empty() ? descriptor_path(file_) : temporary_;
+  direct_ = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
 }
 
 void OutputFile::discard() {
@@ -119,22 +148,31 @@ void OutputFile::write_through(int file, std::size_t offset, std::span<const std
 }
 
 void OutputFile::finish(Durability durability) {
-  if (!temporary_.empty() && durability == Durability::flushed && ::fsync(file_) != 0) refuse("flush", errno);
+  if (is_regular() && durability == Durability::flushed && ::fsync(file_) != 0) refuse("flush", errno);
+  if (is_regular() && temporary_.empty()) give_name();
   const int file = file_;
   file_ = -1;
   if (::close(file) != 0) refuse("close", errno);
-  if (temporary_.empty()) return;
+  if (!is_regular()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) refuse("replace", errno);
   temporary_.clear();
   if (durability == Durability::flushed) {
     // The new name itself must reach the disk too.
-    const fs::path folder = fs::path(target_).parent_path();
-    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int directory = ::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
       ::fsync(directory);
       ::close(directory);
     }
   }
+}
+
+/// Only rename() replaces an old file at once, and it needs a name to start from.
+void OutputFile::give_name() {
+  std::string name = unused_name(target_);
+  if (::linkat(AT_FDCWD, descriptor_path(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    refuse("write", errno);
+  }
+  temporary_ = std::move(name);
 }
 
 }  // namespace kedge::io

@@ -13,8 +13,9 @@ enum class Durability {
   flushed,  ///< also survives a power cut; waits for the disk
 };
 
-/// A file that appears in its place only when finished; until then it lives under another name beside it, and is
-/// removed if anything goes wrong. Devices and pipes are written directly. Throws Error(Code::failed).
+/// A file that appears in its place only when finished; until then it has no name at all, so that even a killed process
+/// leaves nothing behind (where the file system cannot do that, a name beside its place, removed if anything goes wrong).
+/// Devices and pipes are written directly. Throws Error(Code::failed).
 class OutputFile {
  public:
   /// `size` is how many bytes will come, if known: large files bypass the page cache.
@@ -29,20 +30,21 @@ class OutputFile {
   void write_at(std::size_t offset, std::span<const std::byte> bytes);
   void finish(Durability durability);
   /// False for a device or a pipe, which only takes append().
-  [[nodiscard]] bool is_regular() const { return !temporary_.empty(); }
+  [[nodiscard]] bool is_regular() const { return !target_.empty(); }
 
   /// Writes of whole multiples of this, from and to such addresses, take the fast way.
   static constexpr std::size_t kAlignment = 4096;
 
  private:
   void reserve(std::size_t size);
+  void give_name();
   void discard();
   [[noreturn]] void refuse(const char* doing, int problem) const;
   void write_through(int file, std::size_t offset, std::span<const std::byte> bytes) const;
 
   std::string path_;       ///< as the user wrote it
-  std::string target_;     ///< links resolved
-  std::string temporary_;  ///< empty when written directly
+  std::string target_;     ///< links resolved; empty when written directly
+  std::string temporary_;  ///< empty while the file has no name
   int file_ = -1;
   int direct_ = -1;  ///< the same file, bypassing the page cache
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/array.h"
+#include "io/byte_source.h"
 #include "io/fvecs.h"
-#include "io/mapped_file.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
 
@@ -10,6 +10,7 @@
 #include <kedge/error.h>
 #include <kedge/rows.h>
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 #include <utility>
@@ -18,12 +19,25 @@ namespace kedge {
 namespace {
 
 using io::ArrayInfo;
-using io::MappedFile;
+using io::ByteSource;
+using io::InputFile;
 
-/// A two-dimensional array inside a mapped .npy or .safetensors file.
+/// Calls take(row, bytes) for each of `rows` rows that lie one after the other in a file, from this offset on.
+template <class Take>
+void read_rows(const ByteSource& file, std::size_t offset, std::size_t row_bytes, std::size_t rows, const Take& take) {
+  const std::size_t most = std::min(rows, std::max<std::size_t>(1, io::kReadBytes / row_bytes));
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(most * row_bytes);
+  for (std::size_t done = 0; done < rows; done += most) {
+    const std::size_t count = std::min(most, rows - done);
+    file.read(offset + done * row_bytes, {bytes.get(), count * row_bytes});
+    for (std::size_t r = 0; r < count; ++r) take(done + r, std::span(bytes.get() + r * row_bytes, row_bytes));
+  }
+}
+
+/// A two-dimensional array inside an .npy or .safetensors file.
 class ArraySource final : public RowSource {
  public:
-  ArraySource(std::shared_ptr<const MappedFile> file, ArrayInfo array, std::string label)
+  ArraySource(std::shared_ptr<const ByteSource> file, ArrayInfo array, std::string label)
       : file_(std::move(file)), array_(std::move(array)), label_(std::move(label)) {
     io::require_float_matrix(array_, label_);
   }
@@ -32,70 +46,58 @@ class ArraySource final : public RowSource {
   const std::string& label() const override { return label_; }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-  void release(std::size_t first, std::size_t count) const override {
-    const std::size_t row_bytes = cols() * io::size_of(array_.dtype);
-    if (array_.fortran_order) {  // the rows are spread over the whole array
-      file_->release(array_.offset, array_.bytes);
-    } else {
-      file_->release(array_.offset + first * row_bytes, count * row_bytes);
-    }
-  }
 
  private:
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
-    const std::byte* values = file_->bytes().data() + array_.offset;
-    const std::size_t width = io::size_of(array_.dtype);
     if (array_.fortran_order) {
       std::vector<T> column(out.rows);
       for (std::size_t c = 0; c < cols(); ++c) {
-        io::convert(values + (c * rows() + first) * width, array_.dtype, array_.swapped, std::span(column));
+        io::read_values(*file_, array_, c * rows() + first, std::span(column));
         for (std::size_t r = 0; r < out.rows; ++r) out.row(r)[c] = column[r];
       }
     } else if (out.stride == out.cols) {
-      io::convert(values + first * cols() * width, array_.dtype, array_.swapped,
-                  std::span(out.data, out.rows * out.cols));
+      io::read_values(*file_, array_, first * cols(), std::span(out.data, out.rows * out.cols));
     } else {
-      for (std::size_t r = 0; r < out.rows; ++r) {
-        io::convert(values + (first + r) * cols() * width, array_.dtype, array_.swapped, out.row(r));
-      }
+      const std::size_t row_bytes = cols() * io::size_of(array_.dtype);
+      read_rows(*file_, array_.offset + first * row_bytes, row_bytes, out.rows,
+                [&](std::size_t row, std::span<const std::byte> bytes) {
+                  io::convert(bytes.data(), array_.dtype, array_.swapped, out.row(row));
+                });
     }
   }
 
-  std::shared_ptr<const MappedFile> file_;
+  std::shared_ptr<const ByteSource> file_;
   ArrayInfo array_;
   std::string label_;
 };
 
 class FvecsSource final : public RowSource {
  public:
-  FvecsSource(std::shared_ptr<const MappedFile> file, std::string label)
-      : file_(std::move(file)), info_(io::parse_fvecs(file_->bytes(), label)), label_(std::move(label)) {}
+  explicit FvecsSource(const std::string& path) : file_(path), info_(io::parse_fvecs(file_)) {}
   std::size_t rows() const override { return info_.rows; }
   std::size_t cols() const override { return info_.cols; }
-  const std::string& label() const override { return label_; }
+  const std::string& label() const override { return file_.label(); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-  void release(std::size_t first, std::size_t count) const override {
-    file_->release(first * info_.row_bytes(), count * info_.row_bytes());
-  }
 
  private:
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
     constexpr bool kSwapped = std::endian::native != std::endian::little;
-    for (std::size_t r = 0; r < out.rows; ++r) {
-      io::convert(io::fvecs_row(file_->bytes(), info_, first + r, label_), io::DType::f32, kSwapped, out.row(r));
-    }
+    read_rows(file_, first * info_.row_bytes(), info_.row_bytes(), out.rows,
+              [&](std::size_t row, std::span<const std::byte> bytes) {
+                io::convert(io::fvecs_values(bytes, info_, first + row, label()), io::DType::f32, kSwapped,
+                            out.row(row));
+              });
   }
 
-  std::shared_ptr<const MappedFile> file_;
+  io::InputFile file_;
   io::FvecsInfo info_;
-  std::string label_;
 };
 
 struct NamedArray {
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const ByteSource> file;
   ArrayInfo array;
 };
 
@@ -109,8 +111,8 @@ std::pair<std::string, std::string> split_tensor(const std::string& path) {
 
 NamedArray open_tensor(const std::string& label) {
   const auto [path, name] = split_tensor(label);
-  auto file = std::make_shared<const MappedFile>(path);
-  const io::SafetensorsInfo info = io::parse_safetensors(file->bytes(), path);
+  auto file = std::make_shared<const InputFile>(path);
+  const io::SafetensorsInfo info = io::parse_safetensors(*file);
   if (!name.empty()) return {file, info.tensor(name, path)};
   if (info.tensors.size() == 1) return {file, info.tensors.begin()->second};
   std::vector<std::string> names;
@@ -120,8 +122,8 @@ NamedArray open_tensor(const std::string& label) {
 }
 
 NamedArray open_npy(const std::string& path) {
-  auto file = std::make_shared<const MappedFile>(path);
-  ArrayInfo array = io::parse_npy(file->bytes(), path);
+  auto file = std::make_shared<const InputFile>(path);
+  ArrayInfo array = io::parse_npy(*file);
   return {std::move(file), std::move(array)};
 }
 
@@ -144,7 +146,7 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
     auto [file, array] = open_npy(path);
     return std::make_shared<ArraySource>(std::move(file), std::move(array), path);
   }
-  if (path.ends_with(".fvecs")) return std::make_shared<FvecsSource>(std::make_shared<const MappedFile>(path), path);
+  if (path.ends_with(".fvecs")) return std::make_shared<FvecsSource>(path);
   refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor) or .fvecs");
 }
 
@@ -173,7 +175,7 @@ std::vector<std::int64_t> read_integers(const std::string& path) {
                             path, array.shape.size(), io::to_string(array.dtype)));
   }
   std::vector<std::int64_t> result(array.shape[0]);
-  io::convert(file->bytes().data() + array.offset, array.dtype, array.swapped, std::span(result));
+  io::read_values(*file, array, 0, std::span(result));
   return result;
 }
 

@@ -91,4 +91,10 @@ void save_npy(const std::string& path, std::span<const float> values) {
   file.finish(io::Durability::renamed);
 }
 
+void save_text(const std::string& path, std::string_view text) {
+  io::OutputFile file(path);
+  file.append(text);
+  file.finish(io::Durability::renamed);
+}
+
 }  // namespace kedge

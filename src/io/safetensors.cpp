@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/safetensors.h"
 
+#include "base/json.h"
 #include "io/output_file.h"
 
 #include <fmt/format.h>
@@ -8,10 +9,10 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -20,9 +21,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPrefix = 8;                   // the header's length, little endian
-constexpr std::size_t kLongestHeader = 100'000'000;  // the limit of the format's own library
-constexpr std::size_t kDeepest = 3;                  // file > tensor > shape
+constexpr std::size_t kPrefix = 8;                               // the header's length, little endian
+constexpr std::size_t kLongestHeader = 100'000'000;              // the limit of the format's own library
+constexpr JsonLimits kHeader{.deepest = 3, .longest_list = 64};  // file > tensor > shape; dimensions
 
 struct Type {
   std::string_view name;
@@ -34,48 +35,6 @@ constexpr Type kTypes[] = {{"F16", 2, DType::f16},       {"BF16", 2, DType::bf16
                            {"BOOL", 1, DType::u8},       {"U8", 1, DType::u8},         {"I8", 1, DType::i8},
                            {"F8_E5M2", 1, DType::other}, {"F8_E4M3", 1, DType::other}, {"I16", 2, DType::i16},
                            {"U16", 2, DType::u16},       {"U32", 4, DType::u32},       {"U64", 8, DType::u64}};
-
-/// Runs over a header before any of it is built in memory. Json::parse with a callback could do the same, but takes
-/// time quadratic in the number of tensors.
-class HeaderCheck final : public nlohmann::json_sax<Json> {
- public:
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    return open_.back().insert(name).second || refuse(fmt::format("names '{}' twice", name));
-  }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) override {
-    return refuse("is not valid JSON");
-  }
-
- private:
-  bool refuse(std::string what) {
-    problem_ = std::move(what);
-    return false;
-  }
-  bool open() {
-    open_.emplace_back();
-    return open_.size() <= kDeepest || refuse("is nested too deeply");
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  std::vector<std::set<std::string>> open_;  ///< the keys so far of every dictionary that has not ended
-  std::string problem_;
-};
 
 class HeaderReader {
  public:
@@ -103,8 +62,8 @@ class HeaderReader {
   }
 
   Json parse(std::string_view text) const {
-    HeaderCheck check;
-    if (!Json::sax_parse(text, &check)) refuse(check.problem());
+    const std::string problem = json_problem(text, kHeader);
+    if (!problem.empty()) refuse(problem);
     return Json::parse(text);
   }
 
@@ -209,11 +168,15 @@ const ArrayInfo& SafetensorsInfo::tensor(const std::string& name, const std::str
   return found->second;
 }
 
-SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::string& label) {
-  const auto refuse = [&](const std::string& what) { throw Error(Code::bad_file, fmt::format("{}: {}", label, what)); };
+SafetensorsInfo parse_safetensors(const ByteSource& file) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::bad_file, fmt::format("{}: {}", file.label(), what));
+  };
   if (file.size() < kPrefix) refuse("it is too short for a safetensors file; copy it again");
+  std::array<std::byte, kPrefix> prefix{};
+  file.read(0, prefix);
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
+  for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(prefix[i]) << (8 * i);
   if (length > file.size() - kPrefix) {
     refuse(fmt::format("its header claims {} bytes, but the file has {}; it was cut short or is not safetensors",
                        length, file.size()));
@@ -222,9 +185,10 @@ SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::st
     refuse(fmt::format("its header claims {} bytes, but the format allows at most {}; it is not safetensors", length,
                        kLongestHeader));
   }
-  const auto header = static_cast<std::size_t>(length);
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefix, header);
-  return HeaderReader(kPrefix + header, file.size() - kPrefix - header, label).read(text);
+  std::string header(static_cast<std::size_t>(length), '\0');
+  file.read(kPrefix, std::as_writable_bytes(std::span(header)));
+  const std::size_t values = kPrefix + header.size();
+  return HeaderReader(values, file.size() - values, file.label()).read(header);
 }
 
 std::string safetensors_bytes(std::span<const TensorBytes> tensors,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/array.h"
+#include "io/byte_source.h"
 
 #include <cstddef>
 #include <map>
@@ -21,7 +22,7 @@ struct SafetensorsInfo {
 };
 
 /// Trusts nothing; throws Error(Code::bad_file).
-[[nodiscard]] SafetensorsInfo parse_safetensors(std::span<const std::byte> file, const std::string& label);
+[[nodiscard]] SafetensorsInfo parse_safetensors(const ByteSource& file);
 
 /// A tensor to be written; the bytes are the caller's.
 struct TensorBytes {

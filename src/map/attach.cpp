@@ -19,14 +19,28 @@ constexpr Names<AttachBy, 3> kNames{"way to attach", {"mixture", "ridge", "direc
 
 /// Anchors are mixed around the mean, so that a signed mixture, whose rows sum to anything, means the same as a convex
 /// one: where they sum to 1 the mean cancels.
+void mix_around_mean(const Matrix& mixture, const Matrix64& support, std::span<const double> mean, Matrix64& anchors) {
+  auto mixed = as_eigen(anchors.view());
+  const EigenRows<double> centred = as_eigen(support.view()).rowwise() - as_eigen(mean);
+  mixed.noalias() = as_eigen(mixture.view()).cast<double>() * centred;
+  mixed.rowwise() += as_eigen(mean);
+}
+
+/// A convex mixture needs no mean, which one row far outside the others can make so large that theirs are lost in it.
+void mix(const Matrix& mixture, const Matrix64& support, Matrix64& anchors) {
+  EigenRows<double> weights = as_eigen(mixture.view()).cast<double>();
+  for (Eigen::Index r = 0; r < weights.rows(); ++r) weights.row(r) /= weights.row(r).sum();  // 1 but for rounding
+  as_eigen(anchors.view()).noalias() = weights * as_eigen(support.view());
+}
+
 RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const Matrix64& support,
                            const Statistics& statistics) {
-  const auto mean = as_eigen(std::span(statistics.moments.mean));
   Matrix64 anchors(bundle.mixture.rows(), support.cols());
-  auto mixed = as_eigen(anchors.view());
-  const EigenRows<double> centred = as_eigen(support.view()).rowwise() - mean;
-  mixed.noalias() = as_eigen(bundle.mixture.view()).cast<double>() * centred;
-  mixed.rowwise() += mean;
+  if (is_convex(bundle.method) && bundle.similarity != Similarity::wip) {
+    mix(bundle.mixture, support, anchors);
+  } else {
+    mix_around_mean(bundle.mixture, support, statistics.moments.mean, anchors);
+  }
   return make_relative_map(name, bundle.similarity, anchors, statistics.moments, statistics.options);
 }
 
@@ -69,6 +83,18 @@ Statistics statistics_of(const Space& space, const WhiteningOptions& options, Sh
   Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress, device), device);
   if (whitened) statistics.whitening = whitening_of(statistics);
   return statistics;
+}
+
+void require_whitenable(const Space& space, const Statistics& statistics) {
+  constexpr double kDrowned = 10;  // so many times the variance, and the whitened rows are no longer white
+  const Moments& moments = statistics.moments;
+  const double variance = as_eigen(moments.covariance.view()).trace() / static_cast<double>(moments.mean.size());
+  if (statistics.options.epsilon <= kDrowned * variance) return;
+  throw Error(Code::bad_file,
+              fmt::format("space '{}': its values vary by {:.1e} on average, so little that they drown in the epsilon "
+                          "of {:.1e} that is added to their variance; rescale the embeddings, e.g. divide them by "
+                          "their standard deviation, or lower epsilon",
+                          space.name(), std::sqrt(variance), statistics.options.epsilon));
 }
 
 Whitening whitening_of(const Statistics& statistics) {
@@ -114,6 +140,7 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
                             "regress; attach it by mixture, or fit with the similarity wip",
                             space.name(), to_string(bundle_.similarity)));
   }
+  if (bundle_.similarity == Similarity::wip) require_whitenable(space, statistics);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
     attached = Attachment{map_by_mixture(bundle_, space.name(), support, statistics), by, 0, {}, {}};
@@ -125,8 +152,8 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
     }
     attached->decoder = rows.decoder(space.name());
   }
-  attached->shrinkage = statistics.options.shrinkage;
-  return *std::move(attached);
+  attached.value().shrinkage = statistics.options.shrinkage;
+  return std::move(attached).value();
 }
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {

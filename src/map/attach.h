@@ -24,6 +24,9 @@ struct Statistics {
 [[nodiscard]] Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule,
                                        bool whitened, Device device, const Progress& progress);
 
+/// Throws Error(Code::bad_file) where epsilon would outweigh all that varies in the space.
+void require_whitenable(const Space& space, const Statistics& statistics);
+
 /// The whitening, found now where it is not known yet.
 [[nodiscard]] Whitening whitening_of(const Statistics& statistics);
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "io/npy.h"
+#include "io/output_file.h"
 #include "io/safetensors.h"
 
 #include <fmt/format.h>
@@ -6,7 +8,15 @@
 #include <kedge/error.h>
 #include <kedge/version.h>
 
+#include <deque>
+#include <span>
+
 namespace kedge {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // as numpy's own
+
+}  // namespace
 
 void export_safetensors(const RelativeMap& map, const std::string& path) {
   std::vector<io::TensorBytes> tensors = {
@@ -28,9 +38,18 @@ std::vector<std::string> export_npy(const RelativeMap& map, const std::string& p
   }
   const std::string prefix = path.substr(0, path.size() - 4);
   const std::vector<std::string> paths = {prefix + ".weight.npy", prefix + ".bias.npy", prefix + ".mean.npy"};
-  save_npy(paths[0], map.weight().view());
-  save_npy(paths[1], std::span(map.bias()));
-  save_npy(paths[2], std::span(map.mean()));
+  const std::size_t shape[] = {map.output_dim(), map.input_dim()};
+  const std::size_t outputs[] = {map.output_dim()};
+  const std::size_t inputs[] = {map.input_dim()};
+  std::deque<io::OutputFile> files;
+  const auto write = [&](std::span<const std::size_t> of, std::span<const float> values) {
+    files.emplace_back(paths[files.size()]).append(io::npy_header(of, kAlignment));
+    files.back().append(std::as_bytes(values));
+  };
+  write(shape, map.weight().cells());
+  write(outputs, map.bias());
+  write(inputs, map.mean());
+  for (io::OutputFile& file : files) file.finish(io::Durability::renamed);  // all are whole before one is in its place
   return paths;
 }
 

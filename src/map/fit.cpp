@@ -4,6 +4,7 @@
 #include "base/eigen.h"
 #include "map/adapter.h"
 #include "map/fit_options.h"
+#include "map/fold.h"
 #include "map/support.h"
 #include "train/consensus.h"
 #include "train/param.h"
@@ -18,6 +19,10 @@
 
 namespace kedge {
 namespace {
+
+void require_whitenable(std::span<const Space> spaces, std::span<const Statistics> statistics) {
+  for (std::size_t i = 0; i < spaces.size(); ++i) kedge::require_whitenable(spaces[i], statistics[i]);
+}
 
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   std::vector<Whitening> result;
@@ -42,8 +47,13 @@ void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const 
 void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                     const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
-  const Matrix coordinates = support_coordinates(bundle, spaces, statistics);
-  bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
+  if (options.method == Method::random) {  // whitening a wide space takes minutes, and nobody looks
+    const MatrixView<const float> unread{nullptr, bundle.support_ids.size(), 0, 0};
+    bundle.mixture = choose_anchors(options.method, unread, options.anchors, options.seed);
+  } else {
+    const Matrix coordinates = support_coordinates(bundle, spaces, statistics);
+    bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
+  }
   if (progress) progress({"choosing anchors", 1, 1, ""});
 }
 
@@ -69,7 +79,10 @@ void attach_by_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<
     Matrix rows(mean_rr.rows(), support.cols());
     if (regressible) as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
     bundle.add(attacher.attach(spaces[i], std::move(support), statistics[i], AttachBy::mixture, {}));
-    if (regressible) sum += as_eigen(bundle.map(spaces[i].name()).apply(rows.view()).view());
+    if (!regressible) continue;
+    const Matrix rr = bundle.map(spaces[i].name()).apply(rows.view());
+    require_finite(spaces[i].name(), rr, {});
+    sum += as_eigen(rr.view());
   }
   if (!regressible) return;
   sum /= static_cast<float>(spaces.size());
@@ -136,6 +149,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<S
                      const FitOptions& options, const Progress& progress) {
   Moments joint = compute_joint_moments(spaces, progress, options.device);
   if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint, options.device);
+  require_whitenable(spaces, statistics);
   select_support(bundle, spaces, statistics, options, progress);
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
@@ -160,6 +174,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<S
 
 Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
                   const FitOptions& options, const Progress& progress) {
+  if (bundle.similarity == Similarity::wip || bundle.method == Method::param) require_whitenable(spaces, statistics);
   select_support(bundle, spaces, statistics, options, progress);
   if (is_adapter(options.method)) {
     fit_adapter(bundle, spaces, statistics, options);

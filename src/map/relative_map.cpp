@@ -7,6 +7,7 @@
 
 #include <Eigen/Cholesky>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -55,6 +56,21 @@ std::optional<EigenRows<double>> times_inverse(const EigenRows<double>& rows, co
   const Eigen::LLT<Eigen::MatrixXd> cholesky(as_eigen(covariance.view()));
   if (cholesky.info() != Eigen::Success || !(cholesky.rcond() > kComfortable)) return std::nullopt;
   return EigenRows<double>(cholesky.solve(rows.transpose()).transpose());
+}
+
+[[noreturn]] void refuse_scale(const std::string& space) {
+  throw Error(Code::bad_file,
+              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
+                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
+                          space));
+}
+
+/// Products of values in the range of float32 may be outside it. `typical` is the mean squared length of a row.
+void require_squares(const std::string& space, const EigenRows<double>& anchors, double typical) {
+  const double largest = anchors.rowwise().squaredNorm().maxCoeff();
+  if (typical < std::numeric_limits<float>::min() || !(largest <= std::numeric_limits<float>::max())) {
+    refuse_scale(space);
+  }
 }
 
 }  // namespace
@@ -119,10 +135,13 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
     }
     case Similarity::cosine: normalize(weight); break;
     case Similarity::euclidean:
+      require_squares(space, weight, as_eigen(moments.covariance.view()).trace());
       weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
       bias = weight.rowwise().squaredNorm().transpose();
       break;
-    case Similarity::inner: break;
+    case Similarity::inner:
+      require_squares(space, weight, as_eigen(moments.covariance.view()).trace() + mean.squaredNorm());
+      break;
   }
   return fold(space, similarity, weight, bias, mean);
 }
@@ -141,11 +160,7 @@ RelativeMap fold(const std::string& space, Similarity similarity, const EigenRow
 }
 
 void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias) {
-  if (as_eigen(weight.view()).allFinite() && as_eigen(bias).allFinite()) return;
-  throw Error(Code::bad_file,
-              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
-                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
-                          space));
+  if (!as_eigen(weight.view()).allFinite() || !as_eigen(bias).allFinite()) refuse_scale(space);
 }
 
 void normalize_rows(MatrixView<float> rows) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace kedge {
@@ -66,7 +67,9 @@ RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), va
   auto g = as_eigen(gram.view());
   g.selfadjointView<Eigen::Upper>().rankUpdate(z.transpose(), 1 / static_cast<double>(targets.rows()));
   g.selfadjointView<Eigen::Upper>().rankUpdate(means_.transpose(), -1);
-  basis_ = make_ridge_basis(std::move(gram), targets.rows());
+  // Targets are float32: what varies around their means by less than its rounding is noise.
+  constexpr double kRounding = std::numeric_limits<float>::epsilon();
+  basis_ = make_ridge_basis(std::move(gram), targets.rows(), kRounding * kRounding * means_.squaredNorm());
 }
 
 RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean)

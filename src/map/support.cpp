@@ -81,7 +81,6 @@ void read_coordinates(const Space& space, const Coordinates& coordinates, Matrix
   for (std::size_t first = 0; first < space.rows(); first += block_rows) {
     const auto block = buffer.view().middle_rows(0, std::min(block_rows, space.rows() - first));
     space.read(first, block);
-    space.source().release(space.range().begin + first, block.rows);
     coordinates.apply(block);
     squares += as_eigen(block).squaredNorm();
     as_eigen(to.middle_rows(first, block.rows)) = as_eigen(block).cast<float>();

@@ -129,7 +129,6 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
     auto worker = function.make_worker(std::min(block, input.rows()));
     return [&, worker = std::move(worker)](std::size_t first, std::size_t rows) {
       input.read(first, worker->input(rows));
-      input.source().release(input.range().begin + first, rows);
       const MatrixView<const float> out = worker->apply(rows);
       require_finite(function, input, first, out);
       writer.write(first, out);

@@ -30,7 +30,12 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
   const Eigen::VectorXd start = as_eigen(std::span(map.bias())).cast<double>().transpose();
   const Eigen::VectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>().transpose();
   as_eigen(std::span(bias_)) = (decode * start + end).transpose().cast<float>();
-  require_finite(from, weight_, bias_);
+  if (!as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
+    throw Error(Code::bad_argument, fmt::format("the values of '{}' and '{}' differ so much in scale that translating "
+                                                "them leaves the range of float32; rescale one space and attach it "
+                                                "again",
+                                                from, to));
+  }
 }
 
 void Translator::apply(MatrixView<const float> x, MatrixView<float> y) const {

@@ -19,7 +19,6 @@ double fourth_moment(const Space& space, const Moments& moments) {
   for (std::size_t first = 0; first < space.rows(); first += buffer.rows()) {
     const auto block = buffer.view().middle_rows(0, std::min(buffer.rows(), space.rows() - first));
     space.read(first, block);
-    space.source().release(space.range().begin + first, block.rows);
     sum += (as_eigen(block).rowwise() - as_eigen(std::span(moments.mean))).rowwise().squaredNorm().squaredNorm();
   }
   return sum / static_cast<double>(space.rows());

@@ -5,7 +5,6 @@
 #include <kedge/error.h>
 #include <kedge/space.h>
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -30,40 +29,15 @@ void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
   require_finite<T>(space, file_row, out);
 }
 
-/// Bundles are JSON inside, which holds UTF-8 only.
-bool is_utf8(std::string_view text) {
-  std::size_t following = 0;
-  unsigned least = 0x80;  // of the next byte: the second of some sequences is bound more narrowly
-  unsigned most = 0xbf;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (following > 0) {
-      if (byte < least || byte > most) return false;
-      least = 0x80;
-      most = 0xbf;
-      --following;
-    } else if (byte >= 0x80) {
-      if (byte < 0xc2 || byte > 0xf4) return false;
-      following = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
-      if (byte == 0xe0) least = 0xa0;  // overlong
-      if (byte == 0xed) most = 0x9f;   // surrogates
-      if (byte == 0xf0) least = 0x90;  // overlong
-      if (byte == 0xf4) most = 0x8f;   // beyond Unicode
-    }
-  }
-  return following == 0;
-}
-
 }  // namespace
 
 void require_space_name(const std::string& name) {
-  const auto unusable = [](unsigned char c) { return c < ' ' || c == '=' || c == '#' || c == 0x7f; };
-  if (name.empty() || std::ranges::any_of(name, unusable) || !is_utf8(name)) {
-    throw Error(
-        Code::bad_argument,
-        fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters",
-                    name));
-  }
+  // Bundles are JSON inside, which holds UTF-8 only; and names are shown, by this machine's terminal and by others'.
+  if (!name.empty() && name.find_first_of("=#") == std::string::npos && printable(name) == name) return;
+  throw Error(
+      Code::bad_argument,
+      fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters",
+                  name));
 }
 
 Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range)
@@ -95,8 +69,6 @@ Matrix Space::read_all() const {
 }
 
 Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
-  // A row of a mapped file brings its neighbours along, so that thousands of rows could keep all of a large file.
-  constexpr std::size_t kRowsKept = 64;
   Matrix64 gathered(file_rows.size(), dim());
   for (std::size_t i = 0; i < file_rows.size(); ++i) {
     if (file_rows[i] < 0 || static_cast<std::size_t>(file_rows[i]) >= source_->rows()) {
@@ -108,9 +80,6 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
     const auto row = static_cast<std::size_t>(file_rows[i]);
     source_->read(row, gathered.view().middle_rows(i, 1));
     require_finite<double>(*this, row, gathered.view().middle_rows(i, 1));
-    if ((i + 1) % kRowsKept != 0 && i + 1 != file_rows.size()) continue;
-    const auto [first, last] = std::ranges::minmax(file_rows.subspan(i / kRowsKept * kRowsKept, i % kRowsKept + 1));
-    source_->release(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first) + 1);
   }
   return gathered;
 }

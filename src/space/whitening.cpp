@@ -22,17 +22,23 @@ namespace {
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
 constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;
 
+/// Maps are float32, so that values far outside its range would be infinite or zero there.
+void require_float32(const Space& space, double typical) {
+  const bool too_large = !(typical <= std::numeric_limits<float>::max());
+  if (!too_large && (typical == 0 || typical >= std::numeric_limits<float>::min())) return;
+  throw Error(Code::bad_file, fmt::format("space '{}': the values of {} are too {} for float32; rescale the "
+                                          "embeddings, e.g. divide them by their standard deviation",
+                                          space.name(), space.source().label(), too_large ? "large" : "small"));
+}
+
 /// `first` is the space's first column in the moments.
 void require_variation(const Space& space, const Moments& moments, std::size_t first) {
   const auto at = static_cast<Eigen::Index>(first);
   const auto dim = static_cast<Eigen::Index>(space.dim());
+  const auto mean = as_eigen(std::span(moments.mean)).segment(at, dim);
   const double spread = as_eigen(moments.covariance.view()).diagonal().segment(at, dim).sum();
-  if (!std::isfinite(spread)) {
-    throw Error(Code::bad_file,
-                fmt::format("space '{}': the values of {} are too large to square; rescale the embeddings",
-                            space.name(), space.source().label()));
-  }
-  const double length = as_eigen(std::span(moments.mean)).segment(at, dim).norm();
+  require_float32(space, mean.lpNorm<Eigen::Infinity>() + std::sqrt(spread / static_cast<double>(dim)));
+  const double length = mean.norm();
   constexpr double kRounding = 1e-13;  // of sums over many equal rows
   const double rounding = kRounding * length;
   if (spread > rounding * rounding) return;
@@ -54,7 +60,6 @@ void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixV
       }
     };
   });
-  for (const Space& space : spaces) space.source().release(space.range().begin + first, to.rows);
 }
 
 using Tell = std::function<void(std::size_t done, std::size_t total)>;

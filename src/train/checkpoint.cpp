@@ -1,34 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint.h"
 
-#include "io/mapped_file.h"
+#include "base/file_version.h"
+#include "base/finite.h"
+#include "base/json.h"
 #include "io/safetensors.h"
 #include "train/history.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/error.h>
+#include <kedge/version.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
 namespace {
 
-constexpr const char* kFormat = "kedge checkpoint 1";
+constexpr std::string_view kFormat = "kedge checkpoint ";  // and its version
+constexpr unsigned kFormatVersion = 1;
+constexpr JsonLimits kPurpose{.deepest = 4, .most_members = 1000};
 
 io::TensorBytes tensor(const char* name, const Matrix& matrix) {
   return {name, io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
 }
 
-Matrix read(const io::MappedFile& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
+Matrix read(const io::ByteSource& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
   const io::ArrayInfo& array = info.tensor(name, path);
   if (array.dtype != io::DType::f32 || array.shape.size() != 2) {
     throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' is damaged", path, name));
   }
   Matrix matrix(array.shape[0], array.shape[1]);
-  io::convert(file.bytes().data() + array.offset, array.dtype, array.swapped, matrix.cells());
+  io::read_values(file, array, 0, matrix.cells());
+  if (!all_finite(std::span<const float>(matrix.cells()))) {
+    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' holds NaN or infinity", path, name));
+  }
   return matrix;
 }
 
@@ -45,7 +54,8 @@ void add_differences(const Json& before, const Json& now, std::vector<std::strin
 std::string differences(const std::string& before, const std::string& now) {
   constexpr const char* kOptions = "param";  // an object of its own
   constexpr const char* kBackend = "backend";
-  Json old = Json::parse(before, nullptr, false);
+  if (!json_problem(before, kPurpose).empty()) return "it was " + before;
+  Json old = Json::parse(before);
   Json fresh = Json::parse(now);
   if (!old.is_object() || !old.value(kOptions, Json()).is_object()) return "it was " + before;
   for (Json* purpose : {&old, &fresh}) purpose->emplace(kBackend, "cpu");  // which is not written down
@@ -63,7 +73,8 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
   const io::TensorBytes tensors[] = {tensor("logits", c.logits), tensor("first_moment", c.first_moment),
                                      tensor("second_moment", c.second_moment)};
   io::save_safetensors(path, tensors,
-                       {{"format", kFormat},
+                       {{"format", fmt::format("{}{}", kFormat, kFormatVersion)},
+                        {"kedge_version", std::string(version())},
                         {"purpose", c.purpose},
                         {"place", nlohmann::json({c.epoch, c.step, c.steps}).dump()},
                         {"sums", history_to_json({c.sums})},
@@ -71,16 +82,24 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
 }
 
 Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) {
-  const io::MappedFile file(path);
-  const io::SafetensorsInfo info = io::parse_safetensors(file.bytes(), path);
+  return read_checkpoint(io::InputFile(path), purpose);
+}
+
+Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose) {
+  const std::string& path = file.label();
+  const io::SafetensorsInfo info = io::parse_safetensors(file);
+  const auto refuse = [&](std::string_view what) { throw Error(Code::bad_file, fmt::format("{}: {}", path, what)); };
   const auto text = [&](const char* key) {
     const auto found = info.metadata.find(key);
-    if (found == info.metadata.end())
-      throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint of kedge", path));
+    if (found == info.metadata.end()) refuse("it is not a checkpoint of kedge");
     return found->second;
   };
-  if (text("format") != kFormat)
-    throw Error(Code::bad_file, fmt::format("{}: it is not a checkpoint this kedge can read", path));
+  const std::string format = text("format");
+  if (!format.starts_with(kFormat)) refuse("it is not a checkpoint of kedge");
+  const auto written_by = info.metadata.find("kedge_version");
+  const std::string problem = format_problem(std::string_view(format).substr(kFormat.size()), kFormatVersion,
+                                             written_by == info.metadata.end() ? "" : written_by->second);
+  if (!problem.empty()) refuse(problem);
   if (text("purpose") != purpose) {
     throw Error(Code::bad_argument,
                 fmt::format("{} belongs to another training, so it cannot be continued with these options: {}", path,
@@ -99,7 +118,7 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) 
     c.sums = history_from_json(text("sums")).at(0);
     c.history = history_from_json(text("history"));
   } catch (const std::exception&) {
-    throw Error(Code::bad_file, fmt::format("{}: it is damaged", path));
+    refuse("it is damaged");
   }
   c.logits = read(file, info, "logits", path);
   c.first_moment = read(file, info, "first_moment", path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "io/byte_source.h"
+
 #include <kedge/matrix.h>
 #include <kedge/param.h>
 
@@ -24,5 +26,7 @@ struct Checkpoint {
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 /// Throws Error(Code::bad_file) for a file that is no checkpoint, Error(Code::bad_argument) for another purpose.
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path, const std::string& purpose);
+/// The same of bytes, which are trusted no more.
+[[nodiscard]] Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose);
 
 }  // namespace kedge

@@ -30,12 +30,14 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
-std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows) {
+std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise) {
   Tridiagonal tridiagonal(std::move(gram));
   std::vector<double> values = tridiagonal.eigenvalues();
   for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  return std::make_shared<RidgeBasis>(RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean});
+  const double rounding = values.back() * static_cast<double>(values.size()) * std::numeric_limits<double>::epsilon();
+  return std::make_shared<RidgeBasis>(
+      RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean, std::max(noise, rounding)});
 }
 
 Spread spread_of(MatrixView<const double> targets) {
@@ -62,9 +64,7 @@ Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets
 
 /// What is added to the eigenvalues; never so little that a direction without features comes to life.
 double Ridge::penalty(double rho) const {
-  const double rounding =
-      basis_->values.back() * static_cast<double>(basis_->values.size()) * std::numeric_limits<double>::epsilon();
-  return std::max({rho * basis_->mean_value, rounding, std::numeric_limits<double>::min()});
+  return std::max({rho * basis_->mean_value, basis_->noise, std::numeric_limits<double>::min()});
 }
 
 /// Of each output: the mean squared residual over (1 - degrees of freedom / rows)^2. With y = (T + k I)^-1 c, what the

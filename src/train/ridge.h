@@ -17,10 +17,12 @@ struct RidgeBasis {
   Tridiagonal gram;            ///< features^T features / rows
   std::vector<double> values;  ///< its eigenvalues
   double mean_value = 0;
+  double noise = 0;  ///< eigenvalues below it mean nothing
 };
 
-/// `gram` is features^T features / rows; only its upper triangle is read.
-[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows);
+/// `gram` is features^T features / rows; only its upper triangle is read. `noise` is known of features whose own
+/// rounding is coarser than float64's.
+[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise = 0);
 
 /// How far each target varies.
 struct Spread {

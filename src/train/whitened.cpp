@@ -25,7 +25,6 @@ void read_centred(const Space& space, std::span<const double> mean, std::size_t 
       as_eigen(to.middle_rows(row, rows)) = (as_eigen(block).rowwise() - as_eigen(mean)).template cast<float>();
     };
   });
-  space.source().release(space.range().begin + first, to.rows);
 }
 
 /// Transposed, as an affine operation takes its weight.

@@ -7,6 +7,7 @@
 #include "train/checkpoint.h"
 
 #include <cmath>
+#include <exception>
 #include <numeric>
 
 namespace kedge {
@@ -49,7 +50,7 @@ FitOptions small_fit(const Place& place = test::kCpu) {
   return options;
 }
 
-struct Stop {};
+struct Stop : std::exception {};
 
 /// Lets `steps` steps of learning happen, or as many more as come before the next report, then stops.
 Progress stop_after(std::size_t steps) {

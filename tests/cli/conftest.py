@@ -3,11 +3,16 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from tally import pytest_terminal_summary, tally  # noqa: E402, F401: fixtures and hooks are found by name
+
 SLM = ROOT / "data" / "slm"
 
 

@@ -4,6 +4,7 @@
 #include "io/array.h"
 
 #include <kedge/error.h>
+#include <sanitizer/allocator_interface.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -43,32 +44,69 @@ inline std::string frame_safetensors(const Parts& parts) {
   return file.append(parts.header).append(parts.values);
 }
 
+/// What the heap holds at most while it lives, beyond what it held before.
+class HeapWatch {
+ public:
+  HeapWatch() {
+    static const int installed = __sanitizer_install_malloc_and_free_hooks(
+        [](const volatile void*, std::size_t size) {
+          most_ = std::max(most_, held_ += static_cast<std::ptrdiff_t>(size));
+        },
+        [](const volatile void* at) {
+          if (at != nullptr) held_ -= static_cast<std::ptrdiff_t>(__sanitizer_get_allocated_size(at));
+        });
+    if (installed == 0) std::abort();
+    held_ = most_ = 0;
+  }
+  [[nodiscard]] static std::size_t most() { return static_cast<std::size_t>(most_); }
+
+ private:
+  static inline std::ptrdiff_t held_ = 0, most_ = 0;
+};
+
+/// Runs `work` on an input of `size` bytes, which may take no more memory than a multiple of that. What the multiple
+/// is made of is JSON: two bytes of a list of numbers become a value of 16 bytes, in a list that doubles as it grows.
+template <class Work>
+void within_memory(std::size_t size, Work work) {
+  constexpr std::size_t kTimes = 48;
+  constexpr std::size_t kAlways = std::size_t{32} << 10;  // messages, streams
+  const HeapWatch watch;
+  work();
+  if (HeapWatch::most() <= kTimes * size + kAlways) return;
+  std::fprintf(stderr, "%zu bytes of input took %zu of memory\n", size, HeapWatch::most());
+  std::abort();
+}
+
+/// Whether a person can read it and a terminal shows it.
+inline bool is_sentence(std::string_view text) {
+  return !text.empty() && printable(text) == text;
+}
+
 /// Runs `work`, which may refuse its file but may do nothing else wrong.
 template <class Work>
 void refuse_or_read(Work work) {
   try {
     work();
   } catch (const Error& error) {
-    if (error.code() == Code::bad_file && error.what()[0] != '\0') return;
+    if (error.code() == Code::bad_file && is_sentence(error.what())) return;
     std::fprintf(stderr, "a bad file gave another error: %s\n", error.what());
     std::abort();
   }
 }
 
 /// Reads all values in every way the product reads an array of this type.
-inline void read_values(std::span<const std::byte> file, const io::ArrayInfo& array) {
-  const std::byte* from = file.data() + array.offset;
+inline void read_all_values(const io::ByteSource& file, const io::ArrayInfo& array) {
   if (array.dtype == io::DType::other) return;
   const std::size_t count = array.bytes / io::size_of(array.dtype);
   if (array.dtype == io::DType::i32 || array.dtype == io::DType::i64) {
     std::vector<std::int64_t> integers(count);
-    io::convert(from, array.dtype, array.swapped, std::span(integers));
+    io::read_values(file, array, 0, std::span(integers));
     return;
   }
   std::vector<float> floats(count);
-  io::convert(from, array.dtype, array.swapped, std::span(floats));
+  io::read_values(file, array, 0, std::span(floats));
   std::vector<double> doubles(count);
-  io::convert(from, array.dtype, array.swapped, std::span(doubles));
+  io::read_values(file, array, 0, std::span(doubles));
 }
 
 }  // namespace kedge::fuzz

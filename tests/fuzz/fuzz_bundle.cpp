@@ -7,14 +7,28 @@ namespace {
 
 using namespace kedge;
 
+void require_sound(const Bundle& bundle) {
+  const std::size_t anchors = bundle.mixture.rows();
+  const std::size_t support = bundle.mixture.cols();
+  if (anchors == 0 || support == 0 || bundle.support_ids.size() != support) std::abort();
+  for (const std::int64_t id : bundle.support_ids) {
+    const auto row = static_cast<std::size_t>(id);
+    if (id < 0 || row < bundle.rows.begin || row >= bundle.rows.end) std::abort();
+  }
+  for (const Attachment& space : bundle.spaces) {
+    if (space.map.output_dim() != anchors || !bundle.has(space.space())) std::abort();
+    if (printable(space.space()) != space.space()) std::abort();
+    if (space.decoder && space.decoder->weight.rows() != space.map.input_dim()) std::abort();
+  }
+  if (printable(bundle.kedge_version) != bundle.kedge_version) std::abort();
+}
+
 void load(std::string_view text) {
   const std::vector<std::byte> bytes = fuzz::bytes_of(text);
-  fuzz::refuse_or_read([&] {
-    const Bundle bundle = bundle_from_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "input");
-    for (const Attachment& space : bundle.spaces) {
-      if (space.map.output_dim() != bundle.mixture.rows() || !bundle.has(space.space())) std::abort();
-      if (space.decoder && space.decoder->weight.rows() != space.map.input_dim()) std::abort();
-    }
+  fuzz::within_memory(bytes.size(), [&] {
+    fuzz::refuse_or_read([&] {
+      require_sound(bundle_from_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "input"));
+    });
   });
 }
 

@@ -7,11 +7,14 @@ namespace {
 using namespace kedge;
 
 void read(std::string_view text) {
-  const std::vector<std::byte> file = fuzz::bytes_of(text);
-  fuzz::refuse_or_read([&] {
-    const io::ArrayInfo array = io::parse_npy(file, "input");
-    fuzz::read_values(file, array);
-    io::require_float_matrix(array, "input");
+  const std::vector<std::byte> bytes = fuzz::bytes_of(text);
+  fuzz::within_memory(bytes.size(), [&] {
+    fuzz::refuse_or_read([&] {
+      const io::MemoryBytes file(bytes, "input");
+      const io::ArrayInfo array = io::parse_npy(file);
+      fuzz::read_all_values(file, array);
+      io::require_float_matrix(array, "input");
+    });
   });
 }
 

@@ -7,13 +7,16 @@ namespace {
 using namespace kedge;
 
 void read(std::string_view text) {
-  const std::vector<std::byte> file = fuzz::bytes_of(text);
-  fuzz::refuse_or_read([&] {
-    const io::SafetensorsInfo info = io::parse_safetensors(file, "input");
-    for (const auto& entry : info.tensors) {
-      fuzz::read_values(file, entry.second);
-      fuzz::refuse_or_read([&] { io::require_float_matrix(info.tensor(entry.first, "input"), "input"); });
-    }
+  const std::vector<std::byte> bytes = fuzz::bytes_of(text);
+  fuzz::within_memory(bytes.size(), [&] {
+    fuzz::refuse_or_read([&] {
+      const io::MemoryBytes file(bytes, "input");
+      const io::SafetensorsInfo info = io::parse_safetensors(file);
+      for (const auto& entry : info.tensors) {
+        fuzz::read_all_values(file, entry.second);
+        fuzz::refuse_or_read([&] { io::require_float_matrix(info.tensor(entry.first, "input"), "input"); });
+      }
+    });
   });
 }
 

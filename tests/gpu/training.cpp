@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <utility>
 
@@ -72,7 +73,7 @@ bool same_training(const Bundle& a, const Bundle& b) {
   return same_bits(a.mixture, b.mixture) && loss_difference(a, b) == 0;
 }
 
-struct Stop {};
+struct Stop : std::exception {};
 
 /// Stopped by its progress after half of the steps, and taken up again from the checkpoint that leaves.
 Bundle fit_in_two_goes(const Toy& toy, FitOptions options) {

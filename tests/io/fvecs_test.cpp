@@ -21,7 +21,7 @@ const std::string kGood = row(2, {1.0F, -2.0F}) + row(2, {0.1F, 1e-45F}) + row(2
 
 void expect_refused(const std::string& file, const std::string& word) {
   expect_error(
-      Code::bad_file, [&] { (void)parse_fvecs(bytes_of(file), "x.fvecs"); }, "x.fvecs", word);
+      Code::bad_file, [&] { (void)parse_fvecs(MemoryBytes(bytes_of(file), "x.fvecs")); }, "x.fvecs", word);
 }
 
 std::shared_ptr<const RowSource> open(const TemporaryFolder& folder, const std::string& file) {
@@ -42,7 +42,7 @@ TEST(Fvecs, RefusesEveryPrefixThatIsNotWholeRows) {
   for (std::size_t size = 0; size < kGood.size(); ++size) {
     SCOPED_TRACE(size);
     if (size > 0 && size % 12 == 0) {
-      EXPECT_EQ(parse_fvecs(bytes_of(kGood.substr(0, size)), "x.fvecs").rows, size / 12);
+      EXPECT_EQ(parse_fvecs(MemoryBytes(bytes_of(kGood.substr(0, size)), "x.fvecs")).rows, size / 12);
     } else {
       expect_refused(kGood.substr(0, size), size < 8 ? "too short" : "not a whole number of rows");
     }

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 const std::string kGood = npy_file(npy_dictionary("<f4", "(2, 3)"), packed({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}));
 
 ArrayInfo parse(const std::string& file) {
-  return parse_npy(bytes_of(file), "x.npy");
+  return parse_npy(MemoryBytes(bytes_of(file), "x.npy"));
 }
 
 void expect_refused(const std::string& file, const std::string& word) {

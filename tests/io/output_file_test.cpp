@@ -119,7 +119,7 @@ TEST(RowWriter, ShowsNothingBeforeFinish) {
   writer.write(0, matrix.view());
   EXPECT_FALSE(fs::exists(folder.file("x.npy")));
   for (const std::string& name : folder.files())
-    EXPECT_TRUE(name.starts_with(".") && name.ends_with(".partial")) << name;
+    EXPECT_TRUE(name.starts_with('.') && name.ends_with(".partial")) << name;
   writer.finish();
   EXPECT_THAT(folder.files(), ElementsAre("x.npy"));
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files.h"
+#include "io/array.h"
 
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <filesystem>
 
 namespace kedge {
 namespace {
@@ -99,14 +101,42 @@ TEST(RowSource, ReadsAnyBlockOfAnyFormatAndTouchesNothingElse) {
   }
 }
 
-TEST(RowSource, ReadsReleasedRowsAgain) {
+TEST(RowSource, ReadsMoreThanItKeepsAtOnce) {
+  const TemporaryFolder folder;
+  constexpr std::size_t kMany = 3 * io::kReadBytes / sizeof(double);
+  std::string values;
+  std::vector<double> expected(kMany);
+  for (std::size_t i = 0; i < kMany; ++i) expected[i] = static_cast<double>(i % 1009);
+  values.assign(reinterpret_cast<const char*>(expected.data()), kMany * sizeof(double));
+  test::write_file(folder.file("x.npy"),
+                   test::npy_file(test::npy_dictionary("<f8", "(" + std::to_string(kMany / 3) + ", 3)"), values));
+  const auto rows = open_rows(folder.file("x.npy"));
+  EXPECT_EQ(test::read_doubles(*rows), expected);
+  EXPECT_EQ(test::read_floats(*rows), std::vector<float>(expected.begin(), expected.end()));
+  Matrix padded(rows->rows(), 5);
+  rows->read(0, padded.view().middle_cols(1, 3));
+  for (std::size_t i = 0; i < kMany; ++i) ASSERT_EQ(padded.row(i / 3)[1 + i % 3], expected[i]) << i;
+}
+
+TEST(RowSource, SaysSoWhenAFileBecomesShorter) {
+  const TemporaryFolder folder;
+  for (const std::string& path : write_in_every_format(folder)) {
+    const auto rows = open_rows(path);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+    Matrix out(rows->rows(), rows->cols());
+    expect_error(
+        Code::bad_file, [&] { rows->read(0, out.view()); }, path, "became shorter while it was read");
+  }
+}
+
+TEST(RowSource, KeepsToTheSizeAtOpening) {
   const TemporaryFolder folder;
   for (const std::string& path : write_in_every_format(folder)) {
     const auto rows = open_rows(path);
     const std::vector<float> before = read_floats(*rows);
-    rows->release(0, rows->rows());
-    rows->release(3, 5);
-    rows->release(rows->rows(), 0);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) + 1000);
+    EXPECT_EQ(read_floats(*rows), before) << path;
+    std::filesystem::remove(path);
     EXPECT_EQ(read_floats(*rows), before) << path;
   }
 }

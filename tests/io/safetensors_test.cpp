@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files.h"
-#include "io/mapped_file.h"
+#include "io/byte_source.h"
 #include "io/safetensors.h"
 
 #include <chrono>
@@ -22,7 +22,7 @@ const std::string kGood =
                      packed({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}) + packed({7L, -8L}));
 
 SafetensorsInfo parse(const std::string& file) {
-  return parse_safetensors(bytes_of(file), "x.safetensors");
+  return parse_safetensors(MemoryBytes(bytes_of(file), "x.safetensors"));
 }
 
 void expect_refused(const std::string& header, const std::string& word,
@@ -111,9 +111,9 @@ TEST(Safetensors, RefusesAHeaderOverTheFormatsLimitEvenInALargeFile) {
   const std::string path = folder.file("x.safetensors");
   test::write_file(path, packed<std::uint64_t>({100'000'001}));
   std::filesystem::resize_file(path, 200'000'000);  // a hole, not on the disk
-  const MappedFile file(path);
+  const InputFile file(path);
   expect_error(
-      Code::bad_file, [&] { (void)parse_safetensors(file.bytes(), path); }, "100000001", "at most 100000000");
+      Code::bad_file, [&] { (void)parse_safetensors(file); }, "100000001", "at most 100000000");
 }
 
 TEST(Safetensors, RefusesWhatIsNotJson) {
@@ -246,13 +246,13 @@ TEST(Safetensors, ReadsWhatItWrites) {
                                  {"none", DType::f32, {0, 4}, {}}};
   save_safetensors(path, tensors, {{"key", "a \"quoted\" value\n\xc3\xa9"}});
 
-  const MappedFile file(path);
-  const SafetensorsInfo info = parse_safetensors(file.bytes(), path);
+  const InputFile file(path);
+  const SafetensorsInfo info = parse_safetensors(file);
   EXPECT_EQ(info.tensors.size(), 3U);
   EXPECT_EQ(info.metadata.at("key"), "a \"quoted\" value\n\xc3\xa9");
   EXPECT_EQ(info.tensor("ids", path).offset % 8, 0U);
   std::vector<float> floats_back(6);
-  convert(file.bytes().data() + info.tensor("odd \"name\"\n", path).offset, DType::f32, false, std::span(floats_back));
+  read_values(file, info.tensor("odd \"name\"\n", path), 0, std::span(floats_back));
   EXPECT_EQ(floats_back, floats);
   EXPECT_EQ(read_integers(path + "#ids"), ids);
 }

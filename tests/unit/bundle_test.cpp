@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/mapped_file.h"
+#include "io/byte_source.h"
 #include "io/safetensors.h"
 #include "support.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -124,12 +126,12 @@ void expect_refused(
     const std::function<void(std::vector<io::TensorBytes>&, std::map<std::string, std::string>&)>& change,
     const char* words) {
   const TemporaryFolder folder;
-  save_bundle(small_bundle(), folder.file("good.kedge"));
-  const io::MappedFile file(folder.file("good.kedge"));
-  io::SafetensorsInfo info = io::parse_safetensors(file.bytes(), "good");
+  const std::string bytes = bundle_to_bytes(small_bundle());
+  const auto file = std::as_bytes(std::span(bytes));
+  io::SafetensorsInfo info = io::parse_safetensors(io::MemoryBytes(file, "good"));
   std::vector<io::TensorBytes> tensors;
   for (const auto& [name, array] : info.tensors) {
-    tensors.push_back({name, array.dtype, array.shape, file.bytes().subspan(array.offset, array.bytes)});
+    tensors.push_back({name, array.dtype, array.shape, file.subspan(array.offset, array.bytes)});
   }
   change(tensors, info.metadata);
   io::save_safetensors(folder.file("bad.kedge"), tensors, info.metadata);
@@ -144,6 +146,20 @@ TEST(Bundle, InconsistentPartsAreRefused) {
     return std::ranges::find_if(tensors, [&](const auto& t) { return t.name == name; });
   };
   expect_refused([](Tensors&, Metadata& m) { m["format_version"] = "2"; }, "use a newer kedge");
+  expect_refused(
+      [](Tensors&, Metadata& m) {
+        m["format_version"] = "2";
+        m["kedge_version"] = "9.8.7";
+      },
+      "written by kedge 9.8.7: use that or a newer one");
+  expect_refused([](Tensors&, Metadata& m) { m["kedge_version"] = "9 8"; }, "no version of kedge");
+  expect_refused([](Tensors&, Metadata& m) { m["attached"] = std::string(100'000, '['); }, "nested too deeply");
+  const auto with_rows = [](Metadata& m, const char* rows) {
+    const std::string written = R"("rows":[0,60])";
+    m["options"].replace(m["options"].find(written), written.size(), fmt::format(R"("rows":{})", rows));
+  };
+  expect_refused([&](Tensors&, Metadata& m) { with_rows(m, "[0,10]"); }, "not among the rows 0:10");
+  expect_refused([&](Tensors&, Metadata& m) { with_rows(m, "[60,0]"); }, "which are none");
   expect_refused([](Tensors&, Metadata& m) { m.erase("format"); }, "not a bundle");
   expect_refused([](Tensors&, Metadata& m) { m.erase("seed"); }, "lacks 'seed'");
   expect_refused([](Tensors&, Metadata& m) { m["options"] = "{"; }, "metadata is damaged");
@@ -180,8 +196,7 @@ TEST(Export, SafetensorsHoldsWhatALinearLayerNeeds) {
   export_safetensors(bundle.map("b"), folder.file("b.safetensors"));
   const Matrix weight = Space("w", open_rows(folder.file("b.safetensors#weight"))).read_all();
   EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
-  const io::MappedFile file(folder.file("b.safetensors"));
-  EXPECT_EQ(io::parse_safetensors(file.bytes(), "b").tensors.size(), 2U);
+  EXPECT_EQ(io::parse_safetensors(io::InputFile(folder.file("b.safetensors"))).tensors.size(), 2U);
 }
 
 TEST(Export, NpyWritesOneFilePerPart) {

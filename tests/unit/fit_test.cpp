@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 namespace kedge {
 namespace {
@@ -244,7 +245,7 @@ TEST(Fit, RefusesWhatCannotWork) {
 
 TEST(Fit, StopsWhenProgressThrows) {
   const Matrix x = embeddings(100, 8, 6);
-  struct Stop {};
+  struct Stop : std::exception {};
   const auto stop = [](const ProgressReport&) { throw Stop{}; };
   EXPECT_THROW((void)fit(std::vector{space_of("x", x)}, small_options(Method::random, Similarity::wip), stop), Stop);
 }

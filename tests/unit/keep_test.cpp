@@ -57,7 +57,7 @@ TEST(Keep, OfEqualWeightsTheFirstStay) {
 
 TEST(Keep, AllOfThemChangesNothing) {
   const Matrix mixture = convex_mixture(5, 12, 2);
-  for (const std::size_t keep : {0, 12, 99}) {
+  for (const std::size_t keep : {0UL, 12UL, 99UL}) {
     const SparseMixture same = keep_largest(mixture, keep);
     EXPECT_TRUE(std::ranges::equal(same.mixture.cells(), mixture.cells())) << keep;
     EXPECT_EQ(same.columns.size(), 12U);

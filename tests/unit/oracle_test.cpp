@@ -12,7 +12,6 @@ namespace kedge {
 namespace {
 
 using Json = nlohmann::json;
-using test::space_of;
 
 constexpr std::size_t kSpaces = 3;
 

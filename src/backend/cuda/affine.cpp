@@ -30,7 +30,8 @@ std::uint32_t alignment(const float* data) {
 
 template <class T>
 void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, T value) {
-  check(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof value), "to describe a product");
+  check(cublasLtMatmulDescSetAttribute(product, attribute, static_cast<const void*>(&value), sizeof value),
+        "to describe a product");
 }
 
 template <class T>

@@ -40,12 +40,14 @@ struct Parts {
   Panel scale, shift, weight1, bias1, weight2, bias2;
 
   Parts(float* values, const MlpRecipe& r) {
-    const auto take = [&values](std::size_t rows, std::size_t cols) {
-      const Panel part{values, rows, cols, cols};
-      values += rows * cols;
+    float* next = values;
+    const auto take = [&next](std::size_t rows, std::size_t cols) {
+      const Panel part{next, rows, cols, cols};
+      next += rows * cols;
       return part;
     };
     const std::size_t norm = r.norms ? r.inputs : 0;
+    // cppcheck-suppress useInitializationList ; the parts are taken one after the other
     scale = take(1, norm);
     shift = take(1, norm);
     weight1 = take(r.hidden, r.inputs);

@@ -131,7 +131,8 @@ const void** Runner::addresses(const std::vector<const void*>& of) {
   const auto known = addresses_.find(of);
   if (known != addresses_.end()) return known->second.data();
   DeviceArray<const void*> table(of.size());
-  check(cudaMemcpyAsync(table.data(), of.data(), of.size() * sizeof(void*), cudaMemcpyHostToDevice, lane().stream()),
+  check(cudaMemcpyAsync(static_cast<void*>(table.data()), static_cast<const void*>(of.data()),
+                        of.size() * sizeof(void*), cudaMemcpyHostToDevice, lane().stream()),
         "to copy addresses");
   lane().wait();
   return addresses_.emplace(of, std::move(table)).first->second.data();

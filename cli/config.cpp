@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <istream>
+#include <sstream>
+#include <utility>
+
+namespace kedge::cli {
+namespace {
+
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes; a long file has a few thousand
+
+/// All of the input, which may be a device that never ends.
+std::string read(std::istream& input) {
+  std::string text(kLargest + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  if (text.size() > kLargest) {
+    throw CLI::FileError(fmt::format("the config file is larger than {} bytes; is it the right file?", kLargest));
+  }
+  return text;
+}
+
+/// A section within a section has no meaning here, and CLI11 takes time and memory that grow with the square of how
+/// deep it is. What it finds too deep in a plain name, it leaves out without a word.
+void refuse_nesting(std::istream& text) {
+  constexpr std::ptrdiff_t kDeepest = 100;
+  for (std::string line; std::getline(text, line);) {
+    CLI::detail::trim(line);
+    const bool section = line.size() > 2 && line.front() == '[' && line.back() == ']';
+    const std::string name = line.substr(0, line.find('='));
+    if (std::ranges::count(name, '.') > (section ? 0 : kDeepest)) throw CLI::ConfigError::Extras(line);
+  }
+}
+
+}  // namespace
+
+CommandConfig::CommandConfig(std::string command, std::vector<std::string> commands)
+    : command_(std::move(command)), commands_(std::move(commands)) {}
+
+std::vector<CLI::ConfigItem> CommandConfig::from_config(std::istream& input) const {
+  std::istringstream text(read(input));
+  refuse_nesting(text);
+  text.clear();
+  text.seekg(0);
+  std::vector<CLI::ConfigItem> kept;
+  for (CLI::ConfigItem& item : CLI::ConfigBase::from_config(text)) {
+    if (item.name == "++" || item.name == "--") continue;  // marks of a section's begin and end
+    if (item.parents.empty() || item.parents.front() == "default") item.parents = {command_};
+    if (std::ranges::find(commands_, item.parents.front()) == commands_.end()) {
+      throw CLI::ConfigError::Extras("[" + item.parents.front() + "]");
+    }
+    if (item.parents.front() == command_) kept.push_back(std::move(item));
+  }
+  return kept;
+}
+
+}  // namespace kedge::cli

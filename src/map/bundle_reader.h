@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "io/byte_source.h"
+
+#include <kedge/bundle.h>
+
+namespace kedge {
+
+/// The format that save_bundle writes and the newest that is read.
+inline constexpr unsigned kBundleFormat = 1;
+
+/// Trusts nothing: throws Error(Code::bad_file) for bytes that are no bundle, or one whose parts do not fit together.
+[[nodiscard]] Bundle read_bundle(const io::ByteSource& file);
+
+}  // namespace kedge

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promise of the format: what version 1 wrote, every later version reads, and makes the same of it."""
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+
+V1 = ROOT / "tests" / "data" / "v1"
+SPACES = {"vit.base": "a.npy", "org/b": "b.npy", "c": "c.npy"}
+BUNDLES = sorted(path.stem for path in V1.glob("*.kedge"))
+KINDS = {"param", "param-ridge", "consensus", "kmeans-cosine", "fps-euclidean", "random-inner", "cca", "procrustes"}
+SECTION = "Bundles of format 1"
+
+
+def require_same(found, expected):
+    assert found.dtype == np.float32 and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_all_kinds_are_there_and_as_they_were():
+    assert KINDS <= set(BUNDLES)
+    sums = dict(reversed(line.split()) for line in (V1 / "SHA256SUMS").read_text().splitlines())
+    files = {path.name for path in V1.iterdir()} - {"README.md", "SHA256SUMS"}
+    assert files == set(sums)
+    for name, digest in sums.items():
+        assert hashlib.sha256((V1 / name).read_bytes()).hexdigest() == digest, f"{name} was written again"
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_transform_gives_what_it_gave(kedge, tally, name):
+    found = []
+    for space, rows in SPACES.items():
+        kedge.ok("transform", V1 / f"{name}.kedge", "--space", space, "-i", V1 / rows, "-o", "rr.npy")
+        found.append(np.load(kedge.folder / "rr.npy"))
+    require_same(np.concatenate(found), np.load(V1 / f"{name}.rr.npy"))
+    tally(SECTION, name, "transform gives what it gave")
+
+
+@pytest.mark.parametrize("name", [name for name in BUNDLES if (V1 / f"{name}.translated.npy").exists()])
+def test_translate_gives_what_it_gave(kedge, tally, name):
+    found = []
+    for space, rows in SPACES.items():
+        kedge.ok("translate", V1 / f"{name}.kedge", "--from", space, "--to", "vit.base", "-i", V1 / rows, "-o", "x.npy")
+        found.append(np.load(kedge.folder / "x.npy"))
+    require_same(np.concatenate(found), np.load(V1 / f"{name}.translated.npy"))
+    tally(SECTION, name, "translate gives what it gave")
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_old_bundles_can_be_looked_at_and_extended(kedge, tally, name):
+    shown = kedge.json("inspect", V1 / f"{name}.kedge")
+    assert [space["name"] for space in shown["spaces"]] == list(SPACES) and shown["anchors"] == 4 and shown["support"] == 20
+    kedge.ok("attach", V1 / f"{name}.kedge", "--space", f"d={V1 / 'c.npy'}", "-o", "more.kedge")
+    kedge.ok("transform", "more.kedge", "--space", "d", "-i", V1 / "c.npy", "-o", "rr.npy")
+    expected = np.load(V1 / f"{name}.rr.npy")[-32:]  # of c, which was attached from the same rows
+    np.testing.assert_allclose(np.load(kedge.folder / "rr.npy"), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    tally(SECTION, name, "attach makes the map it made")
+
+
+def test_old_results_are_gone_on_with(kedge, tally):
+    (kedge.folder / "out").mkdir()
+    shutil.copy(V1 / "results.json", kedge.folder / "out")
+    spaces = [word for space, rows in SPACES.items() for word in ("--space", f"{space}={V1 / rows}")]
+    known = len(json.loads((V1 / "results.json").read_text())["records"])
+    assert known > 0
+    done = kedge.json("stitch", *spaces, *STITCH, "-o", "out")
+    assert done["records"] == known
+    kept = json.loads((kedge.folder / "out" / "results.json").read_text())["records"]
+    assert kept == json.loads((V1 / "results.json").read_text())["records"]
+    tally(SECTION, "results.json", "stitch goes on with it")
+
+
+STITCH = ("--train", "0:24", "--test", "24:32", "--methods", "random-cosine,consensus", "--anchors", 4, "--support", 20, "--no-report")
+
+
+def test_the_script_writes_over_nothing(tmp_path):
+    folder = tmp_path / "v1"
+    shutil.copytree(V1, folder)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    subprocess.run([sys.executable, ROOT / "scripts" / "make-v1-data", "/bin/false", folder], check=True, capture_output=True)
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command under faults: with limits, without privileges, stopped at a chosen moment."""
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tally import pytest_terminal_summary, tally  # noqa: E402,F401
+
+NOBODY = 65534
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all-moments", action="store_true", help="try 50 moments of each command, and every size")
+
+
+@pytest.fixture
+def all_moments(request):
+    return request.config.getoption("--all-moments")
+
+
+class Kedge:
+    """Runs the command in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.program = os.environ["KEDGE"]
+
+    def start(self, *arguments, limits=(), ignored=(), as_nobody=False, **options):
+        """`limits` are pairs for setrlimit; `ignored` are signals the parent ignores, as nohup does."""
+
+        def prepare():
+            for sign in (signal.SIGXFSZ, signal.SIGPIPE):  # Python ignores them, which a child would inherit
+                signal.signal(sign, signal.SIG_DFL)
+            for sign in ignored:
+                signal.signal(sign, signal.SIG_IGN)
+            if as_nobody and os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            for what, most in limits:
+                resource.setrlimit(what, (most, most))
+
+        options.setdefault("stdout", subprocess.PIPE)
+        return subprocess.Popen([self.program, *map(str, arguments)], cwd=self.folder, stderr=subprocess.PIPE,
+                                preexec_fn=prepare, **options)
+
+    def run(self, *arguments, timeout=120, **options):
+        process = self.start(*arguments, **options)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(arguments, process.returncode, (out or b"").decode(), err.decode())
+
+    def ok(self, *arguments, **options):
+        done = self.run(*arguments, **options)
+        assert done.returncode == 0, (arguments, done.returncode, done.stderr)
+        return done
+
+    def refused(self, code, *arguments, says=(), **options):
+        """Checks the exit code, the words of the sentence, and that the folder is as it was, byte for byte."""
+        before = self.contents()
+        done = self.run(*arguments, **options)
+        assert done.returncode == code, (arguments, done.returncode, done.stderr)
+        assert "kedge: " in done.stderr, (arguments, done.stderr)
+        for word in [says] if isinstance(says, str) else says:
+            assert word in done.stderr, (arguments, done.stderr)
+        assert self.contents() == before
+        return done
+
+    def contents(self, folder=None):
+        """Name -> bytes of every file, None for folders; large files, which are inputs here, by size and time."""
+        found = {}
+        for path in sorted((folder or self.folder).rglob("*")):
+            name = str(path.relative_to(self.folder))
+            if path.is_dir():
+                found[name] = None
+            elif path.stat().st_size > 1 << 22:
+                found[name] = (path.stat().st_size, path.stat().st_mtime_ns)
+            else:
+                found[name] = path.read_bytes()
+        return found
+
+    def stopped_after(self, *arguments, read=1 << 21, **options):
+        """Starts the command and stops it once it has read so many bytes; the caller sends SIGCONT."""
+        process = self.start(*arguments, **options)
+        while process.poll() is None:
+            counted = dict(line.split(": ") for line in pathlib.Path(f"/proc/{process.pid}/io").read_text().splitlines())
+            if int(counted["rchar"]) >= read:
+                process.send_signal(signal.SIGSTOP)
+                while process.poll() is None and pathlib.Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "T":
+                    time.sleep(0.001)
+                break
+            time.sleep(0.0005)
+        assert process.poll() is None, "it was done before it could be stopped: " + process.stderr.read().decode()
+        return process
+
+
+@pytest.fixture
+def kedge():
+    """In a folder that others may look into, unlike pytest's own: some tests run as nobody."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="kedge-faults-"))
+    folder.chmod(0o755)
+    yield Kedge(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_nobody(kedge):
+    """Gives the folder and all in it to a user without privileges, whom `as_nobody=True` then runs the command as."""
+
+    def give():
+        if os.getuid() != 0:
+            return
+        for path in [kedge.folder, *kedge.folder.rglob("*")]:
+            os.chown(path, NOBODY, NOBODY)
+        try:
+            kedge.ok("--version", as_nobody=True)
+        except PermissionError:
+            pytest.skip("a user without privileges cannot run the command: its folder is closed to others")
+
+    return give
+
+
+def write_spaces(folder, rows, dims):
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(rows, 4))
+    for name, dim in dims.items():
+        noise = 0.1 * rng.normal(size=(rows, dim))
+        np.save(folder / f"{name}.npy", (latent @ rng.normal(size=(4, dim)) + noise + 3).astype(np.float32))
+    np.save(folder / "labels.npy", (latent[:, 0] > 0).astype(np.int64))
+
+
+@pytest.fixture
+def small(kedge):
+    """Three spaces of 200 parallel rows, labels, and a bundle of two of the spaces with ways back."""
+    write_spaces(kedge.folder, 200, {"a": 8, "b": 5, "c": 6})
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", 8, "-o", "x.kedge")
+    return kedge

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at any moment loses at most the work since the last save: old files stay whole, and going on leads to the very
+same result."""
+import json
+import random
+import shutil
+import signal
+import time
+
+import numpy as np
+from commands import RESULTS
+from conftest import write_spaces
+
+SECTION = "kill -9 at random moments"
+FEW, MANY = 5, 50
+
+
+def measured(kedge, *arguments):
+    """Of two, as the first also reads files that are not in the cache yet."""
+    seconds = []
+    for _ in range(2):
+        start = time.monotonic()
+        kedge.ok(*arguments)
+        seconds.append(time.monotonic() - start)
+    return min(seconds)
+
+
+def moments(seconds, all_moments):
+    """Spread over the whole run, each at a random place in its share of it."""
+    count = MANY if all_moments else FEW
+    chance = random.Random(count)
+    return [seconds * (i + chance.random()) / count for i in range(count)]
+
+
+def killed(kedge, seconds, prepare, *arguments):
+    """Kills it after so many seconds; a little earlier where it was done by then."""
+    while True:
+        prepare()
+        process = kedge.start(*arguments)
+        time.sleep(seconds)
+        process.kill()
+        process.communicate()
+        if process.returncode == -signal.SIGKILL:
+            return
+        assert process.returncode == 0
+        seconds *= 0.9
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_fit_goes_on_from_its_checkpoint(kedge, tally, all_moments):
+    write_spaces(kedge.folder, 3000, {"a": 48, "b": 32})
+    command = ("fit --space a=a.npy --space b=b.npy --anchors 60 --support 1000 --epochs 40 --batch 500 "
+               "--checkpoint-every 2 --history losses.csv --quiet -o new.kedge").split()
+    bundle, checkpoint, losses = (kedge.folder / name for name in ("new.kedge", "new.kedge.checkpoint", "losses.csv"))
+    inputs = names(kedge.folder)
+    seconds = measured(kedge, *command)
+
+    def prepare():
+        checkpoint.unlink(missing_ok=True)
+        losses.unlink(missing_ok=True)
+        bundle.write_bytes(b"the old bundle")
+
+    whole, whole_losses = bundle.read_bytes(), losses.read_bytes()
+    for moment in moments(seconds, all_moments):
+        killed(kedge, moment, prepare, *command)
+        assert bundle.read_bytes() in (b"the old bundle", whole)
+        assert names(kedge.folder) <= inputs | {"new.kedge", "new.kedge.checkpoint", "losses.csv"}
+        resumed = checkpoint.exists()
+        kedge.ok(*command, *(["--resume"] if resumed else []))
+        assert bundle.read_bytes() == whole and losses.read_bytes() == whole_losses
+        assert names(kedge.folder) == inputs | {"new.kedge", "losses.csv"}
+        how = "resumed" if resumed else "begun anew, no checkpoint there"
+        tally(SECTION, "fit (PARAM) with checkpoints", f"{how}, same bytes")
+
+
+def test_transform_leaves_the_old_file_or_the_new_one(kedge, tally, all_moments):
+    write_spaces(kedge.folder, 500, {"a": 8, "b": 5})
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "random", "--anchors", 20, "-o", "x.kedge")
+    np.save(kedge.folder / "long.npy", np.random.default_rng(1).normal(size=(600_000, 8)).astype(np.float16))
+    command = "transform x.kedge --space a -i long.npy -o rr.npy --threads 1 --quiet".split()
+    result = kedge.folder / "rr.npy"
+    inputs = names(kedge.folder)
+    seconds = measured(kedge, *command)
+    whole = result.read_bytes()
+    for moment in moments(seconds, all_moments):
+        killed(kedge, moment, lambda: result.write_bytes(b"the old rows"), *command)
+        state = {b"the old rows": "old file intact", whole: "new file whole"}[result.read_bytes()]
+        assert names(kedge.folder) == inputs | {"rr.npy"}
+        kedge.ok(*command)
+        assert result.read_bytes() == whole
+        tally(SECTION, "transform", f"{state}, nothing else left, same bytes again")
+
+
+def without_timings(text):
+    results = json.loads(text)
+    for run in results["runs"]:
+        del run["seconds"]
+    return results
+
+
+def timings(text):
+    return {run["seconds"] for run in json.loads(text)["runs"]}
+
+
+def test_stitch_goes_on_where_it_was(kedge, tally, all_moments):
+    """All files must be the same but for how long each run took; runs that were saved keep even that."""
+    write_spaces(kedge.folder, 1200, {"a": 24, "b": 16, "c": 20})
+    command = ("stitch --space a=a.npy --space b=b.npy --space c=c.npy --labels labels.npy --train 0:1000 "
+               "--test 1000:1200 --methods absolute,random-cosine,param-multi,consensus --anchors 24 --epochs 12 "
+               "--batch 250 --head linear --seeds 3 --no-report --quiet -o results").split()
+    results = kedge.folder / "results"
+    inputs = names(kedge.folder)
+    seconds = measured(kedge, *command)
+    whole = {name: (results / name).read_bytes() for name in RESULTS}
+    for moment in moments(seconds, all_moments):
+        killed(kedge, moment, lambda: shutil.rmtree(results), *command)
+        assert names(kedge.folder) <= inputs | {"results"}
+        saved = results / "results.json"
+        assert not results.exists() or names(results) <= set(RESULTS)
+        kept = timings(saved.read_text()) if saved.exists() else set()
+        kedge.ok(*command)
+        assert names(results) == set(RESULTS)
+        for name in RESULTS[1:]:
+            assert (results / name).read_bytes() == whole[name], name
+        assert without_timings(saved.read_text()) == without_timings(whole["results.json"])
+        assert kept <= timings(saved.read_text())
+        how = "went on from what was saved" if kept else "begun anew, nothing saved yet"
+        tally(SECTION, "stitch", f"{how}, same results")

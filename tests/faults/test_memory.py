@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Too little memory, and too few threads: every command is done with the right bytes, or says so and exits with 1.
+
+Below the address space that the dynamic loader needs for the libraries, no line of kedge has run yet; that limit is
+found first, and all others start above it."""
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+
+import pytest
+from commands import STITCH, TWO, words
+from conftest import NOBODY, write_spaces
+
+MIB = 1 << 20
+ENOUGH = 8192 * MIB
+SECTION = "Limits on memory (RLIMIT_AS)"
+
+# With files large enough that each needs memory of its own, beyond what it takes to begin.
+COMMANDS = {
+    "fit (consensus)": f"fit {TWO} --method consensus --anchors 60 -o {{out}}/new.kedge",
+    "fit (PARAM)": f"fit {TWO} --anchors 60 --support 2000 --epochs 1 -o {{out}}/new.kedge",
+    "fit (k-means)": f"fit {TWO} --method kmeans --anchors 60 --support 4000 -o {{out}}/new.kedge",
+    "attach": "attach x.kedge --space n=b.npy -o {out}/new.kedge",
+    "transform": "transform x.kedge --space a -i a.npy -o {out}/rr.npy",
+    "translate": "translate x.kedge --from a --to b -i a.npy -o {out}/rr.npy",
+    "compare": "compare a.npy a.npy --rows 0:6000 --json",
+    "inspect": "inspect x.kedge --json",
+    "export": "export x.kedge --space a -o {out}/a.onnx",
+    "stitch": f"stitch {STITCH} --methods random-cosine,consensus,param-multi --epochs 1 --anchors 40 -o {{out}}/results",
+    "sweep": f"sweep {STITCH} --methods random-cosine,consensus --anchors 20,40 -o {{out}}/results",
+    "devices": "devices",
+}
+TIMED = {"results.json"}  # holds how long each run took
+
+
+@pytest.fixture(scope="module")
+def instrumented():
+    """Sanitizers reserve terabytes of addresses for themselves."""
+    program = pathlib.Path(os.environ["KEDGE"]).read_bytes()
+    if b"__asan_init" in program or b"__tsan_init" in program:
+        pytest.skip("a command built with a sanitizer cannot run under a limit of addresses")
+
+
+@pytest.fixture
+def spaces(kedge, instrumented):
+    write_spaces(kedge.folder, 12_000, {"a": 256, "b": 192, "c": 64})
+    kedge.ok("fit", *TWO.split(), "--method", "consensus", "--anchors", 60, "-o", "x.kedge")
+    return kedge
+
+
+def smallest(works):
+    """The smallest limit, to a MiB, for which it works."""
+    low, high = 1, ENOUGH // MIB
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(middle * MIB) else (middle, high)
+    return high * MIB
+
+
+def limited(kedge, limit, *arguments, **options):
+    return kedge.run(*arguments, limits=[(resource.RLIMIT_AS, limit)], timeout=60, **options)
+
+
+@pytest.fixture(scope="module")
+def borders():
+    """Where the loader can load, and where kedge begins to work, for all threads and for one."""
+    found = {}
+
+    def find(kedge, threads):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
+        if threads not in found:
+            found[threads] = (
+                smallest(lambda limit: limited(kedge, limit, "devices", env=environment).returncode != 127),
+                smallest(lambda limit: limited(kedge, limit, "devices", env=environment).returncode == 0))
+        return environment, *found[threads]
+
+    return find
+
+
+def outcome_of(kedge, command, limit, environment, whole):
+    out = kedge.folder / "out"
+    out.mkdir()
+    done = limited(kedge, limit, *words(command, "out"), env=environment)
+    found = kedge.contents(out)
+    shutil.rmtree(out)
+    if done.returncode == 0:
+        assert {name: text for name, text in found.items() if pathlib.Path(name).name not in TIMED} == whole, limit
+        return "done, same bytes"
+    assert done.returncode == 1, (limit // MIB, done.returncode, done.stderr)
+    assert "kedge: " in done.stderr, (limit // MIB, done.stderr)
+    said = done.stderr[done.stderr.index("kedge: "):]
+    assert "memory" in said or "threads" in said, (limit // MIB, done.stderr)
+    assert not [name for name, text in found.items() if text is not None and name not in whole], found.keys()
+    return "exit 1, says that memory is short"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", COMMANDS)
+def test_every_limit_ends_in_a_result_or_a_sentence(spaces, borders, tally, all_moments, case, threads):
+    command = COMMANDS[case]
+    environment, loads, begins = borders(spaces, threads)
+    (spaces.folder / "out").mkdir()
+    spaces.ok(*words(command, "out"), env=environment)
+    whole = {name: text for name, text in spaces.contents(spaces.folder / "out").items()
+             if pathlib.Path(name).name not in TIMED}
+    shutil.rmtree(spaces.folder / "out")
+    between = [loads + (begins - loads) * i // 4 for i in range(4)] if all_moments else [loads, begins - MIB]
+    above = [0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512] if all_moments else [0, 4, 16, 64]
+    for limit in [*between, *(begins + more * MIB for more in above)]:
+        tally(SECTION, f"{case}, {threads} thread{'s' * (threads > 1)}",
+              outcome_of(spaces, command, limit, environment, whole))
+    assert outcome_of(spaces, command, ENOUGH, environment, whole) == "done, same bytes"
+
+
+def test_the_sentence_says_what_is_needed(spaces, borders, tally):
+    environment, loads, begins = borders(spaces, 2)
+    _, _, begins_alone = borders(spaces, 1)
+    assert loads < begins_alone < begins
+    for limit in (loads + MIB, begins - 2 * MIB):
+        done = limited(spaces, limit, "devices", env=environment)
+        assert done.returncode == 1
+        assert "MiB of address space" in done.stderr and "OPENBLAS_NUM_THREADS=1" in done.stderr, done.stderr
+    tally(SECTION, f"the loader needs {loads // MIB} MiB, one thread {begins_alone // MIB}, two {begins // MIB}",
+          "below: the loader's own words", 1)
+
+
+def test_more_threads_than_there_is_memory_for(spaces, borders, tally):
+    environment, _, begins = borders(spaces, 2)
+    command = words("transform x.kedge --space a -i a.npy -o rr.npy --threads 16")
+    done = limited(spaces, begins + 64 * MIB, *command, env=environment)
+    assert done.returncode == 1 and "cannot start 16 threads" in done.stderr, done.stderr
+    assert not (spaces.folder / "rr.npy").exists()
+    tally(SECTION, "--threads 16", "exit 1, says that memory is short")
+
+
+@pytest.mark.parametrize("case", ["fit (consensus)", "fit (k-means)", "compare", "transform", "stitch"])
+def test_no_threads_are_to_be_had(spaces, as_nobody, tally, case):
+    """RLIMIT_NPROC counts all of a user's processes, so it says something of one that has no others."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become a user that runs nothing else")
+    if subprocess.run(["pgrep", "-u", str(NOBODY)], capture_output=True).stdout:
+        pytest.skip("the user 'nobody' runs other processes here")
+    (spaces.folder / "out").mkdir()
+    as_nobody()
+    command = words(COMMANDS[case], "out")
+    limits = [(resource.RLIMIT_NPROC, 1)]
+    done = spaces.run(*command, as_nobody=True, limits=limits, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
+    assert done.returncode == 1 and "OPENBLAS_NUM_THREADS=1" in done.stderr, (done.returncode, done.stderr)
+    tally("Limits on processes (RLIMIT_NPROC)", case, "exit 1, says that threads cannot be started")
+    done = spaces.run(*command, as_nobody=True, limits=limits, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    tally("Limits on processes (RLIMIT_NPROC)", f"{case}, one thread", "done")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places where nothing can be written: refused with a sentence, and before long work where that can be known."""
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from commands import FILES, FOLDERS, words
+
+SECTION = "Output files"
+COMMANDS = {**{case: command for case, (command, _) in FILES.items()}, **FOLDERS}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_a_folder_that_may_not_be_written_to(small, as_nobody, tally, case):
+    folder = small.folder / "closed"
+    folder.mkdir()
+    as_nobody()
+    folder.chmod(0o555)
+    small.refused(1, *words(COMMANDS[case], "closed"), as_nobody=True, says=["closed/", "Permission denied"])
+    tally(SECTION, case, "folder closed: exit 1, says which")
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_folder_that_is_not_there(small, tally, case):
+    small.refused(1, *words(COMMANDS[case], "missing"), says=["missing/", "No such file or directory", "make the folder"])
+    tally(SECTION, case, "no folder: exit 1, says to make it")
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_folder_where_the_file_should_be(small, tally, case):
+    names = FILES[case][1]
+    for name in names:
+        (small.folder / "out" / name).mkdir(parents=True)
+    small.refused(1, *words(COMMANDS[case], "out"), says=[names[0], "Is a directory"])
+    tally(SECTION, case, "a folder in its place: exit 1, says which")
+
+
+@pytest.mark.parametrize("case", FOLDERS)
+def test_a_file_where_the_folder_should_be(small, tally, case):
+    (small.folder / "results").write_text("a file")
+    small.refused(1, *words(COMMANDS[case]), says="results")
+    tally(SECTION, case, "a file in its place: exit 1, says which")
+
+
+INPUTS = {
+    "fit": "fit --space a=a.npy --space b=b.npy --method random --anchors 5 -o a.npy",
+    "fit with a history": "fit --space a=a.npy --space b=b.npy --anchors 5 --epochs 1 --history a.npy -o new.kedge",
+    "transform": "transform x.kedge --space a -i a.npy -o a.npy",
+    "translate": "translate x.kedge --from a --to b -i a.npy -o a.npy",
+    "attach": "attach x.kedge --space c=c.npy -o c.npy",
+    "export to safetensors": "export x.kedge --space a --format safetensors -o x.kedge",
+    "export to onnx": "export x.kedge --space a --format onnx -o x.kedge",
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_an_output_that_is_an_input(small, tally, case):
+    small.refused(2, *words(INPUTS[case]), says="is an input")
+    tally(SECTION, case, "is an input: exit 2, input intact")
+
+
+def test_attach_may_replace_its_bundle(small, tally):
+    small.ok(*words("attach x.kedge --space c=c.npy -o x.kedge"))
+    assert "c" in small.ok("inspect", "x.kedge").stdout
+    tally(SECTION, "attach", "is its own bundle: replaced")
+
+
+@pytest.mark.parametrize("command", ["transform x.kedge --space a", "translate x.kedge --from a --to b"])
+def test_a_folder_that_is_removed_while_it_is_written_to(small, tally, command):
+    np.save(small.folder / "long.npy", np.ones((1_000_000, 8), np.float32))
+    (small.folder / "gone").mkdir()
+    before = small.contents()
+    process = small.stopped_after(*words(command + " -i long.npy -o gone/rr.npy --threads 1"))
+    shutil.rmtree(small.folder / "gone")
+    process.send_signal(signal.SIGCONT)
+    message = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 1, message
+    assert "gone/rr.npy" in message and "No such file or directory" in message
+    del before["gone"]
+    assert small.contents() == before
+    tally(SECTION, command.split()[0], "folder removed meanwhile: exit 1, says which")
+
+
+@pytest.mark.parametrize("closed", [[1], [2], [1, 2], [0, 1, 2]], ids=lambda streams: "-".join(map(str, streams)))
+def test_closed_streams_do_not_get_into_the_result(small, tally, closed):
+    """A file opened next would take the number of a closed stream, and messages would go into it."""
+    command = words("transform x.kedge --space a -i a.npy -o rr.npy --json")
+    small.ok(*command)
+    whole = (small.folder / "rr.npy").read_bytes()
+    (small.folder / "rr.npy").unlink()
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(small.folder)
+        for stream in closed:
+            os.close(stream)
+        os.execv(small.program, [small.program, *command])
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert (small.folder / "rr.npy").read_bytes() == whole
+    tally(SECTION, "transform", "streams closed: the same result")
+
+
+def test_a_full_stderr_does_not_matter(small, tally):
+    command = words("transform x.kedge --space a -i a.npy -o rr.npy")
+    with open("/dev/full", "wb") as full:
+        for arguments, code in ((command, 0), (words("transform none.kedge --space a -i a.npy -o rr.npy"), 3)):
+            pid = os.fork()
+            if pid == 0:
+                os.chdir(small.folder)
+                os.dup2(full.fileno(), 2)
+                os.execv(small.program, [small.program, *arguments])
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    tally(SECTION, "transform", "stderr full: the usual exit code", 2)

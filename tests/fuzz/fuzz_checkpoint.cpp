@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz.h"
+#include "train/checkpoint.h"
+
+namespace {
+
+using namespace kedge;
+
+constexpr const char* kPurpose = R"({"anchors":2,"seed":0,"param":{"batch":8},"spaces":[["a",6,3]]})";
+
+void load(std::string_view text) {
+  const std::vector<std::byte> bytes = fuzz::bytes_of(text);
+  fuzz::within_memory(bytes.size(), [&] {
+    try {
+      const Checkpoint found = read_checkpoint(io::MemoryBytes(bytes, "input"), kPurpose);
+      if (found.purpose != kPurpose) std::abort();
+    } catch (const Error& error) {  // another training's checkpoint is a wrong argument
+      if (error.code() == Code::failed || !fuzz::is_sentence(error.what())) std::abort();
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  load(text);
+  load(fuzz::frame_safetensors(fuzz::parts_of(text)));
+  return 0;
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""64 processes at once: on one bundle each gets its own result, and on one output path one of them stays whole."""
+import io
+
+import numpy as np
+import pytest
+from conftest import DIM, finish, run, start
+
+PROCESSES = 64
+SECTION = "Processes and threads at the same time"
+
+
+@pytest.fixture(scope="module")
+def inputs(folder, everything):
+    """As many files as processes, all different."""
+    rng = np.random.default_rng(3)
+    made = []
+    for i in range(PROCESSES):
+        made.append(folder / f"x{i}.npy")
+        np.save(made[-1], rng.normal(size=(50_000 if everything else 2_000, DIM)).astype(np.float16))
+    yield made
+    for path in made:
+        path.unlink()
+
+
+def transform(bundle, rows, out):
+    return ["transform", bundle, "--space", "a", "-i", rows, "-o", out]
+
+
+@pytest.fixture(scope="module")
+def alone(folder, bundle, inputs):
+    """The bytes each gets when nothing else runs."""
+    found = []
+    for rows in inputs:
+        run(*transform(bundle, rows, folder / "alone.npy"))
+        found.append((folder / "alone.npy").read_bytes())
+    return found
+
+
+def test_every_process_gets_the_bytes_it_gets_alone(bundle, folder, inputs, alone, tally):
+    outs = [folder / f"rr{i}.npy" for i in range(PROCESSES)]
+    running = [start(*transform(bundle, rows, out)) for rows, out in zip(inputs, outs)]
+    for process in running:
+        finish(process)
+    for out, expected in zip(outs, alone):
+        assert out.read_bytes() == expected
+        out.unlink()
+        tally(SECTION, f"{PROCESSES} processes transform with one bundle", "the bytes it gets alone")
+
+
+def test_one_output_path_holds_one_whole_file(bundle, folder, inputs, alone, tally):
+    (folder / "one").mkdir()
+    out = folder / "one" / "rr.npy"
+    out.write_bytes(alone[0])
+    running = [start(*transform(bundle, rows, out)) for rows in inputs]
+    looks = 0
+    while any(process.poll() is None for process in running):
+        seen = out.read_bytes()
+        assert seen in alone, "a reader saw half a file"
+        np.load(io.BytesIO(seen))
+        looks += 1
+    for process in running:
+        finish(process)
+    assert looks > 0 and out.read_bytes() in alone
+    assert [path.name for path in out.parent.iterdir()] == ["rr.npy"]
+    tally(SECTION, f"{PROCESSES} processes write to one path", "one whole file, nothing beside it", PROCESSES)
+    tally(SECTION, "a reader of that path meanwhile", "a whole file each time", looks)
+
+
+def test_one_bundle_path_holds_one_whole_bundle(bundle, folder, inputs, tally):
+    """Attaching in place reads and replaces the same path: the last wins, and none sees half a bundle."""
+    (folder / "place").mkdir()
+    shared = folder / "place" / "shared.kedge"
+    shared.write_bytes(bundle.read_bytes())
+    running = [start("attach", shared, "--space", f"new={rows}", "--replace", "-o", shared) for rows in inputs]
+    for process in running:
+        finish(process)
+    run("inspect", shared)
+    assert [path.name for path in shared.parent.iterdir()] == ["shared.kedge"]
+    tally(SECTION, f"{PROCESSES} processes attach to one bundle in place", "one whole bundle, nothing beside it", PROCESSES)

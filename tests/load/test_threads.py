@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""8 threads of Python that share one map and one bundle get the bits that one thread gets."""
+import concurrent.futures
+import threading
+
+import numpy as np
+import pytest
+from conftest import DIM
+
+import kedge
+
+THREADS, TIMES = 8, 5
+SECTION = "Processes and threads at the same time"
+
+
+def at_once(work):
+    """work(i) on every thread, none before all are there; raises what any of them raised."""
+    ready = threading.Barrier(THREADS)
+
+    def one(i):
+        ready.wait()
+        return work(i)
+
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(one, range(THREADS)))
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(4).normal(size=(3000, DIM)).astype(np.float32)
+
+
+@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
+def test_one_map(similarity, rows, tally):
+    rr_map = kedge.fit({"a": rows}, method="random", similarity=similarity, anchors=20)["a"]
+    expected = rr_map.transform(rows)
+    for found in at_once(lambda i: [rr_map.transform(rows) for _ in range(TIMES)]):
+        for rr in found:
+            np.testing.assert_array_equal(rr, expected)
+            tally(SECTION, f"{THREADS} Python threads transform with one map", "the bits of one thread")
+
+
+def test_one_bundle(bundle, rows, folder, tally):
+    """Attach, save, transform, translate and compare, all on the same bundle. BLAS may share the sums of attach and
+    compare out over fewer threads while others transform, which shows in their last digits."""
+    shared, alone = kedge.load(bundle), kedge.load(bundle)
+    spaces = [rows + i for i in range(THREADS)]
+    expected = [alone.attach(f"new{i}", own).transform(own) for i, own in enumerate(spaces)]
+    translated = alone.translator("a", "b").transform(rows)
+    scores = kedge.compare(expected[0], expected[1])
+
+    def work(i):
+        made = shared.attach(f"new{i}", spaces[i])
+        shared.save(folder / f"saved{i}.kedge")
+        return (made.transform(spaces[i]), shared.translator("a", "b").transform(rows),
+                kedge.compare(expected[0], expected[1]), shared["a"].transform(rows))
+
+    direct = alone["a"].transform(rows)
+    for i, (rr, there, compared, own) in enumerate(at_once(work)):
+        np.testing.assert_array_equal(there, translated)
+        np.testing.assert_array_equal(own, direct)
+        np.testing.assert_array_equal(kedge.load(folder / f"saved{i}.kedge")[f"new{i}"].weight, shared[f"new{i}"].weight)
+        np.testing.assert_allclose(rr, expected[i], atol=1e-5 * np.abs(expected[i]).max())
+        assert compared == pytest.approx(scores, rel=1e-12)
+        tally(SECTION, f"{THREADS} Python threads transform and translate on one bundle", "the bits of one thread", 2)
+        tally(SECTION, f"{THREADS} Python threads attach, save and compare on one bundle",
+              "what one thread gets, but for its last digits", 3)
+    assert set(shared.spaces) == set(alone.spaces)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step at a time: it ends in finite numbers or is refused with a sentence that a user can act on."""
+import itertools
+import re
+
+import numpy as np
+
+import kedge
+
+# What may be refused, and what the sentence then must say. Anything else is a fault of kedge.
+REFUSALS = {
+    "rows all the same": r"space '.+': rows \d+:\d+ of .+ are all the same.*; is it the right file\?",
+    "NaN or infinity": r"space '.+': row \d+ of .+ NaN or infinite; remove that input from every space, or encode it again",
+    "too large for float32": r"space '.+': the values of .+ are too large for float32; rescale the embeddings",
+    "too small for float32": r"space '.+': the values of .+ are too small for float32; rescale the embeddings",
+    "drowns in epsilon": r"space '.+': its values vary by .+; rescale the embeddings, .+, or lower epsilon",
+    "map leaves float32": r"space '.+': its values are so large or so small .+; rescale the embeddings",
+    "row too large for the map": r"row \d+ of .+ is too large for the map of '.+': .+; is it scaled as",
+    "scales differ too much": r"the values of '.+' and '.+' differ so much in scale .+; rescale one space",
+    "nothing agreed on": r"the spaces agree on no direction at all; are their rows the same inputs .+ lower the shrinkage",
+    "nothing to whiten by": r"the covariance is singular.+; raise the shrinkage or epsilon above 0",
+    "one feature for an mlp": r"an mlp head levels its features .+; use a linear head",
+    "linear head undecided": r"logistic regression.+(another l2 than|give a larger one)",
+    "mlp head diverged": r"training an mlp head: the loss is not finite .+; a lower learning rate may help",
+    "too few rows": r"the test rows \d+:\d+ are not in the files|\d+ rows are too few .+ needs \d+ or more|"
+                    r"one test row cannot be told from others; give two or more",
+}
+
+
+def kind_of(sentence):
+    found = [name for name, pattern in REFUSALS.items() if re.search(pattern, sentence)]
+    assert len(found) == 1, f"not one of the known refusals: {sentence}"
+    return found[0]
+
+
+class Steps:
+    def __init__(self, record):
+        self.record = record
+
+    def take(self, work, values, failures=ValueError):
+        """The result of work(), whose `values` are finite; or None where it was refused."""
+        try:
+            result = work()
+        except failures as problem:
+            self.record(f"refused, {kind_of(str(problem))}")
+            return None
+        for found in values(result):
+            assert np.isfinite(np.asarray(found, dtype=np.float64)).all()
+        self.record("finite")
+        return result
+
+    def fit(self, spaces, **options):
+        return self.take(lambda: kedge.fit(spaces, **options), bundle_values)
+
+    def attach(self, bundle, name, rows, by=None):
+        return self.take(lambda: bundle.attach(name, rows, attach=by), map_values)
+
+    def transform(self, rr_map, rows):
+        return self.take(lambda: rr_map.transform(rows), lambda rr: [rr])
+
+    def compare(self, a, b):
+        return self.take(lambda: kedge.compare(a, b), comparison_values)
+
+    def translate(self, bundle, source, target, rows):
+        translator = self.take(lambda: bundle.translator(source, target), lambda made: [made.weight, made.bias])
+        if translator is not None:
+            self.take(lambda: translator.transform(rows), lambda translated: [translated])
+
+    def use(self, bundle, rows):
+        """Everything a bundle is for, with these rows by the name of their space; the RR that could be made."""
+        rr = {name: self.transform(bundle[name], own) for name, own in rows.items()}
+        rr = {name: found for name, found in rr.items() if found is not None}
+        for a, b in itertools.combinations(rr, 2):
+            self.compare(rr[a], rr[b])
+        if bundle.similarity == "wip":
+            for source, target in itertools.permutations(rows, 2):
+                self.translate(bundle, source, target, rows[source])
+        return rr
+
+
+def bundle_values(bundle):
+    yield bundle.mixture
+    if bundle.targets is not None:
+        yield bundle.targets
+    yield from bundle.history.values()
+    for name in bundle.spaces:
+        yield from map_values(bundle[name])
+
+
+def map_values(rr_map):
+    yield from (rr_map.weight, rr_map.bias, rr_map.mean)
+    if rr_map.r2 is not None:
+        yield from ([rr_map.r2], [rr_map.ridge])
+
+
+def comparison_values(scores):
+    found = {name: value for name, value in scores.items() if value is not None}
+    for name in ("mrr", *(name for name in found if name.startswith("recall"))):
+        assert 0 <= found[name] <= 1 + 1e-12, scores
+    return [list(found.values())]

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""8192 values per row. Where a covariance of that size must be taken apart it takes minutes: only with --all."""
+import numpy as np
+import pytest
+
+import spaces as hard_spaces
+
+ROWS, WIDE, ANCHORS = 24, 8192, 4
+QUICK = [("random", "cosine"), ("random", "inner"), ("fps", "euclidean"), ("kmeans", "cosine")]
+WHITENED = [("random", "wip"), ("consensus", "wip"), ("param", "cosine")]
+
+
+def wide(method, similarity, steps):
+    made = hard_spaces.views(ROWS, dims={"vit": WIDE, "rex": 5, "clip": 7})
+    made = {name: rows.astype(np.float32) for name, rows in made.items()}
+    step = steps("8192 values per row", f"{method}, {similarity}")
+    new = made.pop("clip")
+    bundle = step.fit(made, method=method, similarity=similarity, anchors=ANCHORS, support=20, epochs=2)
+    step.attach(bundle, "new", new)
+    rr = step.use(bundle, made | {"new": new})
+    assert rr["vit"].shape == (ROWS, ANCHORS) and np.ptp(rr["vit"], axis=0).min() > 0
+
+
+@pytest.mark.parametrize("method, similarity", QUICK)
+def test_without_whitening(method, similarity, steps):
+    wide(method, similarity, steps)
+
+
+@pytest.mark.parametrize("method, similarity", WHITENED)
+def test_whitened(method, similarity, steps, request):
+    if not request.config.getoption("--all"):
+        pytest.skip("minutes; --all runs it")
+    wide(method, similarity, steps)
