@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <istream>
 #include <sstream>
 #include <utility>
@@ -15,9 +16,12 @@ constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes; a long file ha
 
 /// All of the input, which may be a device that never ends.
 std::string read(std::istream& input) {
-  std::string text(kLargest + 1, '\0');
-  input.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(input.gcount()));
+  std::string text;
+  std::array<char, 4096> block{};
+  while (text.size() <= kLargest && input) {
+    input.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(input.gcount()));
+  }
   if (text.size() > kLargest) {
     throw CLI::FileError(fmt::format("the config file is larger than {} bytes; is it the right file?", kLargest));
   }

@@ -118,9 +118,7 @@ void CommonOptions::apply() const {
   logger->set_pattern("%v");
   logger->set_level(quiet ? spdlog::level::err : spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  if (threads == 0) return;
-  require_room_for_threads(threads);
-  set_threads(threads);
+  if (threads > 0) use_threads(threads);
 }
 
 void watch_for_interrupt() {

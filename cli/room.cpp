@@ -14,13 +14,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <mutex>
+#include <future>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -36,10 +35,10 @@ extern "C" {
 namespace kedge::cli {
 namespace {
 
-// OpenBLAS maps this much for each of its threads when it is loaded, and for each of ours in its first product. Where it
-// cannot, it tries again for ever; where it cannot start a thread, it sends itself SIGINT.
+// OpenBLAS maps this much for each of its threads when it is loaded, and for each of ours in its first product. Where
+// it cannot, it tries again for ever; where it cannot start a thread, it sends itself SIGINT.
 constexpr std::size_t kBuffer = std::size_t{128} << 20;
-constexpr std::size_t kMostBuffers = 128;  // threads of OpenBLAS as Debian builds it
+constexpr std::size_t kMostThreads = 128;             // of OpenBLAS, as Debian builds it
 constexpr std::size_t kRest = std::size_t{16} << 20;  // stack, and what libraries allocate while they are loaded
 constexpr std::size_t kStack = std::size_t{256} << 10;
 
@@ -56,7 +55,7 @@ std::size_t stack_size() {
 /// Whether `count` pieces can be mapped beside all there is; one by one, as a single large one may be refused for its
 /// size alone. They are not touched, so this takes no memory.
 bool can_map(std::size_t count, std::size_t piece) {
-  std::array<void*, 8 * kMostBuffers> pieces{};
+  std::array<void*, 16 * kMostThreads> pieces{};
   count = std::min(count, pieces.size());
   std::size_t mapped = 0;
   while (mapped < count) {
@@ -70,9 +69,15 @@ bool can_map(std::size_t count, std::size_t piece) {
 
 constexpr std::size_t kPiece = kBuffer / 4;
 
+/// A stream of rows has some more than there are threads, since they wait for the disk now and then.
+constexpr std::size_t workers_of(std::size_t threads) {
+  return threads + 2;
+}
+
 /// Both OpenBLAS and kedge start threads, each with a buffer and a stack; the first thread is there already.
 std::size_t room_for(std::size_t threads) {
-  const std::size_t bytes = (2 * threads - 1) * kBuffer + 2 * (threads - 1) * stack_size() + kRest;
+  const std::size_t started = threads - 1 + workers_of(threads) - 1;
+  const std::size_t bytes = (started + 1) * kBuffer + started * stack_size() + kRest;
   return (bytes + kPiece - 1) / kPiece * kPiece;
 }
 
@@ -94,10 +99,10 @@ std::size_t threads_at_start(char** environment) {
     for (char** entry = environment; *entry != nullptr; ++entry) {
       if (!std::string_view(*entry).starts_with(name)) continue;
       const long asked = std::strtol(*entry + name.size(), nullptr, 10);
-      if (asked > 0) return std::clamp<std::size_t>(static_cast<std::size_t>(asked), 1, std::min(count, kMostBuffers));
+      if (asked > 0) return std::clamp<std::size_t>(static_cast<std::size_t>(asked), 1, std::min(count, kMostThreads));
     }
   }
-  return std::clamp<std::size_t>(count, 1, kMostBuffers);
+  return std::clamp<std::size_t>(count, 1, kMostThreads);
 }
 
 /// OpenBLAS raises SIGINT where it cannot start a thread; one from a terminal still just ends the process.
@@ -128,10 +133,10 @@ void check_room(int, char**, char** environment) {
                     threads, threads == 1 ? "" : "s", mebibytes(room_for(threads)), threads == 1 ? "\n" : "");
   std::size_t end = static_cast<std::size_t>(std::max(size, 0));
   if (threads > 1) {
-    end += static_cast<std::size_t>(std::max(
-        0, std::snprintf(words.data() + end, words.size() - end,
-                         ", or set OPENBLAS_NUM_THREADS=1 for one thread, which needs %zu MiB\n",
-                         mebibytes(room_for(1)))));
+    end += static_cast<std::size_t>(
+        std::max(0, std::snprintf(words.data() + end, words.size() - end,
+                                  ", or set OPENBLAS_NUM_THREADS=1 for one thread, which needs %zu MiB\n",
+                                  mebibytes(room_for(1)))));
   }
   leave({words.data(), std::min(end, words.size())});
 }
@@ -163,7 +168,7 @@ void speak_for_libraries() {
 /// Their pages stay untouched until they are used, and OpenBLAS keeps them for its next product.
 void take_buffers(std::size_t count) {
   if (blas_memory_alloc == nullptr || blas_memory_free == nullptr) return;
-  std::array<void*, kMostBuffers> buffers{};
+  std::array<void*, workers_of(kMostThreads)> buffers{};
   count = std::min(count, buffers.size());
   for (std::size_t i = 0; i < count; ++i) buffers[i] = blas_memory_alloc(0);
   for (std::size_t i = 0; i < count; ++i) blas_memory_free(buffers[i]);
@@ -179,8 +184,27 @@ void take_buffers(std::size_t count) {
 void open_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // The lowest number that is free, which is this one.
-    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
+      const int opened = ::open("/dev/null", O_RDWR);
   }
+}
+
+/// Starts so many at once, as the number of processes may be limited too.
+void require_threads(unsigned count) {
+  const auto refuse = [&](std::string_view why) {
+    throw Error(Code::failed, fmt::format("cannot start {} threads: {}; give --threads a smaller number", count, why));
+  };
+  if (!has_room_for(std::min<std::size_t>(count, kMostThreads))) refuse("they need more memory than there is");
+  std::promise<void> enough;
+  const std::shared_future<void> end = enough.get_future().share();
+  std::vector<std::jthread> trial;
+  try {
+    for (unsigned i = 1; i < count; ++i) trial.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error& problem) {
+    enough.set_value();
+    refuse(problem.code().message());
+  }
+  enough.set_value();
 }
 
 }  // namespace
@@ -190,40 +214,18 @@ void prepare_libraries() {
   std::set_terminate(on_terminate);
   [[maybe_unused]] const int registered = std::atexit(speak_for_libraries);
   take_stack();
-  take_buffers(threads());
+  take_buffers(workers_of(threads()));
 }
 
 void leave_in_order() {
   in_order = true;
 }
 
-void require_room_for_threads(unsigned count) {
-  if (count <= threads()) return;
-  const auto refuse = [&](std::string_view why) {
-    throw Error(Code::failed, fmt::format("cannot start {} threads: {}; give --threads a smaller number", count, why));
-  };
-  if (!has_room_for(std::min<std::size_t>(count, kMostBuffers))) refuse("they need more memory than there is");
-  std::mutex lock;
-  std::condition_variable change;
-  bool enough = false;
-  std::vector<std::jthread> trial;
-  const auto let_go = [&] {
-    const std::scoped_lock held(lock);
-    enough = true;
-    change.notify_all();
-  };
-  try {
-    for (unsigned i = 1; i < count; ++i) {
-      trial.emplace_back([&] {
-        std::unique_lock held(lock);
-        change.wait(held, [&] { return enough; });
-      });
-    }
-  } catch (const std::system_error& problem) {
-    let_go();
-    refuse(problem.code().message());
-  }
-  let_go();
+void use_threads(unsigned count) {
+  const bool more = count > threads();
+  if (more) require_threads(count);
+  set_threads(count);
+  if (more) take_buffers(workers_of(count));
 }
 
 }  // namespace kedge::cli

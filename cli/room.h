@@ -7,9 +7,9 @@ namespace kedge::cli {
 /// sentence and exit code 1 behind. (That there is room at all was checked before main, where libraries are loaded.)
 void prepare_libraries();
 
-/// For --threads beyond the cores of the machine: throws Error(Code::failed) where so many cannot be had, since OpenBLAS
-/// would wait for ever for what it does not get.
-void require_room_for_threads(unsigned count);
+/// set_threads() for --threads. Throws Error(Code::failed) where more than the machine has cores cannot be had, since
+/// OpenBLAS would wait for ever for what it does not get.
+void use_threads(unsigned count);
 
 /// After this, leaving is no library's doing.
 void leave_in_order();

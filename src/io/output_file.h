@@ -14,8 +14,8 @@ enum class Durability {
 };
 
 /// A file that appears in its place only when finished; until then it has no name at all, so that even a killed process
-/// leaves nothing behind (where the file system cannot do that, a name beside its place, removed if anything goes wrong).
-/// Devices and pipes are written directly. Throws Error(Code::failed).
+/// leaves nothing behind (where the file system cannot do that, a name beside its place, removed if anything goes
+/// wrong). Devices and pipes are written directly. Throws Error(Code::failed).
 class OutputFile {
  public:
   /// `size` is how many bytes will come, if known: large files bypass the page cache.

@@ -35,8 +35,8 @@ class Kedge:
         self.folder = folder
         self.program = os.environ["KEDGE"]
 
-    def start(self, *arguments, limits=(), ignored=(), as_nobody=False, **options):
-        """`limits` are pairs for setrlimit; `ignored` are signals the parent ignores, as nohup does."""
+    def start(self, *arguments, limits=(), ignored=(), closed=(), as_nobody=False, **options):
+        """`limits` are pairs for setrlimit; `ignored` are signals the parent ignores, as nohup does; `closed` are streams."""
 
         def prepare():
             for sign in (signal.SIGXFSZ, signal.SIGPIPE):  # Python ignores them, which a child would inherit
@@ -49,10 +49,11 @@ class Kedge:
                 os.setuid(NOBODY)
             for what, most in limits:
                 resource.setrlimit(what, (most, most))
+            for stream in closed:
+                os.close(stream)
 
-        options.setdefault("stdout", subprocess.PIPE)
-        return subprocess.Popen([self.program, *map(str, arguments)], cwd=self.folder, stderr=subprocess.PIPE,
-                                preexec_fn=prepare, **options)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen([self.program, *map(str, arguments)], cwd=self.folder, preexec_fn=prepare, **options)
 
     def run(self, *arguments, timeout=120, **options):
         process = self.start(*arguments, **options)
@@ -62,7 +63,7 @@ class Kedge:
             process.kill()
             process.communicate()
             raise
-        return subprocess.CompletedProcess(arguments, process.returncode, (out or b"").decode(), err.decode())
+        return subprocess.CompletedProcess(arguments, process.returncode, (out or b"").decode(), (err or b"").decode())
 
     def ok(self, *arguments, **options):
         done = self.run(*arguments, **options)

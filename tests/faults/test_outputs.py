@@ -90,13 +90,7 @@ def test_closed_streams_do_not_get_into_the_result(small, tally, closed):
     small.ok(*command)
     whole = (small.folder / "rr.npy").read_bytes()
     (small.folder / "rr.npy").unlink()
-    pid = os.fork()
-    if pid == 0:
-        os.chdir(small.folder)
-        for stream in closed:
-            os.close(stream)
-        os.execv(small.program, [small.program, *command])
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert small.run(*command, closed=closed).returncode == 0
     assert (small.folder / "rr.npy").read_bytes() == whole
     tally(SECTION, "transform", "streams closed: the same result")
 
@@ -104,11 +98,6 @@ def test_closed_streams_do_not_get_into_the_result(small, tally, closed):
 def test_a_full_stderr_does_not_matter(small, tally):
     command = words("transform x.kedge --space a -i a.npy -o rr.npy")
     with open("/dev/full", "wb") as full:
-        for arguments, code in ((command, 0), (words("transform none.kedge --space a -i a.npy -o rr.npy"), 3)):
-            pid = os.fork()
-            if pid == 0:
-                os.chdir(small.folder)
-                os.dup2(full.fileno(), 2)
-                os.execv(small.program, [small.program, *arguments])
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
-    tally(SECTION, "transform", "stderr full: the usual exit code", 2)
+        assert small.run(*command, stderr=full).returncode == 0
+        assert small.run(*words("inspect none.kedge"), stderr=full).returncode == 3
+    tally(SECTION, "transform, inspect", "stderr full: the usual exit code", 2)

@@ -64,15 +64,16 @@ class HeapWatch {
   static inline std::ptrdiff_t held_ = 0, most_ = 0;
 };
 
-/// Runs `work` on an input of `size` bytes, which may take no more memory than a multiple of that. What the multiple
-/// is made of is JSON: two bytes of a list of numbers become a value of 16 bytes, in a list that doubles as it grows.
+/// Two bytes of a list of numbers become a value of 16, in a list that doubles as it grows.
+inline constexpr std::size_t kOfJson = 48;
+
+/// Runs `work` on an input of `size` bytes, which may take no more memory than so many times that.
 template <class Work>
-void within_memory(std::size_t size, Work work) {
-  constexpr std::size_t kTimes = 48;
+void within_memory(std::size_t size, Work work, std::size_t times = kOfJson) {
   constexpr std::size_t kAlways = std::size_t{32} << 10;  // messages, streams
   const HeapWatch watch;
   work();
-  if (HeapWatch::most() <= kTimes * size + kAlways) return;
+  if (HeapWatch::most() <= times * size + kAlways) return;
   std::fprintf(stderr, "%zu bytes of input took %zu of memory\n", size, HeapWatch::most());
   std::abort();
 }

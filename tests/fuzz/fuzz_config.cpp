@@ -7,12 +7,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 
 namespace {
 
 using namespace kedge;
 
 struct Parsed {};
+
+/// A line of three letters becomes an entry with a name, a list of sections and a list of values, in a list of them.
+constexpr std::size_t kOfCli11 = 300;
+constexpr std::size_t kOfCommand = 512;  // bytes of it, for what the options of a command hold
 
 constexpr std::array kCommands{"fit",   "attach",  "transform", "translate", "compare", "stitch",
                                "sweep", "inspect", "export",    "devices",   "demo"};
@@ -25,6 +30,17 @@ std::string file_of(std::string_view text) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
+/// All of the real command, made once for each name: making it takes far longer than reading a file.
+CLI::App& app_of(const char* command, int count, const char* const* arguments) {
+  static std::map<std::string_view, CLI::App> made;
+  const auto [at, is_new] = made.try_emplace(command, "fuzzed");
+  if (is_new) {
+    cli::set_up(at->second, count, arguments);
+    at->second.parse_complete_callback([] { throw Parsed(); });  // before the command would run
+  }
+  return at->second;
+}
+
 bool is_explained(const std::string& text) {
   const std::size_t hint = text.rfind("\n       'kedge ");
   return hint != std::string::npos && fuzz::is_sentence(text.substr(0, hint));
@@ -35,12 +51,11 @@ bool is_explained(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string path = file_of(fuzz::text_of(data + 1, size - 1));
-  const std::array arguments{"kedge", kCommands[(data[0] + 256U - 'a') % kCommands.size()], "--config", path.c_str()};
+  const char* command = kCommands[(data[0] + 256U - 'a') % kCommands.size()];
+  const std::array arguments{"kedge", command, "--config", path.c_str()};
   const int count = static_cast<int>(arguments.size());
-  CLI::App app("fuzzed");
-  cli::set_up(app, count, arguments.data());
-  app.parse_complete_callback([] { throw Parsed(); });  // before the command would run
-  fuzz::within_memory(size, [&] {
+  CLI::App& app = app_of(command, count, arguments.data());
+  const auto parse = [&] {
     try {
       app.parse(count, arguments.data());
       std::abort();
@@ -54,6 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const Error& problem) {
       if (problem.code() != Code::bad_argument || !fuzz::is_sentence(problem.what())) std::abort();
     }
-  });
+  };
+  fuzz::within_memory(kOfCommand + size, parse, kOfCli11);
   return 0;
 }
