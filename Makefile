@@ -1,16 +1,17 @@
 # make demo    shows what kedge does, on data that comes with it
 # make test    builds everything and runs all tests
-# make test-faults   full disks, kills, vanishing files and too little memory, at every moment and size; and tables
+# make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers: all of it, and tables (9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
 # make check   lint, asan and tsan, and a table of what they found
 # make lint    clang-format, clang-tidy and cppcheck over our own code
 # make asan    the tests under address and undefined-behaviour sanitizers; TESTS='-L python' chooses, as ctest does
+# make asan-python   those of the Python package only
 # make tsan    the tests under the thread sanitizer
 # make fuzz    every reader of files against made-up input, 10 minutes each (MINUTES=1 for less), and a table
 # make docs    docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; see scripts/setup for what it installs.
-.PHONY: demo test test-faults bench gpu check lint asan tsan docs format clean
+.PHONY: demo test test-faults bench gpu check lint asan asan-python tsan fuzz docs format clean
 
 demo:
 	@scripts/setup demo
@@ -26,9 +27,12 @@ test:
 
 test-faults:
 	@scripts/setup test
-	@scripts/build dev kedge_cli
-	KEDGE=$(CURDIR)/build/dev/cli/kedge PYTHONDONTWRITEBYTECODE=1 .venv/bin/python -m pytest -q -p no:cacheprovider \
-	  tests/faults --all-moments
+	@scripts/build dev kedge_cli kedge_python_package
+	$(built) tests/faults --all-moments
+	$(built) tests/load --all
+	$(built) tests/torture --all
+built = KEDGE=$(CURDIR)/build/dev/cli/kedge PYTHONPATH=$(CURDIR)/build/dev/python PYTHONDONTWRITEBYTECODE=1 \
+  .venv/bin/python -m pytest -q -p no:cacheprovider
 
 bench:
 	@scripts/setup bench
@@ -54,6 +58,9 @@ asan:
 	@scripts/setup test
 	@scripts/build asan
 	@scripts/sanitize asan $(TESTS)
+
+asan-python:
+	@$(MAKE) --no-print-directory asan TESTS='-L ^python$$$$'
 
 tsan:
 	@scripts/setup test

@@ -57,6 +57,9 @@ std::vector<CLI::ConfigItem> CommandConfig::from_config(std::istream& input) con
     if (std::ranges::find(commands_, item.parents.front()) == commands_.end()) {
       throw CLI::ConfigError::Extras("[" + item.parents.front() + "]");
     }
+    // CLI11 looks at the first value of an option that takes one, whether it is there or not.
+    if (item.inputs.empty())
+      throw CLI::ValidationError(item.fullname(), "it is an empty list; give a value or leave it out");
     if (item.parents.front() == command_) kept.push_back(std::move(item));
   }
   return kept;

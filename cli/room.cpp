@@ -74,10 +74,14 @@ constexpr std::size_t workers_of(std::size_t threads) {
   return threads + 2;
 }
 
-/// Both OpenBLAS and kedge start threads, each with a buffer and a stack; the first thread is there already.
+/// Threads of OpenBLAS that start late may take a buffer that was meant for a worker, so there are enough for both.
+constexpr std::size_t buffers_of(std::size_t threads) {
+  return threads - 1 + workers_of(threads);
+}
+
+/// All those buffers, what the threads of OpenBLAS have taken already, and the stack of each thread.
 std::size_t room_for(std::size_t threads) {
-  const std::size_t started = threads - 1 + workers_of(threads) - 1;
-  const std::size_t bytes = (started + 1) * kBuffer + started * stack_size() + kRest;
+  const std::size_t bytes = (buffers_of(threads) + threads - 1) * kBuffer + buffers_of(threads) * stack_size() + kRest;
   return (bytes + kPiece - 1) / kPiece * kPiece;
 }
 
@@ -159,8 +163,10 @@ void speak_for_libraries() {
     if (const auto problem = std::current_exception()) std::rethrow_exception(problem);
   } catch (const std::bad_alloc&) {
     leave(kNoMemory);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "kedge: %s\n", problem.what());
   } catch (...) {
-    std::abort();
+    std::fputs("kedge: an unknown exception\n", stderr);
   }
   std::abort();
 }
@@ -168,7 +174,7 @@ void speak_for_libraries() {
 /// Their pages stay untouched until they are used, and OpenBLAS keeps them for its next product.
 void take_buffers(std::size_t count) {
   if (blas_memory_alloc == nullptr || blas_memory_free == nullptr) return;
-  std::array<void*, workers_of(kMostThreads)> buffers{};
+  std::array<void*, kMostThreads> buffers{};  // beyond which OpenBLAS prints a warning
   count = std::min(count, buffers.size());
   for (std::size_t i = 0; i < count; ++i) buffers[i] = blas_memory_alloc(0);
   for (std::size_t i = 0; i < count; ++i) blas_memory_free(buffers[i]);
@@ -203,6 +209,9 @@ void require_threads(unsigned count) {
   } catch (const std::system_error& problem) {
     enough.set_value();
     refuse(problem.code().message());
+  } catch (...) {
+    enough.set_value();  // else those that wait would never end
+    throw;
   }
   enough.set_value();
 }
@@ -213,8 +222,8 @@ void prepare_libraries() {
   open_streams();
   std::set_terminate(on_terminate);
   [[maybe_unused]] const int registered = std::atexit(speak_for_libraries);
-  take_stack();
-  take_buffers(workers_of(threads()));
+  if (stack_size() >= 4 * kStack) take_stack();
+  take_buffers(buffers_of(threads()));
 }
 
 void leave_in_order() {
@@ -222,10 +231,10 @@ void leave_in_order() {
 }
 
 void use_threads(unsigned count) {
-  const bool more = count > threads();
+  const bool more = count > threads() && count <= kThreadsLimit;  // set_threads() refuses others
   if (more) require_threads(count);
   set_threads(count);
-  if (more) take_buffers(workers_of(count));
+  if (more) take_buffers(buffers_of(count));
 }
 
 }  // namespace kedge::cli

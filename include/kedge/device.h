@@ -44,5 +44,6 @@ void require_device(Device device);
 [[nodiscard]] unsigned threads();
 /// Throws Error(Code::bad_argument) for 0 and for more than 1024.
 void set_threads(unsigned count);
+inline constexpr unsigned kThreadsLimit = 1024;
 
 }  // namespace kedge

@@ -8,14 +8,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 namespace kedge {
 namespace {
-
-constexpr unsigned kMostThreads = 1024;
 
 struct State {
   std::mutex lock;
@@ -36,8 +36,12 @@ unsigned usable_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-/// All cores, or fewer where OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says so. Asked before kedge tells BLAS anything.
+/// All cores, or fewer where the environment says so to BLAS. Asked before kedge tells BLAS anything.
 unsigned default_threads() {
+  constexpr const char* kNames[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
+  const bool said =
+      std::any_of(std::begin(kNames), std::end(kNames), [](const char* name) { return std::getenv(name); });
+  if (!said) return usable_cores();
   return std::min(usable_cores(), static_cast<unsigned>(std::max(1, openblas_get_num_threads())));
 }
 
@@ -60,8 +64,8 @@ unsigned threads() {
 }
 
 void set_threads(unsigned count) {
-  if (count == 0 || count > kMostThreads) {
-    throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kMostThreads));
+  if (count == 0 || count > kThreadsLimit) {
+    throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kThreadsLimit));
   }
   const std::scoped_lock lock(state().lock);
   state().threads = count;

@@ -161,6 +161,32 @@ void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
     decoded.update(fresh);
     decoded["methods"][one.method] = pictures(one.decoded);
   }
+  put_in_order();
+}
+
+void Figures::put_in_order() {
+  std::vector<std::string> methods;
+  for (const StitchMethod& method : context_.options().methods) methods.push_back(to_string(method));
+  const auto place = [&](const std::string& method) {
+    return std::pair(std::find(methods.begin(), methods.end(), method) - methods.begin(), method);
+  };
+  Json drawn = json_.value("relative", Json::array());
+  std::stable_sort(drawn.begin(), drawn.end(), [&](const Json& a, const Json& b) {
+    return place(a.value("method", "")) < place(b.value("method", ""));
+  });
+  Json decoded = json_.value("reconstructions", Json());
+  if (decoded.is_object()) {
+    std::vector<std::pair<std::string, Json>> pictures;
+    for (const auto& [method, rows] : decoded["methods"].items()) pictures.emplace_back(method, rows);
+    std::stable_sort(pictures.begin(), pictures.end(),
+                     [&](const auto& a, const auto& b) { return place(a.first) < place(b.first); });
+    decoded["methods"] = Json::object();
+    for (auto& [method, rows] : pictures) decoded["methods"][method] = std::move(rows);
+  }
+  for (auto& [key, value] : {std::pair("relative", &drawn), std::pair("reconstructions", &decoded)}) {
+    json_.erase(key);
+    if (!value->empty()) json_[key] = std::move(*value);
+  }
 }
 
 void Figures::add_geometry(const Progress& progress) {

@@ -29,6 +29,8 @@ class Figures {
 
  private:
   using Json = nlohmann::ordered_json;
+  /// Runs end in any order, of which the file should show nothing.
+  void put_in_order();
   [[nodiscard]] Json panel(const std::vector<Matrix>& features) const;
   [[nodiscard]] std::vector<Matrix> features_under(Similarity similarity, const std::vector<Matrix>& rows,
                                                    const Progress& progress) const;

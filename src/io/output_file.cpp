@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 namespace kedge::io {
 namespace {
@@ -26,10 +26,22 @@ std::string folder_of(const std::string& target) {
   return folder.empty() ? "." : folder.string();
 }
 
+/// Random, as another container that writes to the same folder may run under the same process id.
 std::string unused_name(const std::string& target) {
-  static std::atomic<unsigned> counter{0};
+  thread_local std::random_device chance;
   const fs::path path(target);
-  return (path.parent_path() / fmt::format(".kedge-{}-{}.partial", ::getpid(), counter++)).string();
+  return (path.parent_path() / fmt::format(".kedge-{}-{:08x}.partial", ::getpid(), chance())).string();
+}
+
+/// Calls make(name) with names beside the target until one was not taken; the name, or nothing where it failed with
+/// errno for another reason.
+template <class Make>
+std::string take_name(const std::string& target, const Make& make) {
+  for (;;) {
+    std::string name = unused_name(target);
+    if (make(name)) return name;
+    if (errno != EEXIST) return "";
+  }
 }
 
 /// The way to an open file that has no name.
@@ -60,13 +72,16 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
     // A device or a pipe cannot be replaced, and a pipe such as /dev/stdout has no other name than this one.
     // Without O_NONBLOCK, a pipe nobody reads would wait for ever.
     file_ = ::open(path.c_str(), kFlags | O_NONBLOCK, 0666);
+    if (file_ >= 0) ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);  // a slow reader is waited for
   } else {
     target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
     if (target_.empty()) refuse("write", unknown.value());
     file_ = open_nameless(target_);
     if (file_ < 0) {
-      temporary_ = unused_name(target_);
-      file_ = ::open(temporary_.c_str(), kFlags | O_EXCL, 0666);
+      temporary_ = take_name(target_, [&](const std::string& name) {
+        file_ = ::open(name.c_str(), kFlags | O_EXCL, 0666);
+        return file_ >= 0;
+      });
     }
   }
   if (file_ < 0) {
@@ -168,11 +183,10 @@ void OutputFile::finish(Durability durability) {
 
 /// Only rename() replaces an old file at once, and it needs a name to start from.
 void OutputFile::give_name() {
-  std::string name = unused_name(target_);
-  if (::linkat(AT_FDCWD, descriptor_path(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    refuse("write", errno);
-  }
-  temporary_ = std::move(name);
+  temporary_ = take_name(target_, [&](const std::string& name) {
+    return ::linkat(AT_FDCWD, descriptor_path(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  });
+  if (temporary_.empty()) refuse("write", errno);
 }
 
 }  // namespace kedge::io

@@ -13,9 +13,10 @@ enum class Durability {
   flushed,  ///< also survives a power cut; waits for the disk
 };
 
-/// A file that appears in its place only when finished; until then it has no name at all, so that even a killed process
-/// leaves nothing behind (where the file system cannot do that, a name beside its place, removed if anything goes
-/// wrong). Devices and pipes are written directly. Throws Error(Code::failed).
+/// A file that appears in its place only when finished; until then it has no name at all, so that a killed process
+/// leaves nothing behind. It has one beside its place for the moment of the change, and all along where the file system
+/// cannot do without; it is removed if anything goes wrong. Devices and pipes are written directly. Throws
+/// Error(Code::failed).
 class OutputFile {
  public:
   /// `size` is how many bytes will come, if known: large files bypass the page cache.

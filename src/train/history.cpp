@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/history.h"
 
+#include "base/json.h"
+
 #include <kedge/error.h>
 
 #include <array>
@@ -17,7 +19,7 @@ std::string history_to_json(const std::vector<Losses>& history) {
 std::vector<Losses> history_from_json(const std::string& text) {
   try {
     std::vector<Losses> history;
-    for (const auto& row : nlohmann::json::parse(text)) {
+    for (const auto& row : parse_json(text, "its loss history is damaged: the text")) {
       const auto values = row.get<std::array<double, 5>>();
       history.push_back({values[0], values[1], values[2], values[3], values[4]});
     }

@@ -2,6 +2,7 @@
 #include "train/param_options.h"
 
 #include "backend/backend.h"
+#include "base/json.h"
 #include "base/names.h"
 
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ std::string to_json(const ParamOptions& options) {
 ParamOptions param_options_from_json(const std::string& text) {
   ParamOptions options;
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_json(text, "its training options are damaged: the text");
     visit_fields(options, [&](const char* name, auto& value) {
       const auto& found = json.at(name);
       const bool good =

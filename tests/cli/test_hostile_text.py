@@ -27,6 +27,8 @@ CONFIG = {
     "bytes that are no text": (2, bytes(range(256)) * 50, "does not know"),
     "no UTF-8": (2, b"method = '\xff\xfe'\n", "method"),
     "a list that does not end": (2, b"anchors = [1,\n" * 5_000, "anchors"),
+    "an empty list where a number belongs": (2, b"threads = []\n", "threads: it is an empty list"),
+    "an empty list where a list belongs": (2, b"space = []\n", "space: it is an empty list"),
     "a value of 500 KB": (2, b"method = '" + b"x" * 500_000 + b"'\n", "method"),
     "too large a number": (2, b"anchors = 99999999999999999999999\n", "anchors"),
     "a negative number": (2, b"anchors = -5\n", "anchors"),

@@ -3,11 +3,11 @@
 
 Below the address space that the dynamic loader needs for the libraries, no line of kedge has run yet; that limit is
 found first, and all others start above it."""
+import contextlib
 import os
 import pathlib
 import resource
 import shutil
-import subprocess
 
 import pytest
 from commands import STITCH, TWO, words
@@ -99,6 +99,8 @@ def outcome_of(kedge, command, limit, environment, whole):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", COMMANDS)
 def test_every_limit_ends_in_a_result_or_a_sentence(spaces, borders, tally, all_moments, case, threads):
+    if threads > 1 and not all_moments and case not in ("fit (k-means)", "transform", "stitch"):
+        pytest.skip("only with --all-moments, as in 'make test-faults'")
     command = COMMANDS[case]
     environment, loads, begins = borders(spaces, threads)
     (spaces.folder / "out").mkdir()
@@ -135,12 +137,20 @@ def test_more_threads_than_there_is_memory_for(spaces, borders, tally):
     tally(SECTION, "--threads 16", "exit 1, says that memory is short")
 
 
+def owners_of_processes():
+    owners = set()
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError):  # one may end meanwhile
+            owners.add(process.stat().st_uid)
+    return owners
+
+
 @pytest.mark.parametrize("case", ["fit (consensus)", "fit (k-means)", "compare", "transform", "stitch"])
 def test_no_threads_are_to_be_had(spaces, as_nobody, tally, case):
     """RLIMIT_NPROC counts all of a user's processes, so it says something of one that has no others."""
     if os.getuid() != 0:
         pytest.skip("only root can become a user that runs nothing else")
-    if subprocess.run(["pgrep", "-u", str(NOBODY)], capture_output=True).stdout:
+    if NOBODY in owners_of_processes():
         pytest.skip("the user 'nobody' runs other processes here")
     (spaces.folder / "out").mkdir()
     as_nobody()

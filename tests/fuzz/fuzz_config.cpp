@@ -8,6 +8,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 
 namespace {
 
@@ -30,15 +31,22 @@ std::string file_of(std::string_view text) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
-/// All of the real command, made once for each name: making it takes far longer than reading a file.
+/// All of the real command. Making it takes far longer than reading a file, so it is used again; but not for ever, as
+/// it keeps a list of every option it has met.
 CLI::App& app_of(const char* command, int count, const char* const* arguments) {
-  static std::map<std::string_view, CLI::App> made;
-  const auto [at, is_new] = made.try_emplace(command, "fuzzed");
-  if (is_new) {
-    cli::set_up(at->second, count, arguments);
-    at->second.parse_complete_callback([] { throw Parsed(); });  // before the command would run
+  constexpr std::size_t kUses = 100;
+  struct Made {
+    CLI::App app{"fuzzed"};
+    std::size_t uses = 0;
+  };
+  static std::map<std::string_view, std::unique_ptr<Made>> commands;
+  std::unique_ptr<Made>& made = commands[command];
+  if (!made || ++made->uses == kUses) {
+    made = std::make_unique<Made>();
+    cli::set_up(made->app, count, arguments);
+    made->app.parse_complete_callback([] { throw Parsed(); });  // before the command would run
   }
-  return at->second;
+  return made->app;
 }
 
 bool is_explained(const std::string& text) {

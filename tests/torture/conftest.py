@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("filterwarnings", "error")  # numpy's about NaN and overflow above all
+    config.addinivalue_line("filterwarnings", "error::RuntimeWarning")  # numpy's about NaN and overflow
 
 
 @pytest.fixture
