@@ -20,7 +20,6 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   require_device(parse_device(o.device));
-  require_other_file(o.output, o.input);
   require_other_file(o.output, o.bundle);
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);

@@ -20,7 +20,6 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   require_device(parse_device(o.device));
-  require_other_file(o.output, o.input);
   require_other_file(o.output, o.bundle);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
   const Space input(o.from, open_rows(o.input), parse_rows(o.rows));

@@ -6,8 +6,11 @@ found first, and all others start above it."""
 import contextlib
 import os
 import pathlib
+import re
 import resource
 import shutil
+import signal
+import subprocess
 
 import pytest
 from commands import STITCH, TWO, words
@@ -79,21 +82,30 @@ def borders():
     return find
 
 
+def untimed(contents):
+    return {name: text for name, text in contents.items() if pathlib.Path(name).name not in TIMED}
+
+
+def checked(done, found, whole, limit):
+    """Right bytes, or a sentence and no files but those of a whole save."""
+    if done.returncode == 0:
+        assert untimed(found) == whole, limit
+        return "done, same bytes"
+    assert done.returncode == 1, (limit, done.returncode, done.stderr)
+    assert "kedge: " in done.stderr, (limit, done.stderr)
+    said = done.stderr[done.stderr.index("kedge: "):]
+    assert "memory" in said or "threads" in said, (limit, done.stderr)
+    assert not [name for name, text in untimed(found).items() if text is not None and name not in whole], found.keys()
+    return "exit 1, says that memory is short"
+
+
 def outcome_of(kedge, command, limit, environment, whole):
     out = kedge.folder / "out"
     out.mkdir()
     done = limited(kedge, limit, *words(command, "out"), env=environment)
     found = kedge.contents(out)
     shutil.rmtree(out)
-    if done.returncode == 0:
-        assert {name: text for name, text in found.items() if pathlib.Path(name).name not in TIMED} == whole, limit
-        return "done, same bytes"
-    assert done.returncode == 1, (limit // MIB, done.returncode, done.stderr)
-    assert "kedge: " in done.stderr, (limit // MIB, done.stderr)
-    said = done.stderr[done.stderr.index("kedge: "):]
-    assert "memory" in said or "threads" in said, (limit // MIB, done.stderr)
-    assert not [name for name, text in found.items() if text is not None and name not in whole], found.keys()
-    return "exit 1, says that memory is short"
+    return checked(done, found, whole, limit // MIB)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -105,8 +117,7 @@ def test_every_limit_ends_in_a_result_or_a_sentence(spaces, borders, tally, all_
     environment, loads, begins = borders(spaces, threads)
     (spaces.folder / "out").mkdir()
     spaces.ok(*words(command, "out"), env=environment)
-    whole = {name: text for name, text in spaces.contents(spaces.folder / "out").items()
-             if pathlib.Path(name).name not in TIMED}
+    whole = untimed(spaces.contents(spaces.folder / "out"))
     shutil.rmtree(spaces.folder / "out")
     between = [loads + (begins - loads) * i // 4 for i in range(4)] if all_moments else [loads, begins - MIB]
     above = [0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512] if all_moments else [0, 4, 16, 64]
@@ -162,3 +173,45 @@ def test_no_threads_are_to_be_had(spaces, as_nobody, tally, case):
     done = spaces.run(*command, as_nobody=True, limits=limits, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     tally("Limits on processes (RLIMIT_NPROC)", f"{case}, one thread", "done")
+
+
+def size_of(pid):
+    """Of the address space."""
+    return int(re.search(r"VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
+
+
+def run_short_of_memory(kedge, arguments, more, environment):
+    """Lets it have `more` bytes than it has when it has begun to read its files."""
+    process = kedge.stopped_after(*arguments, read=1 << 20, env=environment)
+    most = size_of(process.pid) + more
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
+    process.send_signal(signal.SIGCONT)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), err.decode())
+
+
+LATE = ["fit (consensus)", "fit (PARAM)", "fit (k-means)", "attach", "transform", "translate", "compare", "stitch"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", LATE)
+def test_memory_that_ends_in_the_midst_of_work(spaces, tally, all_moments, case, threads):
+    if threads > 1 and not all_moments and case not in ("fit (k-means)", "transform", "stitch"):
+        pytest.skip("only with --all-moments, as in 'make test-faults'")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
+    out = spaces.folder / "out"
+    out.mkdir()
+    spaces.ok(*words(COMMANDS[case], "out"), env=environment)
+    whole = untimed(spaces.contents(out))
+    refused = 0
+    for more in [0, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64] if all_moments else [0, 1, 4, 16]:
+        shutil.rmtree(out)
+        out.mkdir()
+        done = run_short_of_memory(spaces, words(COMMANDS[case], "out"), int(more * MIB), environment)
+        outcome = checked(done, spaces.contents(out), whole, more)
+        refused += done.returncode
+        tally("Memory that ends in the midst of work", f"{case}, {threads} thread{'s' * (threads > 1)}", outcome)
+    assert refused > 0, "there was enough memory each time, so this showed nothing"

@@ -47,8 +47,8 @@ def test_a_file_where_the_folder_should_be(small, tally, case):
 INPUTS = {
     "fit": "fit --space a=a.npy --space b=b.npy --method random --anchors 5 -o a.npy",
     "fit with a history": "fit --space a=a.npy --space b=b.npy --anchors 5 --epochs 1 --history a.npy -o new.kedge",
-    "transform": "transform x.kedge --space a -i a.npy -o a.npy",
-    "translate": "translate x.kedge --from a --to b -i a.npy -o a.npy",
+    "transform": "transform x.kedge --space a -i a.npy -o x.kedge",
+    "translate": "translate x.kedge --from a --to b -i a.npy -o x.kedge",
     "attach": "attach x.kedge --space c=c.npy -o c.npy",
     "export to safetensors": "export x.kedge --space a --format safetensors -o x.kedge",
     "export to onnx": "export x.kedge --space a --format onnx -o x.kedge",
@@ -59,6 +59,16 @@ INPUTS = {
 def test_an_output_that_is_an_input(small, tally, case):
     small.refused(2, *words(INPUTS[case]), says="is an input")
     tally(SECTION, case, "is an input: exit 2, input intact")
+
+
+@pytest.mark.parametrize("case,command", [("transform", "transform x.kedge --space a -i a.npy"),
+                                          ("translate", "translate x.kedge --from a --to b -i a.npy")])
+def test_rows_may_be_replaced_by_what_becomes_of_them(small, tally, case, command):
+    """Asked for in so many words; the input is there until the result is whole."""
+    small.ok(*words(command), "-o", "apart.npy")
+    small.ok(*words(command), "-o", "a.npy")
+    assert (small.folder / "a.npy").read_bytes() == (small.folder / "apart.npy").read_bytes()
+    tally(SECTION, case, "is its own input: replaced when whole")
 
 
 def test_attach_may_replace_its_bundle(small, tally):
