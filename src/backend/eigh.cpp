@@ -2,6 +2,7 @@
 #include "backend/eigh.h"
 
 #include "backend/cuda/cuda.h"
+#include "backend/lapack_status.h"
 #include "backend/tridiagonal.h"
 #include "base/checked.h"
 
@@ -26,6 +27,7 @@ bool on_gpu(const Matrix64& symmetric, Device device) {
 }
 
 void require_converged(lapack_int status, std::size_t dim) {
+  require_lapack_memory(status);
   if (status == 0) return;
   throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/svd.h"
 
+#include "backend/lapack_status.h"
 #include "base/checked.h"
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ SingularTriples svd(Matrix64 a) {
   const lapack_int status =
       LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', cols, rows, a.cells().data(), cols, result.values.data(),
                      result.right.cells().data(), cols, transposed.cells().data(), count);
+  require_lapack_memory(status);
   if (status != 0) {
     throw Error(Code::failed, fmt::format("the singular values of a {} x {} matrix did not converge", rows, cols));
   }

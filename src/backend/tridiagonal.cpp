@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/tridiagonal.h"
 
+#include "backend/lapack_status.h"
 #include "base/checked.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@ namespace kedge {
 namespace {
 
 void require_done(lapack_int status, std::size_t dim) {
+  require_lapack_memory(status);
   if (status == 0) return;
   throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
 }
