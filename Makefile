@@ -27,8 +27,8 @@ test:
 
 test-faults:
 	@scripts/setup test
-	@scripts/build dev kedge_cli kedge_python_package
-	$(built) tests/faults --all-moments
+	@scripts/build dev kedge_cli kedge_python_package kedge_named_files_only
+	NAMED_FILES_ONLY=$(CURDIR)/build/dev/tests/faults/libkedge_named_files_only.so $(built) tests/faults --all-moments
 	$(built) tests/load --all
 	$(built) tests/torture --all
 built = KEDGE=$(CURDIR)/build/dev/cli/kedge PYTHONPATH=$(CURDIR)/build/dev/python PYTHONDONTWRITEBYTECODE=1 \

@@ -126,8 +126,11 @@ void watch_for_interrupt() {
   action.sa_handler = on_interrupt;
   action.sa_flags =
       static_cast<int>(SA_RESETHAND);  // a second one ends the process; waiting calls are not taken up again
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int sent : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
+    ::sigaction(sent, &action, &before);
+    if (before.sa_handler == SIG_IGN) std::signal(sent, SIG_IGN);  // as a shell wants it of what runs in the background
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error like a full disk
 }
 

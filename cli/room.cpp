@@ -109,13 +109,16 @@ std::size_t threads_at_start(char** environment) {
   return std::clamp<std::size_t>(count, 1, kMostThreads);
 }
 
-/// OpenBLAS raises SIGINT where it cannot start a thread; one from a terminal still just ends the process.
+bool interrupts_ignored_at_start = false;
+
+/// OpenBLAS raises SIGINT where it cannot start a thread; one from a terminal still does what it would have done.
 void on_interrupt_while_loading(int, siginfo_t* from, void*) {
   if (from->si_code == SI_TKILL && from->si_pid == ::getpid()) {
     leave(
         "kedge: cannot start the threads for matrix products: too many processes, or too little memory for them; set "
         "OPENBLAS_NUM_THREADS=1 or raise the limit (ulimit -u, ulimit -v)\n");
   }
+  if (interrupts_ignored_at_start) return;
   std::signal(SIGINT, SIG_DFL);
   [[maybe_unused]] const int sent = std::raise(SIGINT);
 }
@@ -125,7 +128,9 @@ void check_room(int, char**, char** environment) {
   struct sigaction action {};
   action.sa_sigaction = on_interrupt_while_loading;
   action.sa_flags = SA_SIGINFO;
-  ::sigaction(SIGINT, &action, nullptr);
+  struct sigaction before {};
+  ::sigaction(SIGINT, &action, &before);
+  interrupts_ignored_at_start = before.sa_handler == SIG_IGN;
   const std::size_t threads = threads_at_start(environment);
   if (has_room_for(threads)) return;
   std::array<char, 400> words{};
@@ -220,6 +225,7 @@ void require_threads(unsigned count) {
 
 void prepare_libraries() {
   open_streams();
+  if (interrupts_ignored_at_start) std::signal(SIGINT, SIG_IGN);
   std::set_terminate(on_terminate);
   [[maybe_unused]] const int registered = std::atexit(speak_for_libraries);
   if (stack_size() >= 4 * kStack) take_stack();

@@ -41,7 +41,8 @@ class BundleReader {
     try {
       return read_parts();
     } catch (const Json::exception& problem) {
-      refuse(fmt::format("its metadata is damaged: {}", problem.what()));
+      const std::string_view words = problem.what();  // "[json.exception.type_error.302] type must be ..."
+      refuse(fmt::format("its metadata is damaged: {}", words.substr(words.find(']') + 2)));
     } catch (const Error& problem) {
       // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
       if (std::string_view(problem.what()).starts_with(printable(label_ + ": "))) throw;

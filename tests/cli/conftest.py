@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from tally import pytest_terminal_summary, tally  # noqa: E402, F401: fixtures and hooks are found by name
 
+# What runs in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 SLM = ROOT / "data" / "slm"
 
 

@@ -16,21 +16,38 @@ def has_begun(pid):
     return int(written[1]) > 100_000
 
 
+def transform_interrupted(kedge, sent, **options):
+    command = [kedge.program, "transform", "x.kedge", "--space", "a", "-i", "long.npy", "-o", "rr.npy", "--threads", "1"]
+    process = subprocess.Popen(command, cwd=kedge.folder, stderr=subprocess.PIPE, text=True, **options)
+    while not has_begun(process.pid) and process.poll() is None:
+        time.sleep(0.002)
+    assert process.poll() is None, "it was done before it could be interrupted"
+    process.send_signal(sent)
+    return process
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_transform_leaves_nothing(kedge, spaces, sent):
     kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
     np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(4_000_000, 8))
     before = kedge.snapshot()
-    command = [kedge.program, "transform", "x.kedge", "--space", "a", "-i", "long.npy", "-o", "rr.npy", "--threads", "1"]
-    process = subprocess.Popen(command, cwd=kedge.folder, stderr=subprocess.PIPE, text=True)
-    while not has_begun(process.pid) and process.poll() is None:
-        time.sleep(0.002)
-    assert process.poll() is None, "it was done before it could be interrupted"
-    process.send_signal(sent)
+    process = transform_interrupted(kedge, sent)
     message = process.communicate(timeout=60)[1]
     assert process.returncode == 130, message
     assert "interrupted" in message
     assert kedge.snapshot() == before
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_what_it_was_told_to_ignore_does_not_interrupt(kedge, spaces, sent):
+    """As a shell tells what it runs in the background."""
+    kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
+    np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(1_000_000, 8))
+    process = transform_interrupted(kedge, sent, preexec_fn=lambda: signal.signal(sent, signal.SIG_IGN))
+    message = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, message
+    assert np.load(kedge.folder / "rr.npy", mmap_mode="r").shape == (1_000_000, 100)
+    (kedge.folder / "rr.npy").unlink()
 
 
 def test_a_terminal_gets_a_bar(kedge, spaces):

@@ -37,15 +37,14 @@ def write_old(folder, names):
 
 
 @pytest.mark.parametrize("ignored", [(), (signal.SIGXFSZ,)], ids=["", "SIGXFSZ-ignored"])
-@pytest.mark.parametrize("case", FILES)
+# A history is smaller than its bundle, which is written first; only a disk that fills up in between meets it.
+@pytest.mark.parametrize("case", [case for case in FILES if case != "fit with a history"])
 def test_a_file_has_no_place(small, tally, all_moments, case, ignored):
     command, names = FILES[case]
     largest = max(undisturbed(small, command, names))
     write_old(small.folder, names)
     write_old(small.folder, ["new.kedge"])
     for size in sizes_below(largest, all_moments):
-        if case == "fit with a history":
-            break  # its bundle is larger, and written first
         done = small.refused(1, *words(command), limits=[(resource.RLIMIT_FSIZE, size)], ignored=ignored,
                              says=["cannot write", "File too large"])
         assert any(name in done.stderr for name in names), done.stderr

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <exception>
 #include <map>
 #include <memory>
 
@@ -14,7 +15,7 @@ namespace {
 
 using namespace kedge;
 
-struct Parsed {};
+struct Parsed : std::exception {};
 
 /// A line of three letters becomes an entry with a name, a list of sections and a list of values, in a list of them.
 constexpr std::size_t kOfCli11 = 300;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three small encoders of the same inputs: linear views of what they have in common, with noise of their own."""
+import signal
+
 import matplotlib
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ except ImportError as error:
     raise pytest.UsageError(f"the tests need the built package, as in PYTHONPATH=build/t/python: {error}")
 
 matplotlib.use("Agg")
+# What runs in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ROWS, DIMS = 400, {"vit": 24, "rex": 16, "clip": 20}
 SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
 

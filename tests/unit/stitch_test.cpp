@@ -26,7 +26,7 @@ struct World {
 
   World() {
     const Matrix causes = random_matrix(kRows, 4, 1);
-    for (const std::size_t dim : {8, 6, 7}) {
+    for (const std::size_t dim : {8U, 6U, 7U}) {
       const Matrix mix = random_matrix(4, dim, static_cast<unsigned>(dim));
       Matrix space = random_matrix(kRows, dim, static_cast<unsigned>(100 + dim));
       for (std::size_t r = 0; r < kRows; ++r) {

@@ -67,7 +67,7 @@ TEST(SupportSelect, FarthestPointsAreTheCorners) {
     rows.row(corners[i])[0] = i % 2 == 0 ? 10 : -10;
     rows.row(corners[i])[1] = i / 2 == 0 ? 10 : -10;
   }
-  for (const std::uint64_t seed : {0, 1, 2}) {  // the first row is any, all others are corners
+  for (const std::uint64_t seed : {0U, 1U, 2U}) {  // the first row is any, all others are corners
     const std::vector<std::size_t> chosen = select_rows(SupportSelect::fps, rows.view(), 5, seed);
     EXPECT_TRUE(std::ranges::includes(chosen, corners)) << seed;
   }
@@ -81,7 +81,7 @@ TEST(SupportSelect, KmeansTakesOneRowNearTheMiddleOfEachCluster) {
     rows.row(i)[0] = (middle ? 0 : 0.1F * rows.row(i)[0]) + 50 * static_cast<float>(i % 2);
     rows.row(i)[1] = middle ? 0 : i / 2 % 2 == 0 ? 1.0F : -1.0F;
   }
-  for (const std::uint64_t seed : {0, 1, 2}) {
+  for (const std::uint64_t seed : {0U, 1U, 2U}) {
     EXPECT_THAT(select_rows(SupportSelect::kmeans, rows.view(), 2, seed), ::testing::ElementsAre(0, 1)) << seed;
   }
 }
