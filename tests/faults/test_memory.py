@@ -15,7 +15,9 @@ import subprocess
 import pytest
 from commands import STITCH, TWO, words
 from conftest import NOBODY, write_spaces
+from sanitized import SANITIZED
 
+pytestmark = pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")
 MIB = 1 << 20
 ENOUGH = 8192 * MIB
 SECTION = "Limits on memory (RLIMIT_AS)"
@@ -38,16 +40,8 @@ COMMANDS = {
 TIMED = {"results.json"}  # holds how long each run took
 
 
-@pytest.fixture(scope="module")
-def instrumented():
-    """Sanitizers reserve terabytes of addresses for themselves."""
-    program = pathlib.Path(os.environ["KEDGE"]).read_bytes()
-    if b"__asan_init" in program or b"__tsan_init" in program:
-        pytest.skip("a command built with a sanitizer cannot run under a limit of addresses")
-
-
 @pytest.fixture
-def spaces(kedge, instrumented):
+def spaces(kedge):
     write_spaces(kedge.folder, 12_000, {"a": 256, "b": 192, "c": 64})
     kedge.ok("fit", *TWO.split(), "--method", "consensus", "--anchors", 60, "-o", "x.kedge")
     return kedge

@@ -8,7 +8,7 @@ import spaces as hard_spaces
 
 ROWS, ANCHORS = 24, 4
 QUICK = [("random", "cosine"), ("random", "inner"), ("fps", "euclidean"), ("kmeans", "cosine")]
-WHITENED = [("random", "wip", 8192), ("consensus", "wip", 2048), ("param", "cosine", 2048)]
+WHITENED = [("random", "wip", 8192), ("consensus", "wip", 8192), ("param", "cosine", 8192)]
 
 
 def wide(method, similarity, steps, dim=8192):

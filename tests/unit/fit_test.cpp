@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/neighbors.h"
 #include "support.h"
 
 #include <algorithm>
@@ -105,8 +106,12 @@ TEST(Fit, CosineIsUnchangedByRotationAndScale) {
 
 class EveryMethodAndSimilarity : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
  protected:
-  FitOptions options() const {
-    return small_options(parse_method(std::get<0>(GetParam())), parse_similarity(std::get<1>(GetParam())));
+  void SetUp() override {
+    if (method() == Method::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
+  }
+  [[nodiscard]] static Method method() { return parse_method(std::get<0>(GetParam())); }
+  [[nodiscard]] static FitOptions options() {
+    return small_options(method(), parse_similarity(std::get<1>(GetParam())));
   }
   Matrix a_ = embeddings(300, 8, 6);
   Matrix b_ = embeddings(300, 11, 7);
@@ -186,6 +191,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
 }
 
 TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
+  if (!have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   const Matrix x = embeddings(300, 8, 6);
   FitOptions options = small_options(Method::kmeans, Similarity::cosine);
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/neighbors.h"
 #include "eval/stitch_run.h"
 #include "eval/stitch_settings.h"
 #include "support.h"
@@ -68,51 +69,15 @@ StitchOptions options_for(const std::vector<std::string>& methods) {
   return options;
 }
 
-const std::vector<std::string> kAllMethods{"absolute",   "random-cosine", "random-wip",  "kmeans-wip",
+/// What chooses rows by looking at all of them, in builds without FAISS too.
+const std::string kClusters = have_faiss() ? "kmeans-wip" : "fps-wip";
+
+const std::vector<std::string> kAllMethods{"absolute",   "random-cosine", "random-wip",  kClusters,
                                            "fps-cosine", "param-single",  "param-multi", "param-cosine",
                                            "consensus",  "param-ridge",   "random-ridge"};
 
 void poison(Matrix& space, std::size_t first, float value) {
   for (std::size_t r = first; r < space.rows(); ++r) std::ranges::fill(space.row(r), value);
-}
-
-TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
-  for (const char* name : {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single",
-                           "param-multi", "param-cosine", "consensus", "param-multi-ridge", "consensus-inner"}) {
-    EXPECT_EQ(to_string(parse_stitch_method(name)), name);
-  }
-  EXPECT_EQ(to_string(parse_stitch_method("param")), "param-multi");
-  EXPECT_EQ(to_string(parse_stitch_method("param-wip")), "param-multi");
-  EXPECT_EQ(to_string(parse_stitch_method("param-multi-cosine")), "param-cosine");
-  EXPECT_EQ(to_string(parse_stitch_method("random", Similarity::euclidean)), "random-euclidean");
-  for (const char* wrong : {"", "parameter", "random-cos", "absolute-wip", "param-cosine-ridge", "-wip"}) {
-    expect_error(
-        Code::bad_argument, [&] { (void)parse_stitch_method(wrong); }, std::string("'") + wrong + "'", "consensus");
-  }
-}
-
-TEST(StitchMethod, WithoutSimilarityStandsForOneOfEach) {
-  const auto names_of = [](const std::vector<std::string>& names, const std::vector<std::string>& similarities) {
-    std::vector<std::string> parsed;
-    for (const StitchMethod& method : parse_stitch_methods(names, similarities)) parsed.push_back(to_string(method));
-    return parsed;
-  };
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(names_of({" random-cosine", "param\t", "param-multi", "absolute "}, {}),
-            (Names{"random-cosine", "param-multi", "absolute"}));
-  EXPECT_EQ(names_of({"random", "random-wip", "absolute", "param", "fps-inner"}, {"cosine", "wip"}),
-            (Names{"random-cosine", "random-wip", "absolute", "param-cosine", "param-multi", "fps-inner"}));
-  EXPECT_TRUE(names_of({}, {"wip"}).empty());
-  expect_error(
-      Code::bad_argument,
-      [&] {
-        (void)names_of({"param", " much "}, {});
-      },
-      "method 'much'");
-  expect_error(
-      Code::bad_argument, [&] { (void)names_of({"  "}, {}); }, "method ''");
-  expect_error(
-      Code::bad_argument, [&] { (void)names_of({"param"}, {"cos"}); }, "'cos'");
 }
 
 TEST(StitchPlan, NeverLearnsFromTheEncoderItJudges) {
@@ -206,7 +171,7 @@ TEST(Stitch, TestRowsDoNotReachHeads) {
 TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
   const World world;
   const StitchData data = world.data();
-  StitchOptions options = options_for({"consensus", "kmeans-wip", "param-multi", "param-cosine"});
+  StitchOptions options = options_for({"consensus", kClusters, "param-multi", "param-cosine"});
   options.hold_out = {"b"};
   const StitchResults results = stitch(data, options);
   for (const StitchMethod& method : options.methods) {
@@ -253,7 +218,8 @@ TEST(Stitch, MeasuresEveryPairOfEveryMethodAndSeed) {
 
 TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
   const World world;
-  for (const SupportSelect select : {SupportSelect::random, SupportSelect::fps, SupportSelect::kmeans}) {
+  const SupportSelect third = have_faiss() ? SupportSelect::kmeans : SupportSelect::leverage;
+  for (const SupportSelect select : {SupportSelect::random, SupportSelect::fps, third}) {
     StitchOptions together =
         options_for({"random-cosine", "random-wip", "param-cosine", "param-multi", "random-ridge"});
     together.points.front().support_select = select;
