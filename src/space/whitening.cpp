@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
 #include "backend/eigh.h"
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 
@@ -13,8 +14,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kedge {
 namespace {
@@ -48,30 +53,67 @@ void require_variation(const Space& space, const Moments& moments, std::size_t f
                           space.name(), space.range().begin, space.range().end, space.source().label()));
 }
 
-/// On all threads, because the product that follows waits for it.
 void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
+  std::size_t column = 0;
+  for (const Space& space : spaces) {
+    space.read(first, to.middle_cols(column, space.dim()));
+    column += space.dim();
+  }
+}
+
+/// On all threads, because the product that follows waits for it.
+void read_together(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
   const std::size_t share = (to.rows + threads() - 1) / threads();
   parallel_blocks(to.rows, share, threads(), [&] {
-    return [&](std::size_t row, std::size_t rows) {
-      std::size_t column = 0;
-      for (const Space& space : spaces) {
-        space.read(first + row, to.middle_rows(row, rows).middle_cols(column, space.dim()));
-        column += space.dim();
-      }
-    };
+    return
+        [&](std::size_t row, std::size_t rows) { read_side_by_side(spaces, first + row, to.middle_rows(row, rows)); };
   });
 }
 
 using Tell = std::function<void(std::size_t done, std::size_t total)>;
 
+constexpr std::size_t kMostShares = 32;
+constexpr std::size_t kWidestShared = 1024;                      // sums of all shares: 256 MB at most
+constexpr std::size_t kShareBlockValues = std::size_t{1} << 18;  // of float64: stays in a core's cache
+
+/// Each share of the rows is summed up by one thread, and none waits for another, whatever else the machine is doing.
+/// Shares do not depend on how many threads there are, so neither does the result. A share is so large that adding its
+/// sums to the others is nothing beside making them.
+Moments sum_in_shares(std::span<const Space> spaces, std::size_t dim, const Tell& tell) {
+  const std::size_t total = spaces.front().rows();
+  const std::size_t share = std::max({std::size_t{512}, 4 * dim, (total + kMostShares - 1) / kMostShares});
+  const std::size_t block_rows = std::clamp<std::size_t>(kShareBlockValues / dim, 1, total);
+  std::vector<std::optional<MomentSums>> sums((total + share - 1) / share);
+  std::mutex lock;
+  std::size_t done = 0;
+  parallel_blocks(total, share, threads(), [&] {
+    auto alone = std::make_unique<OneThread>();
+    return
+        [&, alone = std::move(alone), buffer = Matrix64(block_rows, dim)](std::size_t first, std::size_t rows) mutable {
+          MomentSums& own = sums[first / share].emplace(dim);
+          for (const std::size_t end = first + rows; first < end; first += block_rows) {
+            const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
+            read_side_by_side(spaces, first, block);
+            own.add(block);
+            const std::scoped_lock one_at_a_time(lock);
+            tell(done += block.rows, total);
+          }
+        };
+  });
+  for (std::size_t i = 1; i < sums.size(); ++i) sums.front()->merge(*sums[i]);
+  return std::move(*sums.front()).moments();
+}
+
+/// Where the rows are so wide that there is memory for one set of sums only, BLAS shares out each product.
 Moments sum_on_processor(std::span<const Space> spaces, std::size_t dim, const Tell& tell) {
+  if (dim <= kWidestShared) return sum_in_shares(spaces, dim, tell);
   const std::size_t total = spaces.front().rows();
   const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
   MomentSums sums(dim);
   Matrix64 buffer(block_rows, dim);
   for (std::size_t first = 0; first < total; first += block_rows) {
     const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
-    read_side_by_side(spaces, first, block);
+    read_together(spaces, first, block);
     sums.add(block);
     tell(first + block.rows, total);
   }
@@ -87,7 +129,7 @@ Moments sum_on_gpu(std::span<const Space> spaces, std::size_t dim, const Tell& t
   Eigen::RowVectorXd pilot;
   for (std::size_t first = 0; first < total; first += block_rows) {
     const auto block = sums->buffer(std::min(block_rows, total - first));
-    read_side_by_side(spaces, first, block);
+    read_together(spaces, first, block);
     if (first == 0) {
       pilot = column_means(as_eigen(block));
       sums->set_pilot(std::span(pilot.data(), dim));

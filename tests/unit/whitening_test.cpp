@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -73,6 +74,32 @@ TEST(MomentSums, EqualsThePlainLoop) {
       }
       for (std::size_t r = 0; r < 37; ++r) product += (x.row(r)[i] - mean_i) * (x.row(r)[j] - mean_j) / 37.0;
       EXPECT_NEAR(moments.covariance.row(i)[j], product, 1e-13);
+    }
+  }
+}
+
+TEST(MomentSums, DoNotDependOnHowManyThreadsThereAre) {
+  const unsigned before = threads();
+  for (const std::size_t rows : {2UL, 512UL, 513UL, 5000UL, 40'000UL}) {
+    const Matrix x = random_matrix(rows, 7, 5);
+    set_threads(1);
+    const Moments alone = compute_joint_moments(std::vector{space_of("a", x), space_of("b", x)});
+    set_threads(5);
+    const Moments shared = compute_joint_moments(std::vector{space_of("a", x), space_of("b", x)});
+    set_threads(before);
+    EXPECT_EQ(alone.rows, rows);
+    EXPECT_EQ(alone.mean, shared.mean) << rows;
+    EXPECT_TRUE(std::ranges::equal(alone.covariance.cells(), shared.covariance.cells())) << rows;
+    Matrix64 all(rows, 7);
+    std::ranges::copy(x.cells(), all.cells().begin());
+    MomentSums at_once(7);
+    at_once.add(all.view());
+    const Moments expected = std::move(at_once).moments();
+    for (std::size_t i = 0; i < 7; ++i) {
+      EXPECT_NEAR(alone.mean[i], expected.mean[i], 1e-13) << rows;
+      for (std::size_t j = 0; j < 7; ++j) {
+        EXPECT_NEAR(alone.covariance.row(i)[j + 7], expected.covariance.row(i)[j], 1e-13) << rows;
+      }
     }
   }
 }
