@@ -2,10 +2,17 @@
 #include "commands.h"
 #include "options.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <kedge/kedge.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace kedge::cli {
 namespace {
@@ -17,11 +24,49 @@ struct Options {
   CommonOptions common;
 };
 
+/// Where a bundle is changed in place, another process that does the same waits: each would lose what the other added.
+class BundleLock {
+ public:
+  explicit BundleLock(const Options& o) {
+    std::error_code unknown;
+    if (std::filesystem::equivalent(o.output, o.bundle, unknown)) take(o);
+  }
+  ~BundleLock() { release(); }
+  BundleLock(const BundleLock&) = delete;
+  BundleLock& operator=(const BundleLock&) = delete;
+
+ private:
+  /// Until the file that is locked is the one of that name: the one before may have been replaced meanwhile.
+  void take(const Options& o) {
+    for (bool told = false;; release()) {
+      file_ = ::open(o.bundle.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+      if (file_ < 0) return;  // who reads it says why
+      if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) return;  // a file system without locks
+        if (!std::exchange(told, true))
+          say(o.common, fmt::format("waiting for another kedge to change '{}'", o.bundle));
+        if (::flock(file_, LOCK_EX) != 0 && errno == EINTR) throw Interrupted();
+      }
+      struct stat held {
+      }, named{};
+      if (::fstat(file_, &held) != 0 || ::stat(o.bundle.c_str(), &named) != 0) return;
+      if (held.st_ino == named.st_ino && held.st_dev == named.st_dev) return;
+    }
+  }
+  void release() {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+
+  int file_ = -1;
+};
+
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   const AttachOptions& options = o.attach;
   require_device(options.device);
+  const BundleLock lock(o);
   Bundle bundle = load_bundle(o.bundle);
   const Space space = open_space(o.space, parse_rows(o.rows));
   if (bundle.has(space.name()) && !o.replace) {
@@ -29,6 +74,7 @@ void run(const Options& o) {
                                                 o.bundle, space.name()));
   }
   require_other_file(o.output, file_of(o.space));
+  require_writable(o.output);
   if (options.ridge && options.by.value_or(bundle.attach_by) != AttachBy::ridge) {
     throw Error(Code::bad_argument, "--ridge was given, but the space is attached by mixture; give --attach ridge");
   }

@@ -19,7 +19,12 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void on_interrupt(int) {
+/// The first is obeyed where the work can be left in order; a second one ends the process at once.
+void on_interrupt(int sent) {
+  if (interrupted != 0) {
+    std::signal(sent, SIG_DFL);
+    [[maybe_unused]] const int again = std::raise(sent);
+  }
   interrupted = 1;
 }
 
@@ -95,6 +100,17 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
   return value;
 }
 
+/// Also of files that are not there yet. Devices take any number of results.
+bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  if (a.empty() || b.empty() || fs::is_character_file(a, unknown)) return false;
+  const auto place = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, unknown), unknown);
+  };
+  return fs::equivalent(a, b, unknown) || place(a) == place(b);
+}
+
 }  // namespace
 
 void CommonOptions::add_to(CLI::App& command) {
@@ -123,9 +139,7 @@ void CommonOptions::apply() const {
 
 void watch_for_interrupt() {
   struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags =
-      static_cast<int>(SA_RESETHAND);  // a second one ends the process; waiting calls are not taken up again
+  action.sa_handler = on_interrupt;  // without SA_RESTART: calls that wait are not taken up again
   for (const int sent : {SIGINT, SIGTERM}) {
     struct sigaction before {};
     ::sigaction(sent, &action, &before);
@@ -156,10 +170,23 @@ void print_json(const CommonOptions& options, const Json& summary) {
 }
 
 void require_other_file(const std::string& output, const std::string& input) {
-  std::error_code unknown;
-  if (!std::filesystem::equivalent(output, input.substr(0, input.find('#')), unknown)) return;
+  constexpr std::string_view kWithTensor = ".safetensors#";  // and the name of one
+  const std::size_t tensor = input.find(kWithTensor);
+  const std::string file = tensor == std::string::npos ? input : input.substr(0, tensor + kWithTensor.size() - 1);
+  if (!is_same_file(output, input) && !is_same_file(output, file)) return;
   throw Error(Code::bad_argument,
               fmt::format("'{}' is an input; writing the result there would destroy it, so name another file", output));
+}
+
+void require_different(std::span<const std::string> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t j = i + 1; j < outputs.size(); ++j) {
+      if (!is_same_file(outputs[i], outputs[j])) continue;
+      throw Error(Code::bad_argument,
+                  fmt::format("'{}' is named for two results, of which one would destroy the other; name another file",
+                              outputs[j]));
+    }
+  }
 }
 
 std::string file_of(const std::string& space) {

@@ -8,6 +8,7 @@
 #include <kedge/kedge.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ void print_json(const CommonOptions& options, const Json& summary);
 
 /// Throws Error(Code::bad_argument) if the two are the same file, which the output would destroy.
 void require_other_file(const std::string& output, const std::string& input);
+/// Throws Error(Code::bad_argument) if two of them are the same file; empty ones are not given.
+void require_different(std::span<const std::string> outputs);
 /// The FILE of "NAME=FILE".
 [[nodiscard]] std::string file_of(const std::string& space);
 /// "NAME=FILE", or "FILE" named by its stem.

@@ -31,8 +31,13 @@ void run(const Options& o) {
   o.common.apply();
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
-  require_other_file(o.output, o.bundle);
   const std::string format = format_of(o);
+  require_other_file(o.output, o.bundle);
+  if (format == "npy" && o.output.ends_with(".npy")) {
+    const std::string stem = o.output.substr(0, o.output.size() - 4);
+    for (const char* part : {"weight", "bias", "mean"})
+      require_other_file(fmt::format("{}.{}.npy", stem, part), o.bundle);
+  }
   std::vector<std::string> files{o.output};
   if (format == "npy") {
     files = export_npy(map, o.output);

@@ -7,6 +7,7 @@
 #include <kedge/kedge.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -105,9 +106,11 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
-  for (const std::string& space : o.spaces) {
-    require_other_file(o.output, file_of(space));
-    require_other_file(o.history, file_of(space));
+  const std::array outputs{o.output, o.history, options.checkpoint.path};
+  require_different(outputs);
+  for (const std::string& output : outputs) {
+    for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
+    require_other_file(output, o.support_ids);
   }
   require_writable(o.output);
   if (!o.history.empty()) require_writable(o.history);

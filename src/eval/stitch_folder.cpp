@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "io/tensor_path.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -29,9 +31,10 @@ void make_folder(const std::string& folder) {
 void require_own(const StitchData& data, const std::filesystem::path& folder) {
   for (const Space& space : data.spaces) {
     const std::string& label = space.source().label();
+    const std::string file = io::split_tensor(label).first;
     for (const char* name : {"results.json", "results.csv", "figures.json", "tables.md", "tables.tex"}) {
       std::error_code unknown;
-      if (!std::filesystem::equivalent(folder / name, label.substr(0, label.find('#')), unknown)) continue;
+      if (!std::filesystem::equivalent(folder / name, file, unknown)) continue;
       throw Error(Code::bad_argument, fmt::format("'{}' is an input; writing results there would destroy it, so name "
                                                   "another folder",
                                                   (folder / name).string()));

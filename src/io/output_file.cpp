@@ -26,6 +26,15 @@ std::string folder_of(const std::string& target) {
   return folder.empty() ? "." : folder.string();
 }
 
+/// Where a link leads that leads nowhere yet: there, as for one that leads somewhere.
+std::string followed(fs::path path) {
+  std::error_code unknown;
+  for (int links = 0; links < 40 && fs::is_symlink(fs::symlink_status(path, unknown)); ++links) {
+    path = path.parent_path() / fs::read_symlink(path, unknown);  // of which an absolute one is taken alone
+  }
+  return path.string();
+}
+
 /// Random, as another container that writes to the same folder may run under the same process id.
 std::string unused_name(const std::string& target) {
   thread_local std::random_device chance;
@@ -63,6 +72,7 @@ int open_nameless(const std::string& target) {
 }  // namespace
 
 OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) {
+  if (path.empty()) throw Error(Code::bad_argument, "cannot write a file without a name; give one");
   std::error_code unknown;
   const fs::file_status found = fs::status(path, unknown);
   if (!fs::status_known(found)) refuse("write", unknown.value());
@@ -74,7 +84,7 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
     file_ = ::open(path.c_str(), kFlags | O_NONBLOCK, 0666);
     if (file_ >= 0) ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);  // a slow reader is waited for
   } else {
-    target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : path;
+    target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : followed(path);
     if (target_.empty()) refuse("write", unknown.value());
     file_ = open_nameless(target_);
     if (file_ < 0) {
@@ -90,7 +100,7 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
     refuse("write", problem);
   }
   struct stat old {};
-  if (is_regular() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 07777);
+  if (is_regular() && ::stat(target_.c_str(), &old) == 0) ::fchmod(file_, old.st_mode & 0777);
   if (is_regular() && size >= kDirectFrom) reserve(size);
 }
 

@@ -4,6 +4,7 @@
 #include "io/fvecs.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
+#include "io/tensor_path.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -101,16 +102,8 @@ struct NamedArray {
   ArrayInfo array;
 };
 
-/// A path may name one tensor of a file, as in weights.safetensors#layer. Both names may themselves hold a '#'.
-std::pair<std::string, std::string> split_tensor(const std::string& path) {
-  constexpr std::string_view kExtension = ".safetensors";
-  const std::size_t dot = path.ends_with(kExtension) ? std::string::npos : path.find(std::string(kExtension) + '#');
-  if (dot == std::string::npos) return {path, ""};
-  return {path.substr(0, dot + kExtension.size()), path.substr(dot + kExtension.size() + 1)};
-}
-
 NamedArray open_tensor(const std::string& label) {
-  const auto [path, name] = split_tensor(label);
+  const auto [path, name] = io::split_tensor(label);
   auto file = std::make_shared<const InputFile>(path);
   const io::SafetensorsInfo info = io::parse_safetensors(*file);
   if (!name.empty()) return {file, info.tensor(name, path)};
@@ -128,7 +121,7 @@ NamedArray open_npy(const std::string& path) {
 }
 
 bool is_safetensors(const std::string& path) {
-  return split_tensor(path).first.ends_with(".safetensors");
+  return io::split_tensor(path).first.ends_with(".safetensors");
 }
 
 [[noreturn]] void refuse_extension(const std::string& path, const char* known) {

@@ -12,6 +12,8 @@
 #include <kedge/error.h>
 #include <kedge/version.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -81,6 +83,23 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
                         {"history", history_to_json(c.history)}});
 }
 
+void require_no_other_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  const auto refuse = [&] {
+    throw Error(Code::bad_argument, fmt::format("'{}' is there already and is no checkpoint of kedge, which would "
+                                                "destroy it; name another file for checkpoints, or remove it",
+                                                path));
+  };
+  try {
+    const io::InputFile file(path);
+    const io::SafetensorsInfo info = io::parse_safetensors(file);
+    const auto format = info.metadata.find("format");
+    if (format == info.metadata.end() || !format->second.starts_with(kFormat)) refuse();
+  } catch (const Error&) {
+    refuse();
+  }
+}
+
 Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) {
   return read_checkpoint(io::InputFile(path), purpose);
 }
@@ -108,7 +127,7 @@ Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpos
   Checkpoint c;
   c.purpose = purpose;
   try {
-    const auto place = nlohmann::json::parse(text("place"));
+    const auto place = parse_json(text("place"), "its place", {.deepest = 1, .longest_list = 3});
     for (std::size_t i = 0; i < 3; ++i) {
       if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its place is damaged");
     }
@@ -123,6 +142,9 @@ Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpos
   c.logits = read(file, info, "logits", path);
   c.first_moment = read(file, info, "first_moment", path);
   c.second_moment = read(file, info, "second_moment", path);
+  if (std::ranges::any_of(c.second_moment.cells(), [](float value) { return value < 0; })) {
+    refuse("its tensor 'second_moment' holds negative values, which no training makes");
+  }
   return c;
 }
 

@@ -24,6 +24,8 @@ struct Checkpoint {
 
 /// Replaces the file at once or not at all.
 void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
+/// Throws Error(Code::bad_argument) if a file is there that is no checkpoint, which one would replace.
+void require_no_other_file(const std::string& path);
 /// Throws Error(Code::bad_file) for a file that is no checkpoint, Error(Code::bad_argument) for another purpose.
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path, const std::string& purpose);
 /// The same of bytes, which are trusted no more.

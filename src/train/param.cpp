@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/param.h"
 
+#include "base/finite.h"
 #include "train/checkpoint.h"
 #include "train/param_options.h"
 #include "train/trainer.h"
@@ -64,6 +65,15 @@ std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, st
          pairs * n * n + chunk * m;
 }
 
+/// What does not fit names the file.
+void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& path) {
+  try {
+    trainer.restore(checkpoint);
+  } catch (const Error& problem) {
+    throw Error(problem.code(), fmt::format("{}: {}; leave --resume out to start anew", path, problem.what()));
+  }
+}
+
 /// Runs the trainer, writing checkpoints as it goes and when it stops.
 void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::string& purpose, const Progress& progress) {
   const bool keep = !checkpoints.path.empty();
@@ -95,16 +105,24 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
   const std::string purpose = purpose_of(task, options, backend);
   const bool resume = checkpoints.resume && std::filesystem::exists(checkpoints.path);
   Checkpoint found;
-  if (resume) found = load_checkpoint(checkpoints.path, purpose);
+  if (resume) {
+    found = load_checkpoint(checkpoints.path, purpose);
+  } else if (!checkpoints.path.empty()) {
+    require_no_other_file(checkpoints.path);
+  }
 
   backend.require_memory(floats_needed(task, options, backend.at_once()), "learning anchors",
                          "give fewer rows with --rows, or lower --support, --anchors, --batch or --coverage-chunk");
   const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);
   whitenings = {};  // training needs the memory more
   Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);
-  if (resume) trainer.restore(found);
+  if (resume) restore(trainer, found, checkpoints.path);
   run(trainer, checkpoints, purpose, progress);
-  return {trainer.mixture(), trainer.history()};
+  ParamResult result{trainer.mixture(), trainer.history()};
+  if (!all_finite(std::span<const float>(result.mixture.cells()))) {
+    throw Error(Code::failed, "the last step of the training left the range of float32; try a lower learning rate");
+  }
+  return result;
 }
 
 }  // namespace kedge

@@ -15,10 +15,11 @@ SECTION = "kill -9 at random moments"
 FEW, MANY = 5, 50
 
 
-def measured(kedge, *arguments):
+def measured(kedge, prepare, *arguments):
     """Of two, as the first also reads files that are not in the cache yet."""
     seconds = []
     for _ in range(2):
+        prepare()
         start = time.monotonic()
         kedge.ok(*arguments)
         seconds.append(time.monotonic() - start)
@@ -77,13 +78,13 @@ def test_fit_goes_on_from_its_checkpoint(kedge, tally, all_moments):
                "--checkpoint-every 2 --history losses.csv --quiet -o new.kedge").split()
     bundle, checkpoint, losses = (kedge.folder / name for name in ("new.kedge", "new.kedge.checkpoint", "losses.csv"))
     inputs = names(kedge.folder)
-    seconds = measured(kedge, *command)
 
     def prepare():
         checkpoint.unlink(missing_ok=True)
         losses.unlink(missing_ok=True)
         bundle.write_bytes(b"the old bundle")
 
+    seconds = measured(kedge, prepare, *command)
     whole, whole_losses = bundle.read_bytes(), losses.read_bytes()
     for moment in moments(seconds, all_moments):
         killed(kedge, moment, prepare, *command)
@@ -105,10 +106,14 @@ def test_transform_leaves_the_old_file_or_the_new_one(kedge, tally, all_moments)
     command = "transform x.kedge --space a -i long.npy -o rr.npy --threads 1 --quiet".split()
     result = kedge.folder / "rr.npy"
     inputs = names(kedge.folder)
-    seconds = measured(kedge, *command)
+
+    def prepare():
+        result.write_bytes(b"the old rows")
+
+    seconds = measured(kedge, prepare, *command)
     whole = result.read_bytes()
     for moment in moments(seconds, all_moments):
-        killed(kedge, moment, lambda: result.write_bytes(b"the old rows"), *command)
+        killed(kedge, moment, prepare, *command)
         state = {b"the old rows": "old file intact", whole: "new file whole"}[result.read_bytes()]
         beside = passed_over(kedge.folder, lambda content: content == whole) or ", nothing else left"
         assert names(kedge.folder) == inputs | {"rr.npy"}
@@ -131,25 +136,35 @@ def timings(text):
 def test_stitch_goes_on_where_it_was(kedge, tally, all_moments):
     """All files must be the same but for how long each run took; runs that were saved keep even that."""
     write_spaces(kedge.folder, 1200, {"a": 24, "b": 16, "c": 20})
-    command = ("stitch --space a=a.npy --space b=b.npy --space c=c.npy --labels labels.npy --train 0:1000 "
-               "--test 1000:1200 --methods absolute,random-cosine,param-multi,consensus --anchors 24 --epochs 12 "
-               "--batch 250 --head linear --seeds 3 --no-report --quiet -o results").split()
-    results = kedge.folder / "results"
+    begun = ("stitch --space a=a.npy --space b=b.npy --space c=c.npy --labels labels.npy --train 0:1000 "
+             "--test 1000:1200 --methods absolute,random-cosine,param-multi,consensus --anchors 24 --epochs 12 "
+             "--batch 250 --head linear --no-report --quiet -o results --seeds").split()
+    results, old = kedge.folder / "results", kedge.folder / "old"
+    kedge.ok(*begun, 1)
+    results.rename(old)
+    earlier = timings((old / "results.json").read_text())
     inputs = names(kedge.folder)
-    seconds = measured(kedge, *command)
+
+    def prepare():
+        shutil.rmtree(results, ignore_errors=True)
+        shutil.copytree(old, results)
+
+    command = [*begun, 4]
+    seconds = measured(kedge, prepare, *command)
     whole = {name: (results / name).read_bytes() for name in RESULTS}
     for moment in moments(seconds, all_moments):
-        killed(kedge, moment, lambda: shutil.rmtree(results), *command)
+        killed(kedge, moment, prepare, *command)
         assert names(kedge.folder) <= inputs | {"results"}
         saved = results / "results.json"
-        beside = passed_over(results, is_whole_text) if results.exists() else ""
-        assert not results.exists() or names(results) <= set(RESULTS)
-        kept = timings(saved.read_text()) if saved.exists() else set()
+        beside = passed_over(results, is_whole_text)
+        assert names(results) == set(RESULTS)
+        kept = timings(saved.read_text())
+        assert earlier <= kept, "an old measurement was lost"
         kedge.ok(*command)
         assert names(results) == set(RESULTS)
         for name in RESULTS[1:]:
             assert (results / name).read_bytes() == whole[name], name
         assert without_timings(saved.read_text()) == without_timings(whole["results.json"])
         assert kept <= timings(saved.read_text())
-        how = "went on from what was saved" if kept else "begun anew, nothing saved yet"
+        how = "went on from what was saved" if kept > earlier else "went on from the old results"
         tally(SECTION, "stitch", f"{how}{beside}, same results")

@@ -44,21 +44,58 @@ def test_a_file_where_the_folder_should_be(small, tally, case):
     tally(SECTION, case, "a file in its place: exit 1, says which")
 
 
+FIT = "fit --space a=a.npy --space b=b.npy --anchors 5 --epochs 1 --batch 64"
 INPUTS = {
     "fit": "fit --space a=a.npy --space b=b.npy --method random --anchors 5 -o a.npy",
-    "fit with a history": "fit --space a=a.npy --space b=b.npy --anchors 5 --epochs 1 --history a.npy -o new.kedge",
+    "fit, its history": f"{FIT} --history a.npy -o new.kedge",
+    "fit, its checkpoint": f"{FIT} --checkpoint a.npy -o new.kedge",
+    "fit, over its support ids": f"{FIT} --support-ids ids.npy -o ids.npy",
+    "fit, over a file with a # in its name": "fit --space a=a#b.npy --space b=b.npy --method random --anchors 5 -o a#b.npy",
     "transform": "transform x.kedge --space a -i a.npy -o x.kedge",
     "translate": "translate x.kedge --from a --to b -i a.npy -o x.kedge",
     "attach": "attach x.kedge --space c=c.npy -o c.npy",
     "export to safetensors": "export x.kedge --space a --format safetensors -o x.kedge",
+    "transform, over a bundle with a # in its name": "transform x#y.npy --space a -i a.npy -o x#y.npy",
+    "export to npy": "export x.weight.npy --space a -o x.npy",
     "export to onnx": "export x.kedge --space a --format onnx -o x.kedge",
 }
 
 
 @pytest.mark.parametrize("case", INPUTS)
 def test_an_output_that_is_an_input(small, tally, case):
+    np.save(small.folder / "ids.npy", np.arange(60))
+    for name, copy in (("a.npy", "a#b.npy"), ("x.kedge", "x#y.npy"), ("x.kedge", "x.weight.npy")):
+        shutil.copy(small.folder / name, small.folder / copy)
     small.refused(2, *words(INPUTS[case]), says="is an input")
     tally(SECTION, case, "is an input: exit 2, input intact")
+
+
+@pytest.mark.parametrize("options", ["--history new.kedge", "--checkpoint new.kedge", "--history x --checkpoint ./x"])
+def test_two_results_in_one_file(small, tally, options):
+    small.refused(2, *words(f"{FIT} {options} -o new.kedge"), says="two results")
+    tally(SECTION, "fit, two results in one file", "exit 2, nothing written")
+
+
+def test_a_checkpoint_replaces_checkpoints_only(small, tally):
+    (small.folder / "notes.txt").write_text("not ours")
+    for file in ("notes.txt", "x.kedge"):
+        small.refused(2, *words(f"{FIT} --checkpoint {file} -o new.kedge"), says=[file, "no checkpoint of kedge"])
+        tally(SECTION, "fit, its checkpoint", "is a file of another kind: exit 2, file intact")
+
+
+def test_a_link_that_leads_nowhere_is_followed(small, tally):
+    (small.folder / "link.npy").symlink_to("there.npy")
+    small.ok(*words("transform x.kedge --space a -i a.npy -o link.npy"))
+    assert (small.folder / "link.npy").is_symlink() and (small.folder / "there.npy").is_file()
+    tally(SECTION, "transform", "is a link to nothing: written where it leads")
+
+
+def test_special_bits_are_not_passed_on(small, tally):
+    (small.folder / "rr.npy").write_bytes(b"old")
+    (small.folder / "rr.npy").chmod(0o6750)
+    small.ok(*words("transform x.kedge --space a -i a.npy -o rr.npy"))
+    assert (small.folder / "rr.npy").stat().st_mode & 0o7777 == 0o750
+    tally(SECTION, "transform", "replaces a setuid file: its permissions, without that")
 
 
 @pytest.mark.parametrize("case,command", [("transform", "transform x.kedge --space a -i a.npy"),

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from conftest import DIM, finish, run, start
 
+import kedge
+
 PROCESSES = 64
 SECTION = "Processes and threads at the same time"
 
@@ -67,14 +69,14 @@ def test_one_output_path_holds_one_whole_file(bundle, folder, inputs, alone, tal
     tally(SECTION, "a reader of that path meanwhile", "a whole file each time", looks)
 
 
-def test_one_bundle_path_holds_one_whole_bundle(bundle, folder, inputs, tally):
-    """Attaching in place reads and replaces the same path: the last wins, and none sees half a bundle."""
+def test_one_bundle_path_holds_what_all_have_added(bundle, folder, inputs, tally):
+    """Attaching in place reads and replaces the same path; one waits for the other, so that nothing is lost."""
     (folder / "place").mkdir()
     shared = folder / "place" / "shared.kedge"
     shared.write_bytes(bundle.read_bytes())
-    running = [start("attach", shared, "--space", f"new={rows}", "--replace", "-o", shared) for rows in inputs]
+    running = [start("attach", shared, "--space", f"new{i}={rows}", "-o", shared) for i, rows in enumerate(inputs)]
     for process in running:
         finish(process)
-    run("inspect", shared)
+    assert set(kedge.load(shared).spaces) == {"a", "b", *(f"new{i}" for i in range(len(inputs)))}
     assert [path.name for path in shared.parent.iterdir()] == ["shared.kedge"]
-    tally(SECTION, f"{PROCESSES} processes attach to one bundle in place", "one whole bundle, nothing beside it", PROCESSES)
+    tally(SECTION, f"{PROCESSES} processes attach to one bundle in place", "a bundle with the spaces of all, nothing beside it", PROCESSES)
