@@ -109,6 +109,8 @@ CHECKPOINTS = {
     "NaN": (3, lambda p: p.put("logits", p.array("logits") * np.nan), "NaN"),
     "a place that is none": (3, lambda p: p.meta.update(place="[-1,0,0]"), "damaged"),
     "a place far away": (3, lambda p: p.meta.update(place="[18446744073709551615,1,18446744073709551615]"), "no sense"),
+    "a place nested 100,000 deep": (3, lambda p: p.meta.update(place="[" * 100_000 + "]" * 100_000), "damaged"),
+    "negative squares": (3, lambda p: p.put("second_moment", p.array("second_moment") - 1), "negative values"),
     "another shape": (3, lambda p: p.header["logits"]["shape"].reverse(), "anchors"),
     "no history": (3, lambda p: p.meta.update(history="7"), "damaged"),
 }

@@ -76,5 +76,6 @@ def test_unusual_but_possible(kedge, spaces):
 
 
 def test_a_loss_that_is_not_finite_names_the_step(kedge, spaces):
+    kedge.refused(1, "fit", *spaces, *FIT, "--epochs", 1, "--batch", 200, "--lr", "1e308", says=["last step", "learning rate"])
     done = kedge.refused(1, "fit", *spaces, *FIT, "--lr", "3e38", says=["the loss became", "at step", "learning rate"])
     assert "Traceback" not in done.stderr
