@@ -283,6 +283,8 @@ StitchResults parse_results(std::string_view text) {
     return results;
   } catch (const nlohmann::json::exception&) {
     refuse("it is cut short or has been changed");
+  } catch (const Error& problem) {
+    refuse(problem.what());  // a name that is not known is no wrong argument here
   }
 }
 
