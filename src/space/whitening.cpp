@@ -16,7 +16,6 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,14 +82,14 @@ Moments sum_in_shares(std::span<const Space> spaces, std::size_t dim, const Tell
   const std::size_t total = spaces.front().rows();
   const std::size_t share = std::max({std::size_t{512}, 4 * dim, (total + kMostShares - 1) / kMostShares});
   const std::size_t block_rows = std::clamp<std::size_t>(kShareBlockValues / dim, 1, total);
-  std::vector<std::optional<MomentSums>> sums((total + share - 1) / share);
+  std::vector<std::unique_ptr<MomentSums>> sums((total + share - 1) / share);
   std::mutex lock;
   std::size_t done = 0;
   parallel_blocks(total, share, threads(), [&] {
     auto alone = std::make_unique<OneThread>();
     return
         [&, alone = std::move(alone), buffer = Matrix64(block_rows, dim)](std::size_t first, std::size_t rows) mutable {
-          MomentSums& own = sums[first / share].emplace(dim);
+          MomentSums& own = *(sums[first / share] = std::make_unique<MomentSums>(dim));
           for (const std::size_t end = first + rows; first < end; first += block_rows) {
             const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
             read_side_by_side(spaces, first, block);
