@@ -35,7 +35,7 @@ std::string read(std::istream& input) {
 /// deep it is. What it finds too deep in a plain name, it leaves out without a word.
 void refuse_nesting(std::istream& text) {
   constexpr std::size_t kDeepest = 100;
-  constexpr std::size_t kMostSquares = 100'000;  // some MB; a thousand lines of paths have less
+  constexpr std::size_t kMostSquares = 50'000;  // 4 MB; a thousand lines of paths have less
   std::size_t squares = 0;
   for (std::string line; std::getline(text, line);) {
     CLI::detail::trim(line);
