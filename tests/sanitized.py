@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the command was built with a sanitizer, which takes memory of its own and terabytes of addresses."""
+"""Whether the command was built with a sanitizer, which takes memory of its own and terabytes of addresses; that of threads
+also writes a file before the command begins, and cannot where files may have no size."""
 import mmap
 import os
 
 
-def _is_sanitized(program):
-    with open(program, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(b"__asan_init") >= 0 or content.find(b"__tsan_init") >= 0
+def _names(symbol):
+    with open(os.environ["KEDGE"], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(symbol) >= 0
 
 
-SANITIZED = _is_sanitized(os.environ["KEDGE"])
+WRITES_ITSELF = _names(b"__tsan_init")
+SANITIZED = WRITES_ITSELF or _names(b"__asan_init")

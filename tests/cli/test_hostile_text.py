@@ -38,6 +38,7 @@ CONFIG = {
     "the version instead of work": (2, b"version = true\n", "version"),
     "only brackets": (2, b"[[[[[[]]]]]]\nxyz\n", "does not know"),
     "names of 90 dots": (2, (b"a" + b".b" * 90 + b" = 1\n") * 5_000, "does not know"),
+    "a section that looks like an option": (2, b"[a=" + b"." * 100_000 + b"]\n", "does not know"),
     "an expression": (2, b"anchors = __import__('os').system('true')\n", "anchors"),
     "a variable of the environment": (2, b"anchors = ${HOME}\n", "anchors"),
 }

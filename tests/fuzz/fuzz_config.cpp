@@ -19,7 +19,7 @@ struct Parsed : std::exception {};
 
 /// A line of three letters becomes an entry with a name, a list of sections and a list of values, in a list of them.
 constexpr std::size_t kOfCli11 = 300;
-constexpr std::size_t kOfCommand = 20'000;  // bytes of it, for what the options hold, and dots in names
+constexpr std::size_t kOfCommand = 512;  // bytes of it, for what the options of a command hold
 
 constexpr std::array kCommands{"fit",   "attach",  "transform", "translate", "compare", "stitch",
                                "sweep", "inspect", "export",    "devices",   "demo"};
