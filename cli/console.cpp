@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -17,15 +18,14 @@
 namespace kedge::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted{false};  // set on whichever thread the signal meets, read on all
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler may not wait");
 
 /// The first is obeyed where the work can be left in order; a second one ends the process at once.
 void on_interrupt(int sent) {
-  if (interrupted != 0) {
-    std::signal(sent, SIG_DFL);
-    [[maybe_unused]] const int again = std::raise(sent);
-  }
-  interrupted = 1;
+  if (!interrupted.exchange(true)) return;
+  std::signal(sent, SIG_DFL);
+  [[maybe_unused]] const int again = std::raise(sent);
 }
 
 std::string time_left(double seconds) {
@@ -154,7 +154,7 @@ Progress make_progress(const CommonOptions& options, double seconds_between_line
     line = std::make_shared<ProgressLine>(::isatty(STDERR_FILENO) == 1, seconds_between_lines);
   }
   return [line](const ProgressReport& report) {
-    if (interrupted != 0) throw Interrupted();
+    if (interrupted) throw Interrupted();
     if (line) line->show(report);
   };
 }
