@@ -8,18 +8,6 @@
 #include <cerrno>
 #include <cstdarg>
 
-namespace {
-
-int open_named(const char* path, int flags, mode_t mode) {
-  if ((flags & O_TMPFILE) == O_TMPFILE) {
-    errno = EOPNOTSUPP;
-    return -1;
-  }
-  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
-
-}  // namespace
-
 extern "C" {
 
 int open(const char* path, int flags, ...) {
@@ -27,14 +15,12 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return open_named(path, flags, mode);
+  if ((flags & O_TMPFILE) == O_TMPFILE) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
-int open64(const char* path, int flags, ...) {
-  va_list more;
-  va_start(more, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
-  va_end(more);
-  return open_named(path, flags, mode);
-}
+[[gnu::alias("open")]] int open64(const char* path, int flags, ...);
 }
