@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/farthest.h"
 
+#include "backend/products.h"
 #include "base/eigen.h"
 #include "base/random.h"
 
@@ -15,7 +16,7 @@ std::vector<std::size_t> farthest_rows(MatrixView<const float> rows, std::size_t
   std::vector<std::size_t> chosen{Random(seed).below(rows.rows)};
   while (chosen.size() < count) {
     const auto last = static_cast<Eigen::Index>(chosen.back());
-    const Eigen::VectorXf products = points * points.row(last).transpose();
+    const Eigen::VectorXf products = product(points.row(last), points.transpose()).transpose();
     nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
     nearest[last] = -std::numeric_limits<float>::infinity();  // never twice, also among duplicates
     Eigen::Index farthest = 0;

@@ -11,7 +11,7 @@ namespace kedge {
 template <class T>
 using EigenRows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// A matrix of ours, seen by Eigen without a copy; products of such maps run in BLAS.
+/// A matrix of ours, seen by Eigen without a copy.
 template <class T>
 [[nodiscard]] auto as_eigen(MatrixView<T> m) {
   using Value = std::remove_const_t<T>;
@@ -28,18 +28,6 @@ template <class T>
   using Cells = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
   return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Cells, Cells>>(v.data(),
                                                                                 static_cast<Eigen::Index>(v.size()));
-}
-
-/// As a product with ones, which BLAS does by row; Eigen's own would walk down every column.
-template <class Rows>
-[[nodiscard]] auto column_sums(const Rows& rows) {
-  using Row = Eigen::Matrix<typename Rows::Scalar, 1, Eigen::Dynamic>;
-  return Row(Row::Ones(rows.rows()) * rows);
-}
-template <class Rows>
-[[nodiscard]] auto column_means(const Rows& rows) {
-  auto sums = column_sums(rows);
-  return decltype(sums)(sums / static_cast<typename Rows::Scalar>(rows.rows()));
 }
 
 }  // namespace kedge

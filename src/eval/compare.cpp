@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/eigh.h"
 #include "backend/neighbors.h"
+#include "backend/products.h"
 #include "base/eigen.h"
 #include "eval/unit_rows.h"
 
@@ -24,15 +25,14 @@ struct PairSums {
   EigenRows<double> aa, bb, ab;  ///< centred products of columns
 };
 
-template <class Rows>
-Eigen::RowVectorXd column_means(const Rows& rows) {
-  return rows.template cast<double>().colwise().mean();
+Eigen::RowVectorXd means64(MatrixView<const float> rows) {
+  return as_eigen(rows).cast<double>().colwise().mean();
 }
 
 PairSums sum_pairs(MatrixView<const float> a, MatrixView<const float> b) {
   PairSums sums;
-  sums.mean_a = column_means(as_eigen(a));
-  sums.mean_b = column_means(as_eigen(b));
+  sums.mean_a = means64(a);
+  sums.mean_b = means64(b);
   const auto dim = static_cast<Eigen::Index>(a.cols);
   for (auto* products : {&sums.aa, &sums.bb, &sums.ab}) *products = EigenRows<double>::Zero(dim, dim);
   for (std::size_t first = 0; first < a.rows; first += kBlock) {
@@ -46,9 +46,9 @@ PairSums sum_pairs(MatrixView<const float> a, MatrixView<const float> b) {
     }
     x.rowwise() -= sums.mean_a;
     y.rowwise() -= sums.mean_b;
-    sums.aa.noalias() += x.transpose() * x;
-    sums.bb.noalias() += y.transpose() * y;
-    sums.ab.noalias() += x.transpose() * y;
+    add_product(sums.aa, x.transpose(), x);
+    add_product(sums.bb, y.transpose(), y);
+    add_product(sums.ab, x.transpose(), y);
   }
   return sums;
 }

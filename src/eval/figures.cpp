@@ -2,6 +2,7 @@
 #include "eval/figures.h"
 
 #include "backend/eigh.h"
+#include "backend/products.h"
 #include "base/eigen.h"
 
 #include <kedge/error.h>
@@ -23,7 +24,7 @@ class Plane {
     mean_ = column_means(cells);
     const EigenRows<double> centred = cells.rowwise() - mean_;
     Matrix64 products(rows.cols(), rows.cols());
-    as_eigen(products.view()).noalias() = centred.transpose() * centred;
+    set_product(products.view(), centred.transpose(), centred);
     const Eigenpairs top = eigh_largest(std::move(products), std::min<std::size_t>(2, rows.cols()));
     const auto vectors = as_eigen(top.vectors.view());
     axes_ = EigenRows<double>::Zero(2, vectors.cols());
@@ -37,7 +38,7 @@ class Plane {
 
   [[nodiscard]] Json points(const Matrix& rows) const {
     const EigenRows<double> cells = as_eigen(rows.view()).cast<double>();
-    const EigenRows<double> seen = (cells.rowwise() - mean_) * axes_.transpose();
+    const EigenRows<double> seen = product(EigenRows<double>(cells.rowwise() - mean_), axes_.transpose());
     Json points = Json::array();
     for (Eigen::Index r = 0; r < seen.rows(); ++r) points.push_back({rounded(seen(r, 0)), rounded(seen(r, 1))});
     return points;
@@ -61,7 +62,7 @@ double mean_centred_cosine(const std::vector<Matrix>& features) {
   std::vector<EigenRows<double>> centred;
   for (const Matrix& rows : features) {
     centred.emplace_back(as_eigen(rows.view()).cast<double>());
-    centred.back().rowwise() -= column_means(EigenRows<double>(centred.back()));
+    centred.back().rowwise() -= column_means(centred.back());
   }
   double sum = 0;
   std::size_t pairs = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
+#include "backend/products.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -44,9 +45,8 @@ class RankCounter {
     for (std::size_t i = 0; i < rows; ++i) right[i] = exact_product(queries_.row(first + i), keys_.row(first + i));
     for (std::size_t key = 0; key < keys_.rows; key += kKeys) {
       const std::size_t width = std::min(kKeys, keys_.rows - key);
-      auto block = as_eigen(MatrixView<float>{cosines_.view().data, rows, width, kKeys});
-      block.noalias() =
-          as_eigen(queries_.middle_rows(first, rows)) * as_eigen(keys_.middle_rows(key, width)).transpose();
+      set_product(MatrixView<float>{cosines_.view().data, rows, width, kKeys}, queries_.middle_rows(first, rows),
+                  as_eigen(keys_.middle_rows(key, width)).transpose());
       for (std::size_t i = 0; i < rows; ++i)
         ranks_[first + i] += larger(first + i, key, {cosines_.row(i).data(), width}, right[i]);
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/products.h"
 #include "base/names.h"
 #include "head/logistic.h"
 #include "head/training.h"
@@ -131,7 +132,7 @@ HeadFunction train_ridge_decoder(MatrixView<const float> features, MatrixView<co
   const Matrix64 solution = ridge.solve(ridge.best());
   auto head = std::make_shared<LinearHead>(LinearHead{Matrix64(targets.cols, features.cols), mean_out});
   as_eigen(head->weight.view()) = as_eigen(solution.view()).transpose();
-  as_eigen(std::span(head->bias)) -= as_eigen(std::span(mean_in)) * as_eigen(solution.view());
+  as_eigen(std::span(head->bias)) -= product(as_eigen(std::span(mean_in)), solution.view());
   return [head](MatrixView<const float> rows) { return head->apply(rows); };
 }
 

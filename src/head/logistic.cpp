@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/logistic.h"
 
+#include "backend/products.h"
 #include "base/eigen.h"
 #include "head/lbfgs.h"
 
-#include <Eigen/Cholesky>
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/whitening.h>
@@ -50,7 +50,7 @@ Matrix LinearHead::apply(MatrixView<const float> features) const {
   Matrix result(features.rows, weight.rows());
   const EigenRows<float> narrow = as_eigen(weight.view()).cast<float>();
   auto out = as_eigen(result.view());
-  out.noalias() = as_eigen(features) * narrow.transpose();
+  set_product(out, features, narrow.transpose());
   out.rowwise() += as_eigen(std::span(bias)).cast<float>();
   return result;
 }
@@ -77,15 +77,15 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
     auto cells = as_eigen(covariance.view());
     cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
   }
-  Eigen::MatrixXd bound = 0.5 * as_eigen(std::as_const(covariance).view());
+  auto bound = as_eigen(covariance.view());
+  bound *= 0.5;
   bound.diagonal().array() += penalty_;
-  const Eigen::LLT<Eigen::MatrixXd> cholesky(bound);
-  if (cholesky.info() != Eigen::Success) {
+  bound_.emplace(std::move(covariance));
+  if (!bound_->exists()) {
     throw Error(Code::bad_argument, fmt::format("logistic regression: the features have directions without spread, and "
                                                 "an l2 of {} is too small to decide about them; give a larger one",
                                                 l2));
   }
-  factor_ = cholesky.matrixL();
 }
 
 Eigen::Index LogisticLoss::parameters() const {
@@ -103,13 +103,13 @@ double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& g
 double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
   const Eigen::Map<const Eigen::MatrixXd> weight(parameters.data(), dim_, class_count_);
   const auto bias = parameters.tail(class_count_).transpose();
-  Eigen::Map<Eigen::MatrixXd> weight_gradient(gradient.data(), dim_, class_count_);
+  Eigen::Map<EigenRows<double>> weight_gradient(gradient.data(), class_count_, dim_);
   double loss = 0;
   const double share = 1 / static_cast<double>(features_.rows);
   for_blocks(features_, [&](std::size_t first, MatrixView<double> block) {
     auto x = as_eigen(block);
     x.rowwise() -= mean_;
-    EigenRows<double> logits = x * weight;
+    EigenRows<double> logits = product(x, weight);
     logits.rowwise() += bias;
     for (Eigen::Index r = 0; r < logits.rows(); ++r) {
       auto row = logits.row(r);
@@ -122,7 +122,7 @@ double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::Vec
       row *= share / sum;
       row[truth] -= share;
     }
-    weight_gradient.noalias() += x.transpose() * logits;
+    add_product(weight_gradient, logits.transpose(), x);
     gradient.tail(class_count_) += column_sums(logits).transpose();
   });
   return loss;
@@ -138,9 +138,7 @@ double LogisticLoss::cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eig
 }
 
 void LogisticLoss::precondition(Eigen::VectorXd& v) const {
-  Eigen::Map<Eigen::MatrixXd> weight(v.data(), dim_, class_count_);
-  factor_.triangularView<Eigen::Lower>().solveInPlace(weight);
-  factor_.transpose().triangularView<Eigen::Upper>().solveInPlace(weight);
+  bound_->solve({v.data(), static_cast<std::size_t>(class_count_), features_.cols, features_.cols});
   v.tail(class_count_) *= 2;
 }
 
@@ -149,7 +147,7 @@ LinearHead LogisticLoss::head(const Eigen::VectorXd& parameters) const {
   LinearHead head{Matrix64(static_cast<std::size_t>(class_count_), static_cast<std::size_t>(dim_)),
                   std::vector<double>(static_cast<std::size_t>(class_count_))};
   as_eigen(head.weight.view()) = weight.transpose();
-  as_eigen(std::span(head.bias)) = parameters.tail(class_count_).transpose() - mean_ * weight;
+  as_eigen(std::span(head.bias)) = parameters.tail(class_count_).transpose() - product(mean_, weight);
   return head;
 }
 

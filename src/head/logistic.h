@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/cholesky.h"
 #include "backend/cuda/cuda.h"
 
 #include <kedge/matrix.h>
@@ -47,7 +48,7 @@ class LogisticLoss {
   double penalty_;
   std::unique_ptr<cuda::LogisticRows> on_gpu_;  ///< none on the processor
   Eigen::RowVectorXd mean_;
-  Eigen::MatrixXd factor_;  ///< lower Cholesky factor of the bound
+  std::optional<Cholesky> bound_;  ///< of the Hessian
 };
 
 /// Solved to convergence: the largest value of the gradient is below 1e-6, or 1e-4 where rounding allows no more.

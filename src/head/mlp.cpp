@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/mlp.h"
 
+#include "backend/products.h"
+
 #include <cmath>
 
 namespace kedge {
@@ -104,7 +106,7 @@ typename Mlp<T>::Rows Mlp<T>::forward(const Rows& x, const Rows& keep, Trace& tr
   } else {
     trace.scaled = x;
   }
-  trace.tanh.noalias() = trace.scaled * p.weight1.transpose();
+  trace.tanh = product(trace.scaled, p.weight1.transpose());
   trace.tanh = (trace.tanh.rowwise() + p.bias1).array().tanh();
   trace.dropped = trace.tanh;
   if (keep.size() != 0) trace.dropped.array() *= keep.array();
@@ -113,7 +115,7 @@ typename Mlp<T>::Rows Mlp<T>::forward(const Rows& x, const Rows& keep, Trace& tr
   } else {
     trace.hidden_unit = trace.dropped;
   }
-  Rows outputs = trace.hidden_unit * p.weight2.transpose();
+  Rows outputs = product(trace.hidden_unit, p.weight2.transpose());
   outputs.rowwise() += p.bias2;
   return outputs;
 }
@@ -129,16 +131,16 @@ void Mlp<T>::backward(const Rows& keep, const Rows& outputs_gradient, const Trac
   const auto p = parts(parameters_);
   gradient.resize(parameters_.size());
   auto g = parts(gradient);
-  g.weight2.noalias() = outputs_gradient.transpose() * trace.hidden_unit;
+  set_product(g.weight2, outputs_gradient.transpose(), trace.hidden_unit);
   g.bias2 = column_sums(outputs_gradient);
-  Rows hidden = outputs_gradient * p.weight2;
+  Rows hidden = product(outputs_gradient, p.weight2);
   if (shape_.norms) layer_norm_backward(trace.hidden_unit, trace.hidden_lengths, hidden);
   if (keep.size() != 0) hidden.array() *= keep.array();
   hidden.array() *= 1 - trace.tanh.array().square();
-  g.weight1.noalias() = hidden.transpose() * trace.scaled;
+  set_product(g.weight1, hidden.transpose(), trace.scaled);
   g.bias1 = column_sums(hidden);
   if (!shape_.norms) return;
-  const Rows scaled = hidden * p.weight1;
+  const Rows scaled = product(hidden, p.weight1);
   g.scale = column_sums(Rows(scaled.cwiseProduct(trace.unit)));
   g.shift = column_sums(scaled);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/adapter.h"
 
+#include "backend/products.h"
 #include "backend/svd.h"
 #include "map/fold.h"
 
@@ -31,9 +32,9 @@ Side side_of(const Bundle& bundle, const Space& space, const Statistics& statist
 
 /// The map whose value is `weight` times the coordinates.
 Attachment direct(const Bundle& bundle, const Side& side, const EigenRows<double>& weight) {
-  const EigenRows<double> folded = weight * as_eigen(side.coordinates.whitener.view());
+  const EigenRows<double> folded = product(weight, side.coordinates.whitener.view());
   const Eigen::RowVectorXd mean = as_eigen(std::span(side.coordinates.mean));
-  return {fold(side.space.name(), bundle.similarity, folded, -mean * folded.transpose(), mean),
+  return {fold(side.space.name(), bundle.similarity, folded, -product(mean, folded.transpose()), mean),
           AttachBy::direct,
           side.shrinkage,
           {},
@@ -48,7 +49,7 @@ Matrix as_float(const EigenRows<double>& matrix) {
 
 SingularTriples correlate(const Side& a, const Side& b) {
   Matrix64 between(a.support.cols(), b.support.cols());
-  as_eigen(between.view()).noalias() = as_eigen(a.support.view()).transpose() * as_eigen(b.support.view());
+  set_product(between.view(), as_eigen(a.support.view()).transpose(), b.support.view());
   as_eigen(between.view()) /= static_cast<double>(a.support.rows());
   return svd(std::move(between));
 }
@@ -66,7 +67,7 @@ void regress(Bundle& bundle, const Side& a, const Side& b, const Statistics& sta
 
 void rotate(Bundle& bundle, const Side& a, const Side& b) {
   const SingularTriples triples = correlate(a, b);
-  const EigenRows<double> rotation = as_eigen(triples.right.view()).transpose() * as_eigen(triples.left.view());
+  const EigenRows<double> rotation = product(as_eigen(triples.right.view()).transpose(), triples.left.view());
   set_targets(bundle, as_float(as_eigen(b.support.view())));
   bundle.add(direct(bundle, a, rotation));
   bundle.add(direct(bundle, b, identity(b.support.cols())));
@@ -82,7 +83,7 @@ void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const F
     left.row(i) *= weight;
     right.row(i) *= weight;
   }
-  set_targets(bundle, as_float(as_eigen(b.support.view()) * right.transpose()));
+  set_targets(bundle, as_float(product(b.support.view(), right.transpose())));
   bundle.add(direct(bundle, a, left));
   bundle.add(direct(bundle, b, right));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/attach.h"
 
+#include "backend/products.h"
 #include "base/names.h"
 #include "map/fold.h"
 
@@ -22,7 +23,8 @@ constexpr Names<AttachBy, 3> kNames{"way to attach", {"mixture", "ridge", "direc
 void mix_around_mean(const Matrix& mixture, const Matrix64& support, std::span<const double> mean, Matrix64& anchors) {
   auto mixed = as_eigen(anchors.view());
   const EigenRows<double> centred = as_eigen(support.view()).rowwise() - as_eigen(mean);
-  mixed.noalias() = as_eigen(mixture.view()).cast<double>() * centred;
+  const EigenRows<double> weights = as_eigen(mixture.view()).cast<double>();
+  set_product(mixed, weights, centred);
   mixed.rowwise() += as_eigen(mean);
 }
 
@@ -30,7 +32,7 @@ void mix_around_mean(const Matrix& mixture, const Matrix64& support, std::span<c
 void mix(const Matrix& mixture, const Matrix64& support, Matrix64& anchors) {
   EigenRows<double> weights = as_eigen(mixture.view()).cast<double>();
   for (Eigen::Index r = 0; r < weights.rows(); ++r) weights.row(r) /= weights.row(r).sum();  // 1 but for rounding
-  as_eigen(anchors.view()).noalias() = weights * as_eigen(support.view());
+  set_product(anchors.view(), weights, support.view());
 }
 
 RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const Matrix64& support,

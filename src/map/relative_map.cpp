@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cholesky.h"
+#include "backend/products.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/relative_map.h>
 
-#include <Eigen/Cholesky>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -27,7 +27,7 @@ void normalize(Rows&& rows) {
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
   EigenRows<float> unit = as_eigen(x);
   normalize(unit);
-  as_eigen(rr).noalias() = unit * as_eigen(map.weight().view()).transpose();
+  set_product(rr, unit, as_eigen(map.weight().view()).transpose());
 }
 
 /// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
@@ -37,7 +37,7 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   EigenRows<float> centred = as_eigen(x).rowwise() - as_eigen(std::span(map.mean()));
   const auto anchors = as_eigen(map.weight().view());
   auto out = as_eigen(rr);
-  out.noalias() = centred * anchors.transpose();
+  set_product(rr, centred, anchors.transpose());
   for (Eigen::Index r = 0; r < out.rows(); ++r) {
     const float length = centred.row(r).squaredNorm();
     for (Eigen::Index a = 0; a < out.cols(); ++a) {
@@ -49,13 +49,15 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   }
 }
 
-/// Rows times the inverse of the shrunk covariance, without its eigenvectors; nothing where it is so near to singular
+/// Rows times the inverse of the shrunk covariance, without its eigenvectors; false where it is so near to singular
 /// that those must be looked at.
-std::optional<EigenRows<double>> times_inverse(const EigenRows<double>& rows, const Matrix64& covariance) {
+bool times_inverse(EigenRows<double>& rows, Matrix64 covariance) {
   constexpr double kComfortable = 1e-10;  // far from where float64 would call it singular
-  const Eigen::LLT<Eigen::MatrixXd> cholesky(as_eigen(covariance.view()));
-  if (cholesky.info() != Eigen::Success || !(cholesky.rcond() > kComfortable)) return std::nullopt;
-  return EigenRows<double>(cholesky.solve(rows.transpose()).transpose());
+  const Cholesky cholesky(std::move(covariance));
+  if (!cholesky.exists() || !(cholesky.reciprocal_condition() > kComfortable)) return false;
+  const auto dim = static_cast<std::size_t>(rows.cols());
+  cholesky.solve({rows.data(), static_cast<std::size_t>(rows.rows()), dim, dim});
+  return true;
 }
 
 [[noreturn]] void refuse_scale(const std::string& space) {
@@ -123,14 +125,11 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
   switch (similarity) {
     case Similarity::wip: {
       weight.rowwise() -= mean;
-      if (auto solved = times_inverse(weight, shrunk_covariance(moments, options))) {
-        weight = *std::move(solved);
-      } else {
+      if (!times_inverse(weight, shrunk_covariance(moments, options))) {
         const Whitening whitening = make_whitening(moments, options);
-        const auto whitener = as_eigen(whitening.whitener.view());
-        weight = (weight * whitener).eval() * whitener;
+        weight = product(product(weight, whitening.whitener.view()), whitening.whitener.view());
       }
-      bias.noalias() = -mean * weight.transpose();
+      bias = -product(mean, weight.transpose());
       break;
     }
     case Similarity::cosine: normalize(weight); break;
@@ -171,7 +170,7 @@ void apply_affine(MatrixView<const float> weight, std::span<const float> bias, M
                   MatrixView<float> y) {
   auto out = as_eigen(y);
   out.rowwise() = as_eigen(bias);
-  out.noalias() += as_eigen(x) * as_eigen(weight).transpose();
+  add_product(y, x, as_eigen(weight).transpose());
 }
 
 }  // namespace kedge

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/ridge_attach.h"
 
+#include "backend/products.h"
 #include "map/fold.h"
 #include "train/consensus.h"
 
@@ -60,13 +61,11 @@ Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<
 }  // namespace
 
 RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), values_(used_targets(targets)) {
-  const auto z = as_eigen(values_.view());
-  means_ = column_means(z);
+  means_ = column_means(values_.view());
   spread_ = spread_of(std::as_const(values_).view());
   Matrix64 gram(values_.cols(), values_.cols());
-  auto g = as_eigen(gram.view());
-  g.selfadjointView<Eigen::Upper>().rankUpdate(z.transpose(), 1 / static_cast<double>(targets.rows()));
-  g.selfadjointView<Eigen::Upper>().rankUpdate(means_.transpose(), -1);
+  add_gram(gram.view(), Triangle::upper, values_.view(), 1 / static_cast<double>(targets.rows()));
+  add_gram(gram.view(), Triangle::upper, {means_.data(), 1, values_.cols(), values_.cols()}, -1);
   // Targets are float32: what varies around their means by less than its rounding is noise.
   constexpr double kRounding = std::numeric_limits<float>::epsilon();
   basis_ = make_ridge_basis(std::move(gram), targets.rows(), kRounding * kRounding * means_.squaredNorm());
@@ -79,8 +78,7 @@ RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::s
       cross_(rows_.cols(), targets.values().cols()) {
   auto rows = as_eigen(rows_.view());
   rows.rowwise() -= mean_;
-  as_eigen(cross_.view()).noalias() = rows.transpose() * as_eigen(targets.values().view());
-  as_eigen(cross_.view()) /= static_cast<double>(rows_.rows());
+  set_product(cross_.view(), rows.transpose(), targets.values().view(), 1 / static_cast<double>(rows_.rows()));
 }
 
 Attachment RidgeSupport::map(const std::string& space, Similarity similarity, const Whitening& coordinates,
@@ -88,14 +86,14 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   const auto rows = as_eigen(rows_.view());
   const auto vectors = as_eigen(coordinates.vectors.view());
   // All candidates live in the eigenbasis of the covariance, where whitening is a scale: the rows are needed once.
-  EigenRows<double> raw = EigenRows<double>::Zero(rows.cols(), rows.cols());
-  raw.selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose(), 1 / static_cast<double>(rows.rows()));
-  raw.triangularView<Eigen::StrictlyUpper>() = raw.transpose();
+  Matrix64 raw(rows_.cols(), rows_.cols());
+  add_gram(raw.view(), Triangle::lower, rows_.view(), 1 / static_cast<double>(rows_.rows()));
+  as_eigen(raw.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(raw.view()).transpose();
   Matrix64 gram(rows_.cols(), rows_.cols());
-  const EigenRows<double> half = vectors * raw;
-  as_eigen(gram.view()).noalias() = half * vectors.transpose();
+  const EigenRows<double> half = product(vectors, raw.view());
+  set_product(gram.view(), half, vectors.transpose());
   Matrix64 cross(cross_.rows(), cross_.cols());
-  as_eigen(cross.view()).noalias() = vectors * as_eigen(cross_.view());
+  set_product(cross.view(), vectors, cross_.view());
 
   Candidate best = make_candidate(gram, cross, coordinates.values, kWhitenings.front(), targets_, strength);
   if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {
@@ -106,16 +104,20 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   EigenRows<double> scaled = as_eigen(solution.view());
   scaled.array().colwise() *= best.scale.array();
   EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()), rows.cols());
-  weight.topRows(scaled.cols()).noalias() = scaled.transpose() * vectors;
+  weight.topRows(scaled.cols()) = product(scaled.transpose(), vectors);
   RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
   fit.r2.resize(targets_.anchors());
-  return {fold(space, similarity, weight, -mean_ * weight.transpose(), mean_), AttachBy::ridge, 0, std::move(fit), {}};
+  return {fold(space, similarity, weight, -product(mean_, weight.transpose()), mean_),
+          AttachBy::ridge,
+          0,
+          std::move(fit),
+          {}};
 }
 
 Decoder RidgeSupport::decoder(const std::string& space) const {
-  const Eigen::RowVectorXd mean_x = column_means(as_eigen(rows_.view()));
+  const Eigen::RowVectorXd mean_x = column_means(rows_.view());
   Matrix64 cross(cross_.cols(), cross_.rows());
-  as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - targets_.means().transpose() * mean_x;
+  as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - product(targets_.means().transpose(), mean_x);
   Spread spread = spread_of(rows_.view());
   spread.squares = spread.variances;  // centred on the support
   const Ridge ridge(targets_.basis(), cross, std::move(spread));
@@ -126,7 +128,7 @@ Decoder RidgeSupport::decoder(const std::string& space) const {
                   {strength, 0, ridge.r2(strength), ridge.mean_r2(strength)}};
   const auto used = static_cast<Eigen::Index>(solution.rows());
   as_eigen(decoder.weight.view()).leftCols(used) = as_eigen(solution.view()).transpose().cast<float>();
-  as_eigen(std::span(decoder.bias)) = (mean_ + mean_x - targets_.means() * as_eigen(solution.view())).cast<float>();
+  as_eigen(std::span(decoder.bias)) = (mean_ + mean_x - product(targets_.means(), solution.view())).cast<float>();
   require_finite(space, decoder.weight, decoder.bias);
   return decoder;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
+#include "backend/products.h"
 #include "map/fold.h"
 #include "map/stream.h"
 
@@ -23,13 +24,14 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
                                                 "attach it again to a bundle with the similarity wip",
                                                 to));
   }
-  const auto decode = as_eigen(target.decoder->weight.view()).cast<double>();
+  const EigenRows<double> decode = as_eigen(target.decoder->weight.view()).cast<double>();
+  const EigenRows<double> encode = as_eigen(map.weight().view()).cast<double>();
   weight_ = Matrix(target.decoder->weight.rows(), map.input_dim());
   bias_.resize(weight_.rows());
-  as_eigen(weight_.view()) = (decode * as_eigen(map.weight().view()).cast<double>()).cast<float>();
-  const Eigen::VectorXd start = as_eigen(std::span(map.bias())).cast<double>().transpose();
-  const Eigen::VectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>().transpose();
-  as_eigen(std::span(bias_)) = (decode * start + end).transpose().cast<float>();
+  as_eigen(weight_.view()) = product(decode, encode).cast<float>();
+  const Eigen::RowVectorXd start = as_eigen(std::span(map.bias())).cast<double>();
+  const Eigen::RowVectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>();
+  as_eigen(std::span(bias_)) = (product(start, decode.transpose()) + end).cast<float>();
   if (!as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
     throw Error(Code::bad_argument, fmt::format("the values of '{}' and '{}' differ so much in scale that translating "
                                                 "them leaves the range of float32; rescale one space and attach it "

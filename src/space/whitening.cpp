@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
 #include "backend/eigh.h"
+#include "backend/products.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -130,7 +131,7 @@ Moments sum_on_gpu(std::span<const Space> spaces, std::size_t dim, const Tell& t
     const auto block = sums->buffer(std::min(block_rows, total - first));
     read_together(spaces, first, block);
     if (first == 0) {
-      pilot = column_means(as_eigen(block));
+      pilot = column_means(block);
       sums->set_pilot(std::span(pilot.data(), dim));
     }
     sums->add(block.rows);
@@ -142,7 +143,7 @@ Moments sum_on_gpu(std::span<const Space> spaces, std::size_t dim, const Tell& t
   auto covariance = as_eigen(moments.covariance.view());
   mean /= static_cast<double>(total);
   covariance /= static_cast<double>(total);
-  covariance.selfadjointView<Eigen::Upper>().rankUpdate(mean.transpose(), -1);
+  add_gram(moments.covariance.view(), Triangle::upper, {mean.data(), 1, dim, dim}, -1);
   covariance.triangularView<Eigen::StrictlyLower>() = covariance.transpose();
   mean += pilot;
   return moments;
@@ -157,7 +158,7 @@ void MomentSums::add(MatrixView<double> block) {
   auto rows = as_eigen(block);
   const Eigen::RowVectorXd mean = column_means(rows);
   rows.rowwise() -= mean;
-  as_eigen(scatter_.view()).selfadjointView<Eigen::Lower>().rankUpdate(rows.transpose());
+  add_gram(scatter_.view(), Triangle::lower, block);
   shift(std::span(mean.data(), mean_.size()), block.rows);
 }
 
@@ -171,9 +172,8 @@ void MomentSums::merge(const MomentSums& other) {
 void MomentSums::shift(std::span<const double> mean, std::size_t rows) {
   const double weight = static_cast<double>(rows) / static_cast<double>(rows_ + rows);
   const Eigen::RowVectorXd between = as_eigen(mean) - as_eigen(std::span(mean_));
-  as_eigen(scatter_.view())
-      .selfadjointView<Eigen::Lower>()
-      .rankUpdate(between.transpose(), static_cast<double>(rows_) * weight);
+  add_gram(scatter_.view(), Triangle::lower, {between.data(), 1, mean_.size(), mean_.size()},
+           static_cast<double>(rows_) * weight);
   as_eigen(std::span(mean_)) += weight * between;
   rows_ += rows;
 }
@@ -251,7 +251,7 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
   for (std::size_t i = 0; i < pairs.values.size(); ++i) {
     scaled.row(static_cast<Eigen::Index>(i)) /= std::pow(pairs.values[i], 0.25);
   }
-  as_eigen(result.whitener.view()).noalias() = scaled.transpose() * scaled;
+  set_product(result.whitener.view(), scaled.transpose(), scaled);
   result.values = std::move(pairs.values);
   result.vectors = std::move(pairs.vectors);
   return result;
@@ -260,7 +260,7 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
 void whiten(const Whitening& whitening, MatrixView<double> rows) {
   auto x = as_eigen(rows);
   x.rowwise() -= as_eigen(std::span(whitening.mean));
-  x = x * as_eigen(whitening.whitener.view());
+  x = product(x, whitening.whitener.view());
 }
 
 }  // namespace kedge

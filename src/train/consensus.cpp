@@ -2,6 +2,7 @@
 #include "train/consensus.h"
 
 #include "backend/eigh.h"
+#include "backend/products.h"
 #include "base/eigen.h"
 
 #include <fmt/format.h>
@@ -44,12 +45,12 @@ void whiten_blocks(Matrix64& covariance, std::span<const Columns> columns, std::
     const auto own_scale = scale_of(whitenings[i]);
     for (std::size_t j = i; j < columns.size(); ++j) {
       auto block = all.block(columns[i].first, columns[j].first, columns[i].dim, columns[j].dim);
-      const EigenRows<double> half = left * block;
+      const EigenRows<double> half = product(left, block);
       if (i == j) {
         const Eigen::VectorXd variances = half.cwiseProduct(left).rowwise().sum();
         block = variances.asDiagonal();
       } else {
-        block.noalias() = half * as_eigen(whitenings[j].vectors.view()).transpose();
+        set_product(block, half, as_eigen(whitenings[j].vectors.view()).transpose());
       }
       block.array().colwise() *= own_scale.array();
       block.array().rowwise() *= scale_of(whitenings[j]).transpose().array();
@@ -97,8 +98,8 @@ EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> 
     centred.rowwise() -= as_eigen(std::span(task.whitenings[i].mean));
     EigenRows<double> own = directions.middleCols(columns[i].first, columns[i].dim);
     own.array().rowwise() *= scale_of(task.whitenings[i]).transpose().array();
-    const EigenRows<double> folded = own * as_eigen(task.whitenings[i].vectors.view());
-    scores.noalias() += centred * folded.transpose();
+    const EigenRows<double> folded = product(own, task.whitenings[i].vectors.view());
+    add_product(scores, centred, folded.transpose());
   }
   return scores;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/refine.h"
 
+#include "backend/products.h"
 #include "base/eigen.h"
 #include "base/random.h"
 #include "train/refine_objective.h"
@@ -28,10 +29,10 @@ Matrix regressor_of(const Space& space, const Whitening& whitening, std::span<co
   const auto rows = as_eigen(support.view());
   const double share = 1 / static_cast<double>(support.rows());
   Matrix64 gram(support.cols(), support.cols());
-  as_eigen(gram.view()).selfadjointView<Eigen::Upper>().rankUpdate(rows.transpose(), share);
+  add_gram(gram.view(), Triangle::upper, support.view(), share);
   const auto basis = make_ridge_basis(std::move(gram), support.rows());
   Matrix64 cross(support.cols(), targets.cols());
-  as_eigen(cross.view()).noalias() = share * (rows.transpose() * as_eigen(targets.view()));
+  set_product(cross.view(), rows.transpose(), targets.view(), share);
   const double strength = Ridge(basis, cross, spread_of(targets.view())).best();
   Matrix64 turned(support.cols(), support.rows());
   as_eigen(turned.view()) = share * rows.transpose();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/ridge.h"
 
+#include "backend/products.h"
 #include "base/eigen.h"
 
 #include <algorithm>
@@ -15,16 +16,13 @@ namespace {
 
 Matrix64 gram_of(MatrixView<const double> features) {
   Matrix64 gram(features.cols, features.cols);
-  as_eigen(gram.view())
-      .selfadjointView<Eigen::Upper>()
-      .rankUpdate(as_eigen(features).transpose(), 1 / static_cast<double>(features.rows));
+  add_gram(gram.view(), Triangle::upper, features, 1 / static_cast<double>(features.rows));
   return gram;
 }
 
 Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> targets) {
   Matrix64 cross(features.cols, targets.cols);
-  as_eigen(cross.view()).noalias() = as_eigen(features).transpose() * as_eigen(targets);
-  as_eigen(cross.view()) /= static_cast<double>(features.rows);
+  set_product(cross.view(), as_eigen(features).transpose(), targets, 1 / static_cast<double>(features.rows));
   return cross;
 }
 

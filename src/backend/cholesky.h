@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/matrix.h>
+
+namespace kedge {
+
+/// The Cholesky decomposition of a symmetric matrix, by LAPACK.
+class Cholesky {
+ public:
+  explicit Cholesky(Matrix64 symmetric);
+
+  /// Whether the matrix is positive definite; if it is not, nothing below may be called.
+  [[nodiscard]] bool exists() const { return exists_; }
+  /// About the reciprocal of the matrix's condition number.
+  [[nodiscard]] double reciprocal_condition() const;
+  /// Every row of x becomes the solution for that row.
+  void solve(MatrixView<double> x) const;
+
+ private:
+  Matrix64 factor_;
+  double norm_ = 0;
+  bool exists_ = false;
+};
+
+}  // namespace kedge
