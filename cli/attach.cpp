@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "options.h"
 
@@ -99,21 +100,20 @@ void run(const Options& o) {
 
 }  // namespace
 
-void add_attach(CLI::App& app) {
+void add_attach(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("attach", "Add an encoder to a bundle; the anchors stay as they are");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit'")->required()->type_name("BUNDLE");
-  c->add_option("--space", o->space, "The new encoder's embeddings of the inputs the bundle was made from")
-      ->required()
-      ->type_name("NAME=FILE")
-      ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  c->add_option("-o,--out", o->output, "Bundle to write; may be the same file")->required()->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]")
-      ->type_name("FIRST:END");
-  add_options(*c, options_of(o->attach));
-  c->add_flag("--replace", o->replace, "Replace a space of the same name");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  Command& c = line.add("attach", "Add an encoder to a bundle; the anchors stay as they are");
+  c.add("bundle", o->bundle, "Bundle written by 'kedge fit'").required().takes("BUNDLE");
+  c.add("--space", o->space, "The new encoder's embeddings of the inputs the bundle was made from")
+      .required()
+      .takes("NAME=FILE")
+      .only_once();
+  c.add("-o,--out", o->output, "Bundle to write; may be the same file").required().takes("FILE");
+  c.add("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]").takes("FIRST:END");
+  add_options(c, options_of(o->attach));
+  c.add_flag("--replace", o->replace, "Replace a space of the same name");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

@@ -6,43 +6,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/kedge.h>
+#include <kedge/error.h>
+#include <kedge/version.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
+#include <cstdio>
 #include <string_view>
 #include <vector>
 
 namespace kedge::cli {
 namespace {
-
-std::vector<std::string> known_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-std::string called_command(const CLI::App& app, int argc, const char* const* argv) {
-  const std::vector<std::string> names = known_commands(app);
-  const auto* found =
-      std::find_if(argv + 1, argv + argc, [&](const char* word) { return std::ranges::count(names, word) > 0; });
-  return found == argv + argc ? "" : *found;
-}
-
-void add_commands(CLI::App& app) {
-  add_fit(app);
-  add_attach(app);
-  add_transform(app);
-  add_translate(app);
-  add_compare(app);
-  add_stitch(app);
-  add_sweep(app);
-  add_inspect(app);
-  add_export(app);
-  add_devices(app);
-  add_demo(app);
-}
 
 /// Words of a user or of a file, as every other message shows them.
 std::string shown(std::string_view text) {
@@ -56,43 +30,86 @@ std::string entry_of(const CLI::ConfigError& problem) {
   return shown(what.starts_with(kUnknown) ? what.substr(kUnknown.size()) : what.substr(0, what.rfind(": ")));
 }
 
-}  // namespace
-
-void set_up(CLI::App& app, int argc, const char* const* argv) {
-  app.name("kedge");
-  app.set_version_flag("--version", "kedge " + std::string(version()));
-  app.require_subcommand(1);
-  app.option_defaults()->take_last();  // as users of other tools expect of a repeated option
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.fallthrough();
-  app.get_formatter()->column_width(34);
-  app.footer(
-      "'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted.");
-  add_commands(app);
-  for (CLI::App* command : app.get_subcommands({})) {
-    command->fallthrough();
-    command->footer("--config FILE.toml reads any of these options from a file.");
-  }
-  app.set_config("--config", "", "Read options of the command from a TOML file");
-  app.config_formatter(std::make_shared<CommandConfig>(called_command(app, argc, argv), known_commands(app)));
-}
-
-std::string explain(const CLI::App& app, const CLI::ParseError& problem, int argc, const char* const* argv) {
-  const std::string command = called_command(app, argc, argv);
-  const std::string hint =
-      fmt::format("\n       'kedge {}{}--help' shows what can be given", command, command.empty() ? "" : " ");
+/// What CLI11 says, but with the word that was wrong where it only says what is missing.
+std::string explain(const CLI::App& app, const CLI::ParseError& problem, const std::string& command,
+                    const std::vector<std::string>& known, int argc, const char* const* argv) {
   if (command.empty()) {
-    const std::string known = fmt::format("the commands are: {}", fmt::join(known_commands(app), ", "));
-    return (argc > 1 ? fmt::format("'{}' is no command; {}", shown(argv[1]), known)
-                     : "no command was given; " + known) +
-           hint;
+    const std::string commands = fmt::format("the commands are: {}", fmt::join(known, ", "));
+    return argc > 1 ? fmt::format("'{}' is no command; {}", shown(argv[1]), commands)
+                    : "no command was given; " + commands;
   }
   if (const auto* entry = dynamic_cast<const CLI::ConfigError*>(&problem)) {
-    return fmt::format("the config file has '{}', which 'kedge {}' does not know{}", entry_of(*entry), command, hint);
+    return fmt::format("the config file has '{}', which 'kedge {}' does not know", entry_of(*entry), command);
   }
   const std::vector<std::string> extra = app.remaining(true);
-  if (!extra.empty()) return fmt::format("'{}' was not expected{}", shown(extra.front()), hint);
-  return shown(problem.what()) + hint;
+  if (!extra.empty()) return fmt::format("'{}' was not expected", shown(extra.front()));
+  return shown(problem.what());
+}
+
+}  // namespace
+
+CommandLine::CommandLine()
+    : app_(std::make_unique<CLI::App>(
+          "kedge makes independently trained encoders speak one language: it learns shared anchors from embeddings of "
+          "the same inputs, and gives every encoder one small map into a common space.",
+          "kedge")) {
+  app_->set_version_flag("--version", "kedge " + std::string(version()));
+  app_->require_subcommand(1);
+  app_->option_defaults()->take_last();  // as users of other tools expect of a repeated option
+  app_->allow_config_extras(CLI::config_extras_mode::error);
+  app_->fallthrough();
+  app_->get_formatter()->column_width(34);
+  app_->footer(
+      "'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted.");
+  add_commands(*this);
+  app_->set_config("--config", "", "Read options of the command from a TOML file");
+}
+
+CommandLine::~CommandLine() = default;
+
+Command& CommandLine::add(const std::string& name, const std::string& help) {
+  CLI::App* command = app_->add_subcommand(name, help);
+  command->fallthrough();
+  command->footer("--config FILE.toml reads any of these options from a file.");
+  return commands_.emplace_back(*command);
+}
+
+std::vector<std::string> CommandLine::names() const {
+  std::vector<std::string> names;
+  for (const Command& command : commands_) {
+    if (!command.hidden()) names.push_back(command.name());
+  }
+  return names;
+}
+
+std::string CommandLine::called(int argc, const char* const* argv) const {
+  const auto* found = std::find_if(argv + 1, argv + argc, [&](const std::string_view word) {
+    return std::ranges::find(commands_, word, &Command::name) != commands_.end();
+  });
+  return found == argv + argc ? "" : *found;
+}
+
+std::function<void()> CommandLine::parse(int argc, const char* const* argv) {
+  const std::string command = called(argc, argv);
+  app_->config_formatter(std::make_shared<CommandConfig>(command, names()));
+  const auto print = [](const std::string& text) { return [text] { std::fputs(text.c_str(), stdout); }; };
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return print(app_->help());
+  } catch (const CLI::CallForAllHelp&) {
+    return print(app_->help("", CLI::AppFormatMode::All));
+  } catch (const CLI::CallForVersion& version) {
+    return print(std::string(version.what()) + "\n");
+  } catch (const CLI::FileError& problem) {
+    throw Error(Code::bad_file, problem.what());
+  } catch (const CLI::ParseError& problem) {
+    throw WrongUsage(fmt::format("{}\n       'kedge {}{}--help' shows what can be given",
+                                 explain(*app_, problem, command, names(), argc, argv), command,
+                                 command.empty() ? "" : " "));
+  }
+  const CLI::App* chosen = app_->get_subcommands().front();
+  return std::ranges::find_if(commands_, [&](const Command& known) { return &known.app() == chosen; })->work();
 }
 
 }  // namespace kedge::cli

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 namespace kedge::cli {
 
-// Each adds one subcommand that runs when it was named on the command line.
-void add_fit(CLI::App& app);
-void add_attach(CLI::App& app);
-void add_transform(CLI::App& app);
-void add_translate(CLI::App& app);
-void add_compare(CLI::App& app);
-void add_stitch(CLI::App& app);
-void add_sweep(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_export(CLI::App& app);
-void add_devices(CLI::App& app);
-void add_demo(CLI::App& app);
+class CommandLine;
+
+// Each adds one command to those that kedge knows.
+void add_fit(CommandLine& line);
+void add_attach(CommandLine& line);
+void add_transform(CommandLine& line);
+void add_translate(CommandLine& line);
+void add_compare(CommandLine& line);
+void add_stitch(CommandLine& line);
+void add_sweep(CommandLine& line);
+void add_inspect(CommandLine& line);
+void add_export(CommandLine& line);
+void add_devices(CommandLine& line);
+void add_demo(CommandLine& line);
+void add_completion(CommandLine& line);
+
+/// All of them, in the order of the help.
+void add_commands(CommandLine& line);
 
 }  // namespace kedge::cli

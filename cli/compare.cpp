@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "options.h"
 
@@ -18,7 +19,7 @@ struct Options {
 
 Json to_json(const Comparison& result, const CompareOptions& options) {
   Json json = {{"rows", result.rows}, {"dim", result.dim}};
-  for (const auto& [name, score] : named_scores(result, options)) json[name] = score ? Json(*score) : Json();
+  for (const auto& [name, score] : named_scores(result, options)) json.set(name, score ? Json(*score) : Json());
   return json;
 }
 
@@ -34,36 +35,32 @@ void run(const Options& o) {
                             o.a, a.rows(), a.dim(), o.b, b.rows(), b.dim()));
   }
   const Comparison result = compare(a.read_all().view(), b.read_all().view(), o.compare, make_progress(o.common));
-  const Json json = to_json(result, o.compare);
   if (o.common.json) {
-    print_json(o.common, json);
+    print_json(o.common, to_json(result, o.compare));
     return;
   }
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_null()) {
-      fmt::print("{:<18} not measured (needs FAISS and more rows than neighbours)\n", name);
-    } else if (value.is_number_unsigned()) {
-      fmt::print("{:<18} {}\n", name, value.get<std::size_t>());
+  fmt::print("{:<18} {}\n{:<18} {}\n", "rows", result.rows, "dim", result.dim);
+  for (const auto& [name, score] : named_scores(result, o.compare)) {
+    if (score) {
+      fmt::print("{:<18} {:.4f}\n", name, *score);
     } else {
-      fmt::print("{:<18} {:.4f}\n", name, value.get<double>());
+      fmt::print("{:<18} not measured (needs FAISS and more rows than neighbours)\n", name);
     }
   }
 }
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
+void add_compare(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand(
+  Command& c = line.add(
       "compare", "Measure how well two encoders agree in the shared space: is row i of the first found in the second?");
-  c->add_option("first", o->a, "Transformed embeddings of one encoder")->required()->type_name("FILE");
-  c->add_option("second", o->b, "Those of another, of the same inputs in the same order")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows to compare, as FIRST:END [all]")->type_name("FIRST:END");
-  add_options(*c, options_of(o->compare));
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  c.add("first", o->a, "Transformed embeddings of one encoder").required().takes("FILE");
+  c.add("second", o->b, "Those of another, of the same inputs in the same order").required().takes("FILE");
+  c.add("--rows", o->rows, "Rows to compare, as FIRST:END [all]").takes("FIRST:END");
+  add_options(c, options_of(o->compare));
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

@@ -113,20 +113,16 @@ bool is_same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void CommonOptions::add_to(CLI::App& command) {
-  command.add_option("--threads", threads, "Processor threads to use; 0 means all, or OMP_NUM_THREADS")
-      ->check(kCount)
-      ->type_name("N")
-      ->capture_default_str();
+void CommonOptions::add_to(Command& command) {
+  command.add("--threads", threads, "Processor threads to use; 0 means all, or OMP_NUM_THREADS")
+      .takes("N")
+      .shows_default();
   command.add_flag("--json", json, "Print a summary as JSON on stdout");
   command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
 }
 
-void add_device(CLI::App& command, std::string& device, const std::string& what) {
-  command.add_option("--device", device, what)
-      ->check(CLI::IsMember(device_names()))
-      ->capture_default_str()
-      ->type_name("NAME");
+void add_device(Command& command, std::string& device, const std::string& what) {
+  command.add("--device", device, what).one_of(device_names()).shows_default().takes("NAME");
 }
 
 void CommonOptions::apply() const {
@@ -166,7 +162,7 @@ void say(const CommonOptions& options, const std::string& message) {
 }
 
 void print_json(const CommonOptions& options, const Json& summary) {
-  if (options.json) fmt::print("{}\n", summary.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (options.json) fmt::print("{}\n", summary.dump());
 }
 
 void require_other_file(const std::string& output, const std::string& input) {
@@ -213,6 +209,14 @@ RowRange parse_rows(const std::string& text) {
 
 Json ridge_to_json(const RidgeFit& fit) {
   return {{"ridge", fit.strength}, {"ridge_whitening", fit.whitening}, {"r2", fit.mean_r2}, {"r2_per_output", fit.r2}};
+}
+
+Json losses_to_json(const Losses& losses) {
+  return {{"total", losses.total},
+          {"symnce", losses.symnce},
+          {"coverage", losses.coverage},
+          {"orthogonality", losses.orthogonality},
+          {"length", losses.length}};
 }
 
 std::string describe_ridge(const Attachment& space) {

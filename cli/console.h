@@ -1,48 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <charconv>
-#include <chrono>
-#include <cstdint>
+#include "command.h"
+#include "json.h"
+
 #include <kedge/kedge.h>
-#include <nlohmann/json.hpp>
-#include <optional>
+
+#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kedge::cli {
 
-using Json = nlohmann::ordered_json;
-
-/// A whole number of 0 or more; CLI11 alone would let -3 wrap round, and make the largest number of a larger one.
-inline const CLI::Validator kCount{[](const std::string& text) {
-                                     std::uint64_t value = 0;
-                                     const char* last = text.data() + text.size();
-                                     const auto [end, problem] = std::from_chars(text.data(), last, value);
-                                     if (problem == std::errc() && end == last) return std::string();
-                                     const bool large = problem == std::errc::result_out_of_range && end == last;
-                                     return "'" + text +
-                                            (large ? "' is too large" : "' is not a whole number of 0 or more");
-                                   },
-                                   "", "count"};
-
-/// A whole number of 1 or more.
-inline const CLI::Validator kPositiveCount{[](const std::string& text) {
-                                             std::string problem = CLI::Validator(kCount)(text);
-                                             if (!problem.empty() || text.find_first_not_of('0') != std::string::npos)
-                                               return problem;
-                                             return std::string("0 is too few; give 1 or more");
-                                           },
-                                           "", "positive count"};
-
 /// Options every command has.
 struct CommonOptions {
   bool quiet = false;
   bool json = false;
   unsigned threads = 0;  ///< 0: all cores
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   /// To be called once before any work.
   void apply() const;
 };
@@ -77,9 +53,10 @@ void require_different(std::span<const std::string> outputs);
 [[nodiscard]] RowRange parse_rows(const std::string& text);
 
 /// --device, by name. `what` is done there.
-void add_device(CLI::App& command, std::string& device, const std::string& what = "Where to compute");
+void add_device(Command& command, std::string& device, const std::string& what = "Where to compute");
 
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
+[[nodiscard]] Json losses_to_json(const Losses& losses);
 /// One line for a space that was attached by ridge: how strong, and how well it fits.
 [[nodiscard]] std::string describe_ridge(const Attachment& space);
 

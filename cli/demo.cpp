@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "report.h"
 #include "stitch.h"
@@ -96,9 +97,9 @@ Json to_json(const StitchResults& results) {
   Json records = Json::array();
   for (const Measurement& m : results.measurements) {
     Json one = {{"method", m.method}, {"from", m.trained_on}, {"to", m.encoder}};
-    if (m.labels) one["weighted_f1"] = m.labels->weighted_f1;
+    if (m.labels) one.set("weighted_f1", m.labels->weighted_f1);
     if (m.pair) one.update({{"recall@1", m.pair->recall[0]}, {"recall@5", m.pair->recall[1]}, {"mrr", m.pair->mrr}});
-    records.push_back(std::move(one));
+    records.push_back(one);
   }
   return records;
 }
@@ -134,16 +135,14 @@ void run(const Options& o) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
+void add_demo(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("demo", "Tell the whole story on four small encoders that come with kedge");
-  c->add_option("--data", o->data, "Folder of the demo's embeddings")->capture_default_str()->type_name("FOLDER");
-  c->add_option("-o,--out", o->output, "Folder for results, tables and the report")
-      ->capture_default_str()
-      ->type_name("FOLDER");
-  c->add_flag("--no-report", o->no_report, "Write results and tables only");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  Command& c = line.add("demo", "Tell the whole story on four small encoders that come with kedge");
+  c.add("--data", o->data, "Folder of the demo's embeddings").shows_default().takes("FOLDER");
+  c.add("-o,--out", o->output, "Folder for results, tables and the report").shows_default().takes("FOLDER");
+  c.add_flag("--no-report", o->no_report, "Write results and tables only");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

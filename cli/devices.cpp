@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 
@@ -30,11 +31,11 @@ void run(const CommonOptions& common) {
 
 }  // namespace
 
-void add_devices(CLI::App& app) {
+void add_devices(CommandLine& line) {
   auto common = std::make_shared<CommonOptions>();
-  CLI::App* c = app.add_subcommand("devices", "List where kedge can compute on this machine");
-  common->add_to(*c);
-  c->callback([common] { run(*common); });
+  Command& c = line.add("devices", "List where kedge can compute on this machine");
+  common->add_to(c);
+  c.runs([common] { run(*common); });
 }
 
 }  // namespace kedge::cli

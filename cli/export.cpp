@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 
@@ -6,12 +7,13 @@
 #include <fmt/ranges.h>
 #include <kedge/kedge.h>
 
+#include <array>
 #include <memory>
 
 namespace kedge::cli {
 namespace {
 
-const std::vector<std::string> kFormats{"safetensors", "npy", "onnx"};  // also the endings of files
+constexpr std::array<std::string_view, 3> kFormats{"safetensors", "npy", "onnx"};  // also the endings of files
 
 struct Options {
   std::string bundle, space, output, format;
@@ -20,8 +22,8 @@ struct Options {
 
 std::string format_of(const Options& o) {
   if (!o.format.empty()) return o.format;
-  for (const std::string& name : kFormats) {
-    if (o.output.ends_with("." + name)) return name;
+  for (const std::string_view name : kFormats) {
+    if (o.output.ends_with(fmt::format(".{}", name))) return std::string(name);
   }
   throw Error(Code::bad_argument,
               fmt::format("cannot tell the format of '{}'; give --format {}", o.output, fmt::join(kFormats, ", ")));
@@ -53,24 +55,22 @@ void run(const Options& o) {
 
 }  // namespace
 
-void add_export(CLI::App& app) {
+void add_export(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("export", "Write one encoder's map for use outside kedge");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
-      ->required()
-      ->type_name("BUNDLE");
-  c->add_option("--space", o->space, "Which encoder's map")->required()->type_name("NAME");
-  c->add_option("-o,--out", o->output,
-                "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
-                "x.weight.npy, x.bias.npy and x.mean.npy; x.onnx is a model from embeddings to what 'kedge transform' "
-                "makes of them")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("--format", o->format, "File format [by the ending of --out]")
-      ->check(CLI::IsMember(kFormats))
-      ->type_name("NAME");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  Command& c = line.add("export", "Write one encoder's map for use outside kedge");
+  c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
+  c.add("--space", o->space, "Which encoder's map").required().takes("NAME");
+  c.add("-o,--out", o->output,
+        "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
+        "x.weight.npy, x.bias.npy and x.mean.npy; x.onnx is a model from embeddings to what 'kedge transform' "
+        "makes of them")
+      .required()
+      .takes("FILE");
+  c.add("--format", o->format, "File format [by the ending of --out]")
+      .one_of({kFormats.begin(), kFormats.end()})
+      .takes("NAME");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

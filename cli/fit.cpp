@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 #include "options.h"
@@ -91,14 +92,25 @@ Json validate_and_show(std::span<const Space> spaces, const Options& o, const Fi
     add_line(score.space, values);
     Json one = {{"held_out", score.space}, {"rows", score.rows}, {"mrr", score.mrr}, {"nmse", score.nmse}};
     for (std::size_t i = 0; i < what.recall_at.size(); ++i) {
-      one[fmt::format("recall@{}", what.recall_at[i])] = score.recall[i];
+      one.set(fmt::format("recall@{}", what.recall_at[i]), score.recall[i]);
     }
-    json.push_back(std::move(one));
+    json.push_back(one);
   }
   add_line("mean", sums);
   say(o.common, fmt::format("what an encoder gets that took no part in the fit, on {} rows that took none either:\n{}",
                             scores.front().rows, table));
   return json;
+}
+
+Json spaces_to_json(std::span<const Space> spaces, const Bundle& bundle) {
+  Json all = Json::array();
+  for (const Space& space : spaces) {
+    const Attachment& attached = bundle.space(space.name());
+    Json one = {{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}};
+    if (attached.ridge) one.update(ridge_to_json(*attached.ridge));
+    all.push_back(one);
+  }
+  return all;
 }
 
 void run(Options& o) {
@@ -144,24 +156,14 @@ void run(Options& o) {
                   {"rows", spaces.front().rows()},
                   {"seed", bundle.seed},
                   {"device", to_string(options.device)},
-                  {"spaces", Json::array()},
+                  {"spaces", spaces_to_json(spaces, bundle)},
                   {"seconds", watch.seconds()}};
-  if (options.device == Device::cuda) summary["precision"] = to_string(options.precision);
+  if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {
-    const Losses& last = bundle.history.back();
-    summary["losses"] = {{"total", last.total},
-                         {"symnce", last.symnce},
-                         {"coverage", last.coverage},
-                         {"orthogonality", last.orthogonality},
-                         {"length", last.length}};
+    summary.set("losses", losses_to_json(bundle.history.back()));
   }
-  for (const Space& space : spaces) {
-    const Attachment& attached = bundle.space(space.name());
-    summary["spaces"].push_back({{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}});
-    if (attached.ridge) summary["spaces"].back().update(ridge_to_json(*attached.ridge));
-  }
-  if (!validation.is_null()) summary["validation"] = validation;
-  if (!bundle.refine_losses.empty()) summary["refine_losses"] = bundle.refine_losses;
+  if (!validation.is_null()) summary.set("validation", validation);
+  if (!bundle.refine_losses.empty()) summary.set("refine_losses", bundle.refine_losses);
   print_json(o.common, summary);
   warn_of_idle_anchors(bundle, o, options);
   if (!bundle.refine_losses.empty()) {
@@ -180,32 +182,26 @@ void run(Options& o) {
 
 }  // namespace
 
-void add_fit(CLI::App& app) {
+void add_fit(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c =
-      app.add_subcommand("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
-  c->add_option("--space", o->spaces,
-                "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
-                "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
-      ->required()
-      ->type_name("NAME=FILE")
-      ->take_all()
-      ->allow_extra_args(false);
-  c->add_option("-o,--out", o->output, "Bundle to write")->required()->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]")
-      ->type_name("FIRST:END");
+  Command& c = line.add("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
+  c.add_repeated("--space", o->spaces,
+                 "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
+                 "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
+      .required()
+      .takes("NAME=FILE");
+  c.add("-o,--out", o->output, "Bundle to write").required().takes("FILE");
+  c.add("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]").takes("FIRST:END");
   const std::string learning = "Learning (--method param)";
-  add_options(*c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
-  add_support_ids(*c, o->support_ids);
-  c->get_option("--checkpoint")->description("Where the state of training is kept [OUT.checkpoint]; removed when done");
-  c->add_option("--history", o->history, "Also write the losses of every epoch as CSV")
-      ->type_name("FILE")
-      ->group(learning);
-  c->add_flag("--validate", o->validate,
-              "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
-              "expect. Needs three spaces or more");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  add_options(c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
+  add_support_ids(c, o->support_ids);
+  c.get("--checkpoint").help("Where the state of training is kept [OUT.checkpoint]; removed when done");
+  c.add("--history", o->history, "Also write the losses of every epoch as CSV").takes("FILE").group(learning);
+  c.add_flag("--validate", o->validate,
+             "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
+             "expect. Needs three spaces or more");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

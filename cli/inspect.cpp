@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 
@@ -20,6 +21,21 @@ bool is_source(const Bundle& bundle, const std::string& space) {
   return std::ranges::find(bundle.sources, space) != bundle.sources.end();
 }
 
+Json spaces_to_json(const Bundle& bundle) {
+  Json all = Json::array();
+  for (const Attachment& space : bundle.spaces) {
+    Json one = {{"name", space.space()},
+                {"dim", space.map.input_dim()},
+                {"fitted", is_source(bundle, space.space())},
+                {"attach", to_string(space.by)},
+                {"shrinkage", space.shrinkage}};
+    if (space.ridge) one.update(ridge_to_json(*space.ridge));
+    if (space.decoder) one.set("decoder", ridge_to_json(space.decoder->fit));
+    all.push_back(one);
+  }
+  return all;
+}
+
 Json to_json(const Bundle& bundle, const std::string& path) {
   Json json = {{"bundle", path},
                {"kedge_version", bundle.kedge_version},
@@ -28,47 +44,32 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"anchors", bundle.mixture.rows()},
                {"support", bundle.support_ids.size()},
                {"support_select", to_string(bundle.support_select)},
-               {"rows", {bundle.rows.begin, bundle.rows.end}},
+               {"rows", std::vector{bundle.rows.begin, bundle.rows.end}},
                {"seed", bundle.seed},
                {"shrinkage", bundle.whitening.shrinkage},
                {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
                {"epsilon", bundle.whitening.epsilon},
                {"attach", to_string(bundle.attach_by)},
-               {"spaces", Json::array()},
+               {"spaces", spaces_to_json(bundle)},
                {"support_ids", bundle.support_ids}};
-  if (bundle.keep != 0) json["keep"] = bundle.keep;
+  if (bundle.keep != 0) json.set("keep", bundle.keep);
   if (bundle.method == Method::param) {
     const ParamOptions& p = bundle.param;
-    json["param"] = {{"epochs", p.epochs},
-                     {"batch", p.batch},
-                     {"learning_rate", p.learning_rate},
-                     {"weight_decay", p.weight_decay},
-                     {"temperature", p.temperature},
-                     {"weight_symnce", p.weight_symnce},
-                     {"tau_symnce", p.tau_symnce},
-                     {"weight_coverage", p.weight_coverage},
-                     {"tau_coverage", p.tau_coverage},
-                     {"weight_orthogonality", p.weight_orthogonality},
-                     {"weight_length", p.weight_length},
-                     {"coverage_rows", to_string(p.coverage_rows)}};
-    json["history"] = Json::array();
-    for (const Losses& l : bundle.history) {
-      json["history"].push_back({{"total", l.total},
-                                 {"symnce", l.symnce},
-                                 {"coverage", l.coverage},
-                                 {"orthogonality", l.orthogonality},
-                                 {"length", l.length}});
-    }
-  }
-  for (const Attachment& space : bundle.spaces) {
-    Json one = {{"name", space.space()},
-                {"dim", space.map.input_dim()},
-                {"fitted", is_source(bundle, space.space())},
-                {"attach", to_string(space.by)},
-                {"shrinkage", space.shrinkage}};
-    if (space.ridge) one.update(ridge_to_json(*space.ridge));
-    if (space.decoder) one["decoder"] = ridge_to_json(space.decoder->fit);
-    json["spaces"].push_back(std::move(one));
+    json.set("param", {{"epochs", p.epochs},
+                       {"batch", p.batch},
+                       {"learning_rate", p.learning_rate},
+                       {"weight_decay", p.weight_decay},
+                       {"temperature", p.temperature},
+                       {"weight_symnce", p.weight_symnce},
+                       {"tau_symnce", p.tau_symnce},
+                       {"weight_coverage", p.weight_coverage},
+                       {"tau_coverage", p.tau_coverage},
+                       {"weight_orthogonality", p.weight_orthogonality},
+                       {"weight_length", p.weight_length},
+                       {"coverage_rows", to_string(p.coverage_rows)}});
+    Json history = Json::array();
+    for (const Losses& losses : bundle.history) history.push_back(losses_to_json(losses));
+    json.set("history", history);
   }
   return json;
 }
@@ -113,14 +114,12 @@ void run(const Options& o) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
+void add_inspect(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("inspect", "Show what a bundle holds and how it was made");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
-      ->required()
-      ->type_name("BUNDLE");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  Command& c = line.add("inspect", "Show what a bundle holds and how it was made");
+  c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli

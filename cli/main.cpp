@@ -4,7 +4,7 @@
 #include "room.h"
 
 #include <fmt/format.h>
-#include <kedge/kedge.h>
+#include <kedge/error.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -37,25 +37,13 @@ int after_printing(int code) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app(
-      "kedge makes independently trained encoders speak one language: it learns shared anchors from embeddings of "
-      "the same inputs, and gives every encoder one small map into a common space.");
-  kedge::cli::set_up(app, argc, argv);
-  kedge::cli::watch_for_interrupt();
-
   try {
-    app.parse(argc, argv);
+    kedge::cli::CommandLine line;
+    kedge::cli::watch_for_interrupt();
+    line.parse(argc, argv)();
     return after_printing(done);
-  } catch (const CLI::CallForHelp& help) {
-    return after_printing(app.exit(help));
-  } catch (const CLI::CallForAllHelp& help) {
-    return after_printing(app.exit(help));
-  } catch (const CLI::CallForVersion& version) {
-    return after_printing(app.exit(version));
-  } catch (const CLI::FileError& problem) {
-    return complain(bad_file, kedge::printable(problem.what()));
-  } catch (const CLI::ParseError& problem) {
-    return complain(wrong_usage, kedge::cli::explain(app, problem, argc, argv));
+  } catch (const kedge::cli::WrongUsage& problem) {
+    return complain(wrong_usage, problem.what());
   } catch (const kedge::cli::Interrupted& problem) {
     return complain(interrupted, problem.what());
   } catch (const kedge::Error& problem) {

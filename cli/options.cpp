@@ -8,55 +8,54 @@
 namespace kedge::cli {
 namespace {
 
-/// Adds one option; CLI11 wants another call for each type of value.
+/// Adds one option; each type of value has another way.
 class Adder {
  public:
-  Adder(CLI::App& command, const Option& option)
+  Adder(Command& command, const Option& option)
       : command_(command), option_(option), name_(fmt::format("--{}", option.name)) {}
 
-  CLI::Option* operator()(bool* value) const { return command_.add_flag(name_, *value, option_.help); }
-  CLI::Option* operator()(std::size_t* value) const { return plain(*value)->check(count()); }
-  CLI::Option* operator()(double* value) const { return plain(*value); }
-  CLI::Option* operator()(std::string* value) const { return plain(*value); }
-  CLI::Option* operator()(std::vector<std::size_t>* value) const {
-    return plain(*value)->description(option_.help + ", comma separated")->delimiter(',')->take_all()->check(count());
+  Argument& operator()(bool* value) const { return command_.add_flag(name_, *value, option_.help); }
+  Argument& operator()(std::size_t* value) const {
+    return count(with_default(command_.add(name_, *value, option_.help)));
   }
-  CLI::Option* operator()(const TextValue& value) const {
-    CLI::Option* added = command_.add_option_function<std::string>(name_, value.set, option_.help);
-    if (!option_.choices.empty()) added->check(CLI::IsMember(option_.choices));
-    if (option_.shows_default) added->default_str(value.get());
-    return added;
+  Argument& operator()(double* value) const { return with_default(command_.add(name_, *value, option_.help)); }
+  Argument& operator()(std::string* value) const { return with_default(command_.add(name_, *value, option_.help)); }
+  Argument& operator()(std::vector<std::size_t>* value) const {
+    return count(with_default(command_.add_list(name_, *value, option_.help + ", comma separated")));
+  }
+  Argument& operator()(const TextValue& value) const {
+    Argument& added = command_.add_text(name_, value.set, option_.help);
+    if (!option_.choices.empty()) added.one_of(option_.choices);
+    return option_.shows_default ? added.shows_default(value.get()) : added;
   }
 
  private:
-  template <class T>
-  CLI::Option* plain(T& value) const {
-    CLI::Option* added = command_.add_option(name_, value, option_.help);
-    return option_.shows_default ? added->capture_default_str() : added;
+  [[nodiscard]] Argument& with_default(Argument& added) const {
+    return option_.shows_default ? added.shows_default() : added;
   }
-  [[nodiscard]] const CLI::Validator& count() const { return option_.least == 0 ? kCount : kPositiveCount; }
+  [[nodiscard]] Argument& count(Argument& added) const { return option_.least == 0 ? added : added.at_least_one(); }
 
-  CLI::App& command_;
+  Command& command_;
   const Option& option_;
   std::string name_;
 };
 
 }  // namespace
 
-void add_options(CLI::App& command, const std::vector<Option>& options, const GroupTitles& titles,
+void add_options(Command& command, const std::vector<Option>& options, const GroupTitles& titles,
                  const std::set<std::string_view>& without) {
   for (const Option& option : options) {
     if (without.contains(option.name)) continue;
-    CLI::Option* added = std::visit(Adder(command, option), option.value);
-    if (!option.type.empty()) added->type_name(std::string(option.type));
-    if (const auto title = titles.find(option.group); title != titles.end()) added->group(title->second);
+    Argument& added = std::visit(Adder(command, option), option.value);
+    if (!option.type.empty()) added.takes(std::string(option.type));
+    if (const auto title = titles.find(option.group); title != titles.end()) added.group(title->second);
   }
 }
 
-void add_support_ids(CLI::App& command, std::string& file) {
-  command.add_option("--support-ids", file, "The support rows themselves: an .npy of int64 row numbers of the files")
-      ->excludes(command.get_option("--support"))
-      ->type_name("FILE");
+void add_support_ids(Command& command, std::string& file) {
+  command.add("--support-ids", file, "The support rows themselves: an .npy of int64 row numbers of the files")
+      .takes("FILE");
+  command.exclude_each_other("--support-ids", "--support");
 }
 
 std::vector<std::int64_t> read_support_ids(const std::string& file) {

@@ -16,11 +16,11 @@ namespace kedge::cli {
 using GroupTitles = std::map<std::string_view, std::string>;
 
 /// Gives a command the options of a list, but for those `without`. What the list points into must outlive the command.
-void add_options(CLI::App& command, const std::vector<Option>& options, const GroupTitles& titles = {},
+void add_options(Command& command, const std::vector<Option>& options, const GroupTitles& titles = {},
                  const std::set<std::string_view>& without = {});
 
 /// --support-ids, for a command that has --support: it can be given one of them.
-void add_support_ids(CLI::App& command, std::string& file);
+void add_support_ids(Command& command, std::string& file);
 /// The row numbers in the file of --support-ids; none where it was not given.
 [[nodiscard]] std::vector<std::int64_t> read_support_ids(const std::string& file);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch.h"
 
+#include "command_line.h"
 #include "commands.h"
 #include "options.h"
 #include "report.h"
@@ -125,76 +126,63 @@ void run(const Options& o) {
                         {"seconds", watch.seconds()}});
 }
 
-template <class T>
-CLI::Option* add_list(CLI::App* c, const char* name, std::vector<T>& values, const std::string& help) {
-  return c->add_option(name, values, help)->delimiter(',')->take_all()->type_name("LIST");
+void add_data_options(Command& c, Options& o) {
+  c.add_repeated("--space", o.spaces,
+                 "One encoder's embeddings; repeat for each encoder. Row n of every file must embed the same input n")
+      .required()
+      .takes("NAME=FILE");
+  c.add("--train", o.train, "Rows that anchors, whitening and heads learn from, as FIRST:END")
+      .required()
+      .takes("FIRST:END");
+  c.add("--test", o.test, "Rows that they are judged on; apart from the train rows").required().takes("FIRST:END");
+  c.add("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
+      .takes("FILE");
+  c.add("--targets", o.targets,
+        "What decoders give back for every row: rows x values, or pictures as rows x height x width; also uint8")
+      .takes("FILE");
+  c.add("--target-shape", o.target_shape,
+        "Shape of one row of the targets as a picture, for the report, where the file does not say")
+      .takes("HxW");
+  c.add("-o,--out", o.output,
+        "Folder for results, tables and the report; what is there already is not "
+        "computed again")
+      .required()
+      .takes("FOLDER");
 }
 
-void add_data_options(CLI::App* c, Options& o) {
-  c->add_option("--space", o.spaces,
-                "One encoder's embeddings; repeat for each encoder. Row n of every file must embed the same input n")
-      ->required()
-      ->type_name("NAME=FILE")
-      ->take_all()
-      ->allow_extra_args(false);
-  c->add_option("--train", o.train, "Rows that anchors, whitening and heads learn from, as FIRST:END")
-      ->required()
-      ->type_name("FIRST:END");
-  c->add_option("--test", o.test, "Rows that they are judged on; apart from the train rows")
-      ->required()
-      ->type_name("FIRST:END");
-  c->add_option("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
-      ->type_name("FILE");
-  c->add_option(
-       "--targets", o.targets,
-       "What decoders give back for every row: rows x values, or pictures as rows x height x width; also uint8")
-      ->type_name("FILE");
-  c->add_option("--target-shape", o.target_shape,
-                "Shape of one row of the targets as a picture, for the report, where the file does not say")
-      ->type_name("HxW");
-  c->add_option("-o,--out", o.output,
-                "Folder for results, tables and the report; what is there already is not "
-                "computed again")
-      ->required()
-      ->type_name("FOLDER");
-}
-
-void add_run_options(CLI::App* c, Options& o) {
-  add_list(c, "--methods", o.methods,
-           "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
-           "unless said), e.g. random-cosine; -ridge at the end makes maps by ridge")
-      ->capture_default_str();
-  c->add_option("--seeds", o.seeds, "How many seeds to run everything with")
-      ->check(kPositiveCount)
-      ->check(CLI::Range(std::size_t{1}, kMostSeeds))
-      ->capture_default_str()
-      ->type_name("N");
-  c->add_option("--seed", o.first_seed, "The first of them")->check(kCount)->capture_default_str()->type_name("N");
-  c->add_option("--hold-out", o.hold_out, "Hold out only this space; repeat for several [each in turn]")
-      ->take_all()
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  c->add_flag("--fresh", o.fresh, "Compute everything anew, even if the folder has results already");
-  c->add_flag("--keep-bundles", o.keep_bundles, "Also save every bundle, in FOLDER/bundles");
-  c->add_flag("--no-report", o.no_report, "Write results and tables only");
+void add_run_options(Command& c, Options& o) {
+  c.add_list("--methods", o.methods,
+             "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
+             "unless said), e.g. random-cosine; -ridge at the end makes maps by ridge")
+      .shows_default();
+  c.add("--seeds", o.seeds, "How many seeds to run everything with")
+      .at_least_one()
+      .at_most(kMostSeeds)
+      .shows_default()
+      .takes("N");
+  c.add("--seed", o.first_seed, "The first of them").shows_default().takes("N");
+  c.add_repeated("--hold-out", o.hold_out, "Hold out only this space; repeat for several [each in turn]", true)
+      .takes("NAME");
+  c.add_flag("--fresh", o.fresh, "Compute everything anew, even if the folder has results already");
+  c.add_flag("--keep-bundles", o.keep_bundles, "Also save every bundle, in FOLDER/bundles");
+  c.add_flag("--no-report", o.no_report, "Write results and tables only");
 }
 
 /// What a sweep takes lists of, where others take one.
-void add_swept_options(CLI::App* c, Options& o) {
+void add_swept_options(Command& c, Options& o) {
   o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
-  add_list(c, "--similarity", o.similarities, "Similarities for methods that are named without one")
-      ->check(CLI::IsMember(similarity_names()));
-  add_list(c, "--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.fit.anchors))->check(kPositiveCount);
-  add_list(c, "--support", o.supports,
-           fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]", FitOptions::kDefaultSupport))
-      ->check(kPositiveCount);
-  add_list(c, "--shrinkage", o.shrinkages,
-           "Pulls of the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")
-      ->capture_default_str();
+  c.add_list("--similarity", o.similarities, "Similarities for methods that are named without one")
+      .one_of(similarity_names());
+  c.add_list("--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.fit.anchors)).at_least_one();
+  c.add_list("--support", o.supports,
+             fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]", FitOptions::kDefaultSupport))
+      .at_least_one();
+  c.add_list("--shrinkage", o.shrinkages,
+             "Pulls of the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")
+      .shows_default();
 }
 
-void add_fit_options(CLI::App* c, Options& o) {
+void add_fit_options(Command& c, Options& o) {
   // Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
   std::set<std::string_view> without{"method",     "similarity",       "keep",  "seed", "attach",
                                      "checkpoint", "checkpoint-every", "resume"};
@@ -202,44 +190,44 @@ void add_fit_options(CLI::App* c, Options& o) {
     add_swept_options(c, o);
     without.insert({"anchors", "support", "shrinkage"});
   }
-  add_options(*c, options_of(o.fit), {{"param", "Learning (param)"}, {"consensus", "Consensus"}}, without);
-  add_support_ids(*c, o.support_ids);
+  add_options(c, options_of(o.fit), {{"param", "Learning (param)"}, {"consensus", "Consensus"}}, without);
+  add_support_ids(c, o.support_ids);
 }
 
-void add_head_options(CLI::App* c, Options& o) {
+void add_head_options(Command& c, Options& o) {
   const std::string title = "Heads";
-  add_options(*c, options_of(o.head), {{"head", title}});
-  c->add_option("--samples", o.samples, "Test rows whose decoded targets the report shows")
-      ->check(kCount)
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(title);
+  add_options(c, options_of(o.head), {{"head", title}});
+  c.add("--samples", o.samples, "Test rows whose decoded targets the report shows")
+
+      .shows_default()
+      .takes("N")
+      .group(title);
 }
 
-void add_command(CLI::App& app, bool sweep, const char* name, const char* help) {
+void add_command(CommandLine& line, bool sweep, const char* name, const char* help) {
   auto o = std::make_shared<Options>();
   o->sweep = sweep;
   const auto& methods = sweep ? kSweepMethods : kStitchMethods;
   o->methods.assign(methods.begin(), methods.end());
-  CLI::App* c = app.add_subcommand(name, help);
+  Command& c = line.add(name, help);
   add_data_options(c, *o);
   add_run_options(c, *o);
   add_head_options(c, *o);
   add_fit_options(c, *o);
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace
 
-void add_stitch(CLI::App& app) {
+void add_stitch(CommandLine& line) {
   add_command(
-      app, false, "stitch",
+      line, false, "stitch",
       "Hold every encoder out in turn and see how heads trained on the others do on it; with tables and a report");
 }
 
-void add_sweep(CLI::App& app) {
-  add_command(app, true, "sweep",
+void add_sweep(CommandLine& line) {
+  add_command(line, true, "sweep",
               "Stitch at every combination of numbers of anchors and support rows, similarities and shrinkages");
 }
 

@@ -63,9 +63,9 @@ Json means_to_json(const StitchResults& results) {
                   {"shrinkage", method.point.shrinkage}});
     }
     for (const MeanScore& score : method.scores) {
-      one[score.metric] = {{"mean", score.mean}, {"std", score.std ? Json(*score.std) : Json()}};
+      one.set(score.metric, {{"mean", score.mean}, {"std", score.std ? Json(*score.std) : Json()}});
     }
-    all.push_back(std::move(one));
+    all.push_back(one);
   }
   return all;
 }

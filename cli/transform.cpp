@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 
@@ -38,27 +39,23 @@ void run(const Options& o) {
 
 }  // namespace
 
-void add_transform(CLI::App& app) {
+void add_transform(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  CLI::App* c = app.add_subcommand("transform", "Map one encoder's embeddings into the shared space");
-  c->add_option("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'")
-      ->required()
-      ->type_name("BUNDLE");
-  c->add_option("--space", o->space, "Which encoder of the bundle made the embeddings")->required()->type_name("NAME");
-  c->add_option("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length")
-      ->required()
-      ->type_name("FILE");
-  c->add_option("-o,--out", o->output, "Result, one row per row: a float32 .npy")->required()->type_name("FILE");
-  c->add_option("--rows", o->rows, "Rows to map, as FIRST:END [all]")->type_name("FIRST:END");
-  add_device(*c, o->device, "Where to compute; euclidean maps on cpu only");
-  c->add_option("--precision", o->precision,
-                "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; a file is slower "
-                "than either")
-      ->check(CLI::IsMember({to_string(Precision::fp32), to_string(Precision::tf32)}))
-      ->capture_default_str()
-      ->type_name("NAME");
-  o->common.add_to(*c);
-  c->callback([o] { run(*o); });
+  Command& c = line.add("transform", "Map one encoder's embeddings into the shared space");
+  c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
+  c.add("--space", o->space, "Which encoder of the bundle made the embeddings").required().takes("NAME");
+  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length").required().takes("FILE");
+  c.add("-o,--out", o->output, "Result, one row per row: a float32 .npy").required().takes("FILE");
+  c.add("--rows", o->rows, "Rows to map, as FIRST:END [all]").takes("FIRST:END");
+  add_device(c, o->device, "Where to compute; euclidean maps on cpu only");
+  c.add("--precision", o->precision,
+        "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; a file is slower "
+        "than either")
+      .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
+      .shows_default()
+      .takes("NAME");
+  o->common.add_to(c);
+  c.runs([o] { run(*o); });
 }
 
 }  // namespace kedge::cli
