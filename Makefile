@@ -1,5 +1,7 @@
 # make demo    shows what kedge does, on data that comes with it
-# make test    builds everything and runs all tests
+# make install puts the kedge command, its report, library and headers into PREFIX, ~/.local unless given
+# make test    builds everything and runs the tests
+# make test-all      the same, with the tests that take long
 # make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers: all of it, and tables (9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
@@ -11,19 +13,23 @@
 # make fuzz    every reader of files against made-up input, 10 minutes each (MINUTES=1 for less), and a table
 # make docs    docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; see scripts/setup for what it installs.
-.PHONY: demo test test-faults bench gpu check lint asan asan-python tsan fuzz docs format clean
+.PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz docs format clean
 
 demo:
 	@scripts/setup demo
 	@scripts/build release kedge_cli
 	@build/release/cli/kedge demo --out build/demo
 
+install:
+	@scripts/setup demo
+	@scripts/build release
+	@scripts/install $(PREFIX)
+
 test:
-	@scripts/setup test
-	@scripts/build dev
-	@scripts/build fuzz
-	ctest --preset dev
-	ctest --preset fuzz
+	@scripts/test
+
+test-all:
+	@scripts/test --all
 
 test-faults:
 	@scripts/setup test

@@ -6,16 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 
 namespace {
 
 using namespace kedge;
-
-struct Parsed : std::exception {};
 
 /// A line of three letters becomes an entry with a name, a list of sections and a list of values, in a list of them.
 constexpr std::size_t kOfCli11 = 300;
@@ -34,20 +33,20 @@ std::string file_of(std::string_view text) {
 
 /// All of the real command. Making it takes far longer than reading a file, so it is used again; but not for ever, as
 /// it keeps a list of every option it has met.
-CLI::App& app_of(const char* command, int count, const char* const* arguments) {
+cli::CommandLine& line_for(const char* command) {
   constexpr std::size_t kUses = 100;
   struct Made {
-    CLI::App app{"fuzzed"};
+    cli::CommandLine line;
     std::size_t uses = 0;
   };
   static std::map<std::string_view, std::unique_ptr<Made>> commands;
   std::unique_ptr<Made>& made = commands[command];
-  if (!made || ++made->uses == kUses) {
-    made = std::make_unique<Made>();
-    cli::set_up(made->app, count, arguments);
-    made->app.parse_complete_callback([] { throw Parsed(); });  // before the command would run
-  }
-  return made->app;
+  if (!made || ++made->uses == kUses) made = std::make_unique<Made>();
+  return made->line;
+}
+
+const std::function<void()>& work_of(const cli::CommandLine& line, std::string_view command) {
+  return std::ranges::find(line.commands(), command, &cli::Command::name)->work();
 }
 
 bool is_explained(const std::string& text) {
@@ -63,20 +62,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const char* command = kCommands[(data[0] + 256U - 'a') % kCommands.size()];
   const std::array arguments{"kedge", command, "--config", path.c_str()};
   const int count = static_cast<int>(arguments.size());
-  CLI::App& app = app_of(command, count, arguments.data());
+  cli::CommandLine& line = line_for(command);
   const auto parse = [&] {
     try {
-      app.parse(count, arguments.data());
-      std::abort();
-    } catch (const Parsed&) {
-    } catch (const CLI::Success&) {
-      std::abort();  // a file must not turn a command into its help
-    } catch (const CLI::FileError& problem) {
-      if (!fuzz::is_sentence(printable(problem.what()))) std::abort();
-    } catch (const CLI::ParseError& problem) {
-      if (!is_explained(cli::explain(app, problem, count, arguments.data()))) std::abort();
+      const std::function<void()> work = line.parse(count, arguments.data());
+      if (work.target_type() != work_of(line, command).target_type()) std::abort();  // a file must not ask for help
+    } catch (const cli::WrongUsage& problem) {
+      if (!is_explained(problem.what())) std::abort();
     } catch (const Error& problem) {
-      if (problem.code() != Code::bad_argument || !fuzz::is_sentence(problem.what())) std::abort();
+      if (problem.code() == Code::failed || !fuzz::is_sentence(problem.what())) std::abort();
     }
   };
   fuzz::within_memory(kOfCommand + size, parse, kOfCli11);
