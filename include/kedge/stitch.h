@@ -61,7 +61,7 @@ struct StitchOptions {
   HeadOptions head;
   std::size_t samples = 10;   ///< test rows whose decoded targets are kept for the report
   std::string bundle_folder;  ///< where given, every bundle is saved there
-  bool figures = true;        ///< whether to compute what only the report draws: the spaces under each similarity
+  bool figures = true;        ///< whether to compute what only the report draws, of known measurements too
 };
 
 /// The points of a sweep: every combination, with `fit` for all else and for what is empty. Throws
@@ -116,7 +116,7 @@ struct StitchResults {
 struct StitchEvent {
   const StitchResults& so_far;
   const StitchRun& run;
-  std::span<const Measurement> measured;  ///< in this run
+  std::span<const Measurement> measured;  ///< in this run; none where it was run for a figure or a bundle alone
   std::size_t done = 0, total = 0;        ///< runs
   std::size_t known = 0;                  ///< measurements that were there before
 };
@@ -125,7 +125,8 @@ using StitchObserver = std::function<void(const StitchEvent&)>;
 /// The zero-shot protocol: holds every space out in turn, learns anchors on the others' train rows, trains a head on
 /// each space's RR of the train rows and judges it on the held-out space's RR of the test rows. The held-out space
 /// takes no part in learning anchors, test rows take part in nothing but the judgement. Runs that do not depend on
-/// each other use one thread each. What `known` holds already is not computed again.
+/// each other use one thread each. Measurements and runs in `known` stay as they are; of those, only what figures or
+/// bundles lack is run again.
 /// Throws Error(Code::bad_argument) for data that do not fit together, and for known results of other settings.
 [[nodiscard]] StitchResults stitch(const StitchData& data, const StitchOptions& options, StitchResults known = {},
                                    const Progress& progress = {}, const StitchObserver& observer = {});

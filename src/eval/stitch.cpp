@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -22,28 +23,17 @@
 namespace kedge {
 namespace {
 
-using Key = std::tuple<std::string, std::string, std::string, std::uint64_t, StitchPoint>;
-
-Key key_of(const Measurement& m) {
-  return {m.method, m.encoder, m.trained_on, m.seed, m.point};
-}
-
 /// Leaves out of a plan what is known already, and drawn and saved where that is asked for.
 std::vector<PlannedRun> leave_out_known(std::vector<PlannedRun> plan, const StitchContext& context,
-                                        const std::vector<Measurement>& known, const Figures& figures) {
-  std::set<Key> keys;
-  for (const Measurement& m : known) keys.insert(key_of(m));
-  const auto& spaces = context.data().spaces;
+                                        const KnownMeasurements& known, const Figures& figures) {
   for (PlannedRun& run : plan) {
-    const StitchPoint point = run.sources.empty() ? StitchPoint() : context.point(run.point);
     const auto is_known = [&](const StitchMethod& method, const auto& pair) {
-      return keys.contains(
-          Key{to_string(method), spaces[pair.second].name(), spaces[pair.first].name(), run.seed, point});
+      return known.has(unmeasured(context, run, method, pair));
     };
     const auto is_done = [&](const StitchMethod& method) {
       const std::string file = bundle_file(context, run, method);
       const bool saved = file.empty() || std::filesystem::exists(file);
-      const bool drawn = !run.shown || figures.has(to_string(method));
+      const bool drawn = !run.shown || !context.options().figures || figures.has(to_string(method));
       return saved && drawn && std::ranges::all_of(run.pairs, [&](const auto& pair) { return is_known(method, pair); });
     };
     std::erase_if(run.methods, is_done);
@@ -144,18 +134,28 @@ void sort(StitchResults& results, const StitchData& data, const StitchOptions& o
   });
 }
 
-/// What is run again, in part or whole, makes room for the new.
+/// Adds what is new. What is there already stays, even where it was run again for its figures or its bundle: another
+/// processor computes other bits, and records that somebody has quoted must not change under them.
 void merge(StitchResults& results, const RunOutcome& outcome) {
-  std::set<Key> fresh;
+  std::set<MeasurementKey> fresh;
   for (const Measurement& m : outcome.measurements) fresh.insert(key_of(m));
-  std::erase_if(results.measurements, [&](const Measurement& m) { return fresh.contains(key_of(m)); });
-  results.measurements.insert(results.measurements.end(), outcome.measurements.begin(), outcome.measurements.end());
+  for (const Measurement& m : results.measurements) fresh.erase(key_of(m));
+  std::ranges::copy_if(outcome.measurements, std::back_inserter(results.measurements),
+                       [&](const Measurement& m) { return fresh.contains(key_of(m)); });
   for (const StitchRun& run : outcome.runs) {
-    std::erase_if(results.runs, [&](const StitchRun& old) {
+    const auto same = [&](const StitchRun& old) {
       return old.method == run.method && old.sources == run.sources && old.seed == run.seed && old.point == run.point;
-    });
-    results.runs.push_back(run);
+    };
+    if (std::ranges::none_of(results.runs, same)) results.runs.push_back(run);
   }
+}
+
+/// The measurements of one method, of the first of those that are left; takes them away from there.
+std::span<const Measurement> take_method(std::span<const Measurement>& left, const std::string& method) {
+  const auto end = std::ranges::find_if(left, [&](const Measurement& m) { return m.method != method; });
+  const auto own = left.first(static_cast<std::size_t>(end - left.begin()));
+  left = left.subspan(own.size());
+  return own;
 }
 
 }  // namespace
@@ -174,7 +174,8 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
   sort(results, data, options);
   const std::vector<PlannedRun> whole = plan_runs(data, options);
   if (whole.empty()) refuse_nothing();
-  const std::vector<PlannedRun> plan = leave_out_known(whole, context, results.measurements, figures);
+  const KnownMeasurements known_before(results.measurements);
+  const std::vector<PlannedRun> plan = leave_out_known(whole, context, known_before, figures);
   for (const PlannedRun& run : plan) require_learnable(context, run);
 
   // A few runs on many cores are better done one after the other, each on all cores; a GPU has room for one at a time.
@@ -192,10 +193,10 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
     results.figures = figures.text();
     merge(results, outcome);
     sort(results, data, options);
-    const std::size_t pairs = run.pairs.size();
-    for (std::size_t i = 0; i < outcome.runs.size(); ++i) {
-      const auto measured = std::span<const Measurement>(outcome.measurements).subspan(i * pairs, pairs);
-      if (observer) observer({results, outcome.runs[i], measured, ++done, total, before});
+    std::span<const Measurement> left = outcome.measurements;
+    for (const StitchRun& one : outcome.runs) {
+      const auto measured = take_method(left, one.method);
+      if (observer) observer({results, one, measured, ++done, total, before});
     }
   };
   parallel_blocks(plan.size(), 1, one_by_one ? 1 : threads(), [&] {
@@ -203,7 +204,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& options, Stit
       const PlannedRun& run = plan[index];
       const std::string name = name_of(run, context);
       try {
-        take_in(run, execute(context, run, overall.of(index, run, name)));
+        take_in(run, execute(context, run, overall.of(index, run, name), known_before));
         overall.finish(index, run, name);
       } catch (...) {
         overall.stop();

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <utility>
 
 namespace kedge {
@@ -80,33 +81,31 @@ Heads train_heads(const StitchContext& context, const Matrix& features, const Pl
 /// Judges the heads of one method of a run, pair by pair.
 class Judge {
  public:
-  Judge(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const Progress& progress)
-      : context_(context), run_(run), method_(method), progress_(progress) {}
+  Judge(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const KnownMeasurements& known,
+        const Progress& progress)
+      : context_(context), run_(run), method_(method), known_(known), progress_(progress) {}
 
   void judge(Features& features, RunOutcome& outcome) {
     std::optional<std::size_t> trained_on;
     for (const auto& [source, encoder] : run_.pairs) {  // those of one source stand together
+      const Measurement empty = unmeasured(context_, run_, method_, {source, encoder});
+      const bool is_known = known_.has(empty);
+      const bool pictured = context_.has_targets() && context_.options().samples > 0 && is_shown(source, encoder);
+      if (is_known && !pictured) continue;
       if (source != trained_on && (context_.has_labels() || context_.has_targets())) {
         heads_ = train_heads(context_, features.train(source), run_, progress_);
       }
       trained_on = source;
-      outcome.measurements.push_back(measure(features, source, encoder));
+      Measurement measured = measure(empty, features, source, encoder);
+      if (!is_known) outcome.measurements.push_back(std::move(measured));
     }
     if (run_.shown) outcome.shown.push_back(show(features));
   }
 
  private:
-  [[nodiscard]] Measurement measure(Features& features, std::size_t source, std::size_t encoder) {
-    Measurement result;
-    result.method = to_string(method_);
-    result.encoder = context_.data().spaces[encoder].name();
-    result.trained_on = context_.data().spaces[source].name();
-    result.seed = run_.seed;
+  [[nodiscard]] Measurement measure(Measurement result, Features& features, std::size_t source, std::size_t encoder) {
     const Matrix& test = features.test(encoder);
-    if (!run_.sources.empty()) {
-      result.point = context_.point(run_.point);
-      result.rr_std = std_of(test);
-    }
+    if (!run_.sources.empty()) result.rr_std = std_of(test);
     if (source != encoder) {
       CompareOptions what;
       what.neighbors = 0;
@@ -143,6 +142,7 @@ class Judge {
   const StitchContext& context_;
   const PlannedRun& run_;
   const StitchMethod& method_;
+  const KnownMeasurements& known_;
   const Progress& progress_;
   Heads heads_;
   Matrix shown_;
@@ -193,6 +193,25 @@ StitchRun describe(const StitchContext& context, const PlannedRun& run, const St
 
 }  // namespace
 
+MeasurementKey key_of(const Measurement& m) {
+  return {m.method, m.encoder, m.trained_on, m.seed, m.point};
+}
+
+KnownMeasurements::KnownMeasurements(std::span<const Measurement> known) {
+  for (const Measurement& m : known) keys_.insert(key_of(m));
+}
+
+Measurement unmeasured(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
+                       std::pair<std::size_t, std::size_t> pair) {
+  Measurement result;
+  result.method = to_string(method);
+  result.encoder = context.data().spaces[pair.second].name();
+  result.trained_on = context.data().spaces[pair.first].name();
+  result.seed = run.seed;
+  if (!run.sources.empty()) result.point = context.point(run.point);
+  return result;
+}
+
 std::string bundle_file(const StitchContext& context, const PlannedRun& run, const StitchMethod& method) {
   const std::string& folder = context.options().bundle_folder;
   if (folder.empty() || run.sources.empty()) return "";
@@ -232,12 +251,13 @@ void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle&
   for (Attachment& one : attached) bundle.add(std::move(one));
 }
 
-RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
+RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress,
+                   const KnownMeasurements& known) {
   RunOutcome outcome;
   if (run.sources.empty()) {
     const Clock clock;
     Features raw(context, [](std::size_t, const Matrix& rows) { return rows; });
-    Judge(context, run, run.methods.front(), progress).judge(raw, outcome);
+    Judge(context, run, run.methods.front(), known, progress).judge(raw, outcome);
     outcome.runs.push_back(describe(context, run, run.methods.front(), clock.seconds()));
     return outcome;
   }
@@ -251,7 +271,7 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
     Features features(context, [&](std::size_t i, const Matrix& rows) {
       return bundle.map(context.data().spaces[i].name()).apply(rows.view());
     });
-    Judge(context, run, method, progress).judge(features, outcome);
+    Judge(context, run, method, known, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
     outcome.runs.back().history = bundle.history;
     const std::string file = bundle_file(context, run, method);

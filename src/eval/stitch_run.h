@@ -4,9 +4,12 @@
 #include "eval/stitch_context.h"
 #include "eval/stitch_plan.h"
 
-#include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace kedge {
@@ -19,8 +22,23 @@ struct ShownFeatures {
   Matrix decoded;                ///< of the shown encoder's first test rows, by the head of the shown source
 };
 
+/// What tells one measurement from all others.
+using MeasurementKey = std::tuple<std::string, std::string, std::string, std::uint64_t, StitchPoint>;
+[[nodiscard]] MeasurementKey key_of(const Measurement& m);
+
+/// Measurements that were there before a stitch: they stay as they are, so nobody makes them again.
+class KnownMeasurements {
+ public:
+  KnownMeasurements() = default;
+  explicit KnownMeasurements(std::span<const Measurement> known);
+  [[nodiscard]] bool has(const Measurement& m) const { return keys_.contains(key_of(m)); }
+
+ private:
+  std::set<MeasurementKey> keys_;
+};
+
 struct RunOutcome {
-  std::vector<Measurement> measurements;
+  std::vector<Measurement> measurements;  ///< those that were not known, method by method
   std::vector<StitchRun> runs;       ///< one for each method; those that share the fit share its time
   std::vector<ShownFeatures> shown;  ///< of a run that is shown
 };
@@ -31,8 +49,14 @@ struct RunOutcome {
 /// Attaches the spaces that took no part in a bundle.
 void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle& bundle);
 
-/// Learns, attaches the spaces that took no part, trains heads and judges them.
-[[nodiscard]] RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress);
+/// A measurement of a run before its numbers are there. `pair`: trained on, encoder.
+[[nodiscard]] Measurement unmeasured(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
+                                     std::pair<std::size_t, std::size_t> pair);
+
+/// Learns, attaches the spaces that took no part, trains heads and judges them; of pairs that are known, only the head
+/// whose decoded targets are shown.
+[[nodiscard]] RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress,
+                                 const KnownMeasurements& known = {});
 
 /// Where the bundle of a run's method is kept; "" where bundles are not.
 [[nodiscard]] std::string bundle_file(const StitchContext& context, const PlannedRun& run, const StitchMethod& method);

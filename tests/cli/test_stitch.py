@@ -108,6 +108,39 @@ def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     assert "param-multi on" not in kedge.ok(*command, "-o", "parts").stderr
 
 
+def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world):
+    """The known ones are altered, so that one which was made again shows on every machine."""
+    command = ["stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy", "--head", "ridge",
+               "--methods", "absolute,random-cosine,param-single,consensus", "-o", "out"]
+    out = kedge.folder / "out"
+    kedge.ok(*command)
+    figures = (out / "figures.json").read_bytes()
+    results = json.loads((out / "results.json").read_text())
+    for i, record in enumerate(results["records"]):
+        record.update(weighted_f1=0.5 + i / 1024, mse=1000 + record["mse"])
+    for i, run in enumerate(results["runs"]):
+        run.update(seconds=1000.5 + i)
+    (out / "results.json").write_text(json.dumps(results))
+
+    def require_kept():
+        kept = json.loads((out / "results.json").read_text())
+        assert kept["records"] == results["records"] and kept["runs"] == results["runs"]
+        with (out / "results.csv").open() as lines:
+            assert [float(line["mse"]) for line in csv.DictReader(lines)] == [r["mse"] for r in results["records"]]
+
+    (out / "figures.json").unlink()
+    said = kedge.ok(*command, "--no-report").stderr
+    assert "/4]" not in said  # no report is asked for, so nothing is missing
+    require_kept()
+    said = kedge.ok(*command).stderr
+    assert f"has {len(results['records'])} records already, which stay as they are" in said
+    assert said.count("again for figures or a bundle: its records stay as they are") == said.count("/4]") == 4
+    require_kept()
+    assert (out / "figures.json").read_bytes() == figures
+    assert "/4]" not in kedge.ok(*command).stderr
+    require_kept()
+
+
 def test_results_of_other_settings_are_not_mixed(kedge, world):
     command = ["stitch", *world, *SMALL, "--methods", "consensus", "-o", "out"]
     kedge.ok(*command)

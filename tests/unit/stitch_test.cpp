@@ -4,10 +4,13 @@
 #include "eval/stitch_settings.h"
 #include "support.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 namespace kedge {
@@ -299,6 +302,82 @@ TEST(Stitch, DoesNotComputeAgainWhatIsKnown) {
       Code::bad_argument, [&] { (void)stitch(other.data(), options, loaded); }, "embeddings of \"b\" have changed");
 }
 
+/// Results that no computation gives, so that a record that was made again shows on every machine.
+StitchResults altered(StitchResults results) {
+  for (Measurement& m : results.measurements) {
+    m.labels->weighted_f1 = (1 + m.labels->weighted_f1) / 3;
+    m.targets->mse += 1000;
+    if (m.rr_std) *m.rr_std += 1000;
+    if (m.pair) m.pair->nmse += 1000;
+  }
+  for (StitchRun& run : results.runs) {
+    run.seconds += 1000;
+    for (Losses& losses : run.history) losses.total += 1000;
+  }
+  return results;
+}
+
+/// All of results.json but its head, in its order.
+std::string text_of(const StitchResults& results) {
+  std::string text = records_json(results);
+  for (const StitchRun& run : results.runs) {
+    text += fmt::format("\n{} {} {} {} {}", run.method, fmt::join(run.sources, "+"), run.seed, run.point.anchors,
+                        run.seconds);
+    for (const Losses& losses : run.history) text += fmt::format(" {}", losses.total);
+  }
+  return text;
+}
+
+TEST(Stitch, KnownRecordsStayWhateverIsRunAgainForFiguresOrBundles) {
+  const World world;
+  const test::TemporaryFolder folder;
+  StitchOptions options = options_for({"absolute", "random-cosine", "random-wip", "param-single", "consensus"});
+  const StitchResults whole = stitch(world.data(), options);
+  StitchResults known = altered(whole);
+  known.figures.clear();
+  std::size_t runs = 0;
+  const auto count = [&](const StitchEvent& event) {
+    ++runs;
+    EXPECT_TRUE(event.measured.empty()) << event.run.method;
+    EXPECT_LT(event.run.seconds, 1000) << "an event tells of the run that was made";
+    EXPECT_EQ(text_of(event.so_far), text_of(known));
+  };
+
+  const StitchResults drawn = stitch(world.data(), options, known, {}, count);
+  EXPECT_EQ(runs, options.methods.size());
+  EXPECT_EQ(text_of(drawn), text_of(known));
+  EXPECT_EQ(drawn.figures, whole.figures);
+
+  options.bundle_folder = folder.file("");
+  EXPECT_EQ(text_of(stitch(world.data(), options, drawn, {}, count)), text_of(known));
+  EXPECT_GT(runs, 2 * options.methods.size());
+
+  runs = 0;
+  options.bundle_folder.clear();
+  options.figures = false;
+  EXPECT_EQ(text_of(stitch(world.data(), options, known, {}, count)), text_of(known));
+  EXPECT_EQ(runs, 0U) << "nothing is drawn where nobody looks";
+}
+
+TEST(Stitch, ARunThatIsKnownInPartAddsTheRest) {
+  const World world;
+  const StitchOptions options = options_for({"absolute", "random-cosine", "param-multi", "param-single", "consensus"});
+  const StitchResults whole = stitch(world.data(), options);
+  const StitchResults changed = altered(whole);
+  StitchResults known = changed;
+  known.measurements.clear();
+  StitchResults expected = changed;
+  for (std::size_t i = 0; i < whole.measurements.size(); ++i) {
+    const bool missing = i % 4 == 1;
+    if (missing) expected.measurements[i] = whole.measurements[i];
+    if (!missing) known.measurements.push_back(changed.measurements[i]);
+  }
+  std::size_t added = 0;
+  const auto count = [&](const StitchEvent& event) { added += event.measured.size(); };
+  EXPECT_EQ(text_of(stitch(world.data(), options, known, {}, count)), text_of(expected));
+  EXPECT_EQ(added, whole.measurements.size() - known.measurements.size());
+}
+
 TEST(Stitch, SettingsKnowThePrecisionOfAGpuOnly) {
   const World world;
   const StitchData data = world.data();
@@ -340,6 +419,22 @@ TEST(StitchInto, KeepsWhatWasMeasuredWhateverEndsItAndGoesOnFromThere) {
   EXPECT_EQ(known, kept);
   EXPECT_EQ(records_json(results), records_json(stitch(world.data(), options)));
   EXPECT_NE(test::read_file(folder + "/results.json").find(records_json(results)), std::string::npos);
+}
+
+TEST(StitchInto, DrawsFiguresAgainBesideRecordsThatStay) {
+  const World world;
+  const test::TemporaryFolder temporary;
+  const std::string folder = temporary.file("out");
+  const StitchOptions options = options_for({"absolute", "random-cosine", "param-multi"});
+  const StitchResults whole = stitch_into(folder, world.data(), options);
+  save_results(altered(whole), folder);
+  const std::string before = test::read_file(folder + "/results.json");
+  const std::string lines = test::read_file(folder + "/results.csv");
+  ASSERT_TRUE(std::filesystem::remove(folder + "/figures.json"));
+  (void)stitch_into(folder, world.data(), options);
+  EXPECT_EQ(test::read_file(folder + "/results.json"), before);
+  EXPECT_EQ(test::read_file(folder + "/results.csv"), lines);
+  EXPECT_EQ(test::read_file(folder + "/figures.json"), whole.figures);
 }
 
 TEST(Stitch, RefusesWhatDoesNotFitTogether) {
