@@ -6,9 +6,12 @@
 #include <kedge/kedge.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -73,6 +76,13 @@ inline Matrix random_matrix(std::size_t rows, std::size_t cols, unsigned seed) {
 
 inline Space space_of(const std::string& name, const Matrix& matrix) {
   return {name, view_rows(matrix.view(), name)};
+}
+
+/// What the rounding of float32 sums is measured by: one that cancels out to next to nothing is as far off as the rest.
+inline double largest(std::span<const float> values) {
+  double found = 0;
+  for (const float value : values) found = std::max(found, std::abs(static_cast<double>(value)));
+  return found;
 }
 
 /// Every row of `mixture` is >= 0 and sums to 1.

@@ -54,8 +54,9 @@ def test_the_translation_is_map_and_decoder_of_the_bundle(kedge, spaces):
     kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", "4", "-o", "x.kedge")
     kedge.ok("translate", "x.kedge", "--from", "a", "--to", "b", "-i", "a.npy", "-o", "y.npy")
     t, x = load_file(kedge.folder / "x.kedge"), np.load(kedge.folder / "a.npy")
-    rr = x @ t["a.weight"].T + t["a.bias"]
-    np.testing.assert_allclose(np.load(kedge.folder / "y.npy"), rr @ t["b.decode_weight"].T + t["b.decode_bias"], atol=1e-3)
+    rr = x.astype(np.float64) @ t["a.weight"].T + t["a.bias"]
+    wanted = rr @ t["b.decode_weight"].T + t["b.decode_bias"]
+    np.testing.assert_allclose(np.load(kedge.folder / "y.npy"), wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 
 def test_a_word_about_anchors_nobody_agrees_on(kedge, spaces):

@@ -18,6 +18,13 @@ ROWS, DIMS = 400, {"vit": 24, "rex": 16, "clip": 20}
 SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
 
 
+def assert_near(found, expected, share=1e-5, **words):
+    """To a share of the largest value: processors add float32 products up in different orders, and a sum that cancels
+    out to next to nothing is as far off as the largest ones."""
+    expected = np.asarray(expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=share * np.abs(expected).max(initial=0), **words)
+
+
 @pytest.fixture(scope="session")
 def spaces():
     rng = np.random.default_rng(7)

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 import kedge
+from conftest import assert_near
 
 
 def test_maps_are_affine_and_their_arrays_views(bundle, spaces):
@@ -17,7 +18,7 @@ def test_maps_are_affine_and_their_arrays_views(bundle, spaces):
     assert rr.weight.shape == (rr.n_anchors, rr.n_features_in) == (bundle.n_anchors, spaces["vit"].shape[1])
     assert not rr.weight.flags.writeable and np.shares_memory(rr.weight, bundle["vit"].weight)
     expected = spaces["vit"].astype(np.float64) @ rr.weight.T.astype(np.float64) + rr.bias
-    np.testing.assert_allclose(rr.transform(spaces["vit"]), expected, atol=1e-4)
+    assert_near(rr.transform(spaces["vit"]), expected)
     np.testing.assert_array_equal(rr(spaces["vit"]), rr.transform(spaces["vit"]))
 
 
@@ -33,7 +34,7 @@ def test_views_outlive_their_bundle(spaces):
 def test_anchors_are_the_mixture_of_the_support(spaces):
     bundle = kedge.fit(spaces, method="random", similarity="inner", anchors=5, support=30)
     anchors = bundle.mixture @ spaces["rex"][bundle.support_ids]
-    np.testing.assert_allclose(bundle["rex"].weight, anchors, rtol=1e-5, atol=1e-5)
+    assert_near(bundle["rex"].weight, anchors)
     assert bundle.targets is None and bundle.sources == ["vit", "rex", "clip"]
 
 
@@ -80,9 +81,9 @@ def test_a_saved_bundle_is_the_same_again(bundle, spaces, tmp_path):
 def test_files_are_streamed_to_the_same_rows(bundle, spaces, tmp_path):
     np.save(tmp_path / "x.npy", spaces["vit"])
     bundle["vit"].transform_file(tmp_path / "x.npy", tmp_path / "rr.npy", rows=slice(5, 100))
-    np.testing.assert_allclose(np.load(tmp_path / "rr.npy"), bundle["vit"].transform(spaces["vit"][5:100]), atol=1e-5)
+    assert_near(np.load(tmp_path / "rr.npy"), bundle["vit"].transform(spaces["vit"][5:100]))
     bundle.translator("vit", "rex").transform_file(str(tmp_path / "x.npy"), str(tmp_path / "y.npy"))
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), bundle.translator("vit", "rex")(spaces["vit"]), atol=1e-5)
+    assert_near(np.load(tmp_path / "y.npy"), bundle.translator("vit", "rex")(spaces["vit"]))
     np.testing.assert_array_equal(bundle["vit"].transform(tmp_path / "x.npy"), bundle["vit"].transform(spaces["vit"]))
 
 
@@ -104,7 +105,7 @@ def test_onnx_gives_the_same_values(similarity, spaces, tmp_path):
     rr.to_onnx(tmp_path / "map.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "map.onnx", providers=["CPUExecutionProvider"])
     found = session.run(["rr"], {"x": spaces["vit"]})[0]
-    np.testing.assert_allclose(found, rr.transform(spaces["vit"]), rtol=1e-5, atol=1e-5)
+    assert_near(found, rr.transform(spaces["vit"]))
 
 
 def test_validate_holds_every_space_out(spaces):

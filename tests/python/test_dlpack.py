@@ -4,6 +4,7 @@ import array
 
 import numpy as np
 import pytest
+from conftest import assert_near
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -30,10 +31,10 @@ def test_numpy_layouts(maps, spaces, dtype):
         for name, given in layouts(x):
             made = map.transform(given)
             assert type(made) is np.ndarray and made.dtype == np.float32
-            np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-5, err_msg=f"{similarity}, {name}")
-        np.testing.assert_allclose(map.transform(x[::-1]), expected[::-1], rtol=1e-5, atol=1e-5)
+            assert_near(made, expected, err_msg=f"{similarity}, {name}")
+        assert_near(map.transform(x[::-1]), expected[::-1])
         repeated = np.broadcast_to(x[0], (4, x.shape[1]))
-        np.testing.assert_allclose(map.transform(repeated), np.repeat(expected[:1], 4, 0), rtol=1e-5, atol=1e-5)
+        assert_near(map.transform(repeated), np.repeat(expected[:1], 4, 0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
@@ -44,7 +45,7 @@ def test_tensors_give_tensors(maps, spaces, dtype):
         for name, given in layouts(x):
             made = map.transform(given)
             assert type(made) is torch.Tensor and made.dtype == torch.float32, name
-            np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-5, err_msg=f"{similarity}, {name}")
+            assert_near(made.numpy(), expected, err_msg=f"{similarity}, {name}")
 
 
 def test_integer_tensors_and_parameters_give_tensors(maps):
@@ -53,7 +54,7 @@ def test_integer_tensors_and_parameters_give_tensors(maps):
     for given in (whole, whole.to(torch.int32), whole.to(torch.uint8), torch.nn.Parameter(whole.float(), False)):
         made = maps["wip"].transform(given)
         assert isinstance(made, torch.Tensor), type(given)
-        np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5)
+        assert_near(made.numpy(), expected)
 
 
 def test_a_result_is_the_callers_own(maps, spaces):
@@ -77,7 +78,7 @@ def test_one_row(maps, spaces):
     for map in maps.values():
         whole = map.transform(spaces["vit"])
         one = map.transform(torch.from_numpy(spaces["vit"][5:6]))
-        np.testing.assert_allclose(one, whole[5:6], rtol=1e-4, atol=1e-4)
+        assert_near(one, whole[5:6])
 
 
 REFUSED = {

@@ -22,11 +22,14 @@ def test_copies_of_a_space_get_equal_maps(method, similarity, tally):
     bundle = fit({"a": rows, "b": rows, "c": rows}, method, similarity)
     bundle.attach("d", rows)
     expected = bundle["a"].transform(rows)
+    # Consensus takes its statistics from all spaces side by side: on some processors, how a column's sums are rounded
+    # depends on where it stands.
+    rounding = 1e-6 * np.abs(expected).max() if method == "consensus" else 0
     for name in "bcd":
-        np.testing.assert_array_equal(bundle[name].transform(rows), expected)
+        np.testing.assert_allclose(bundle[name].transform(rows), expected, rtol=0, atol=rounding)
         scores = kedge.compare(expected, bundle[name].transform(rows))
-        assert scores["mrr"] == 1 and scores["nmse"] == 0
-    tally(SECTION, "copies of a space", "equal bits, MRR 1")
+        assert scores["mrr"] == 1 and scores["nmse"] <= (1e-12 if method == "consensus" else 0)
+    tally(SECTION, "copies of a space", "MRR 1, equal bits, of consensus but for rounding")
 
 
 @every_way
@@ -67,7 +70,7 @@ def test_one_row_far_outside_leaves_the_anchors_of_the_others(method, similarity
     anchors = bundle.mixture.astype(np.float64) @ rows[support]
     if similarity == "cosine":
         anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
-    np.testing.assert_allclose(bundle["vit"].weight, anchors, atol=1e-5)
+    np.testing.assert_allclose(bundle["vit"].weight, anchors, rtol=0, atol=1e-6 * np.abs(anchors).max())
     tally(SECTION, "one row of 1e6 or 1e15 outside the support", "the anchors of the other rows")
 
 

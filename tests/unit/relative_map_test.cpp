@@ -8,6 +8,7 @@ namespace kedge {
 namespace {
 
 using test::expect_error;
+using test::largest;
 using test::random_matrix;
 using test::space_of;
 using test::TemporaryFolder;
@@ -57,7 +58,7 @@ TEST_P(EverySimilarity, EqualsItsDefinition) {
   for (std::size_t r = 0; r < x.rows(); ++r) {
     for (std::size_t a = 0; a < anchors.rows(); ++a) {
       const double wanted = plain_similarity(similarity, x.row(r), anchors.row(a), whitening);
-      EXPECT_NEAR(rr.row(r)[a], wanted, 2e-5 * (1 + std::abs(wanted)));
+      EXPECT_NEAR(rr.row(r)[a], wanted, 5e-6 * largest(rr.cells()));
     }
   }
 }
@@ -72,7 +73,7 @@ TEST_P(EverySimilarity, ReadsPaddedRowsByStride) {
   map.apply({padded.view().data, 5, 4, 7}, {out.view().data, 5, 3, 6});
   const Matrix wanted = map.apply(x.view());
   for (std::size_t r = 0; r < 5; ++r) {
-    for (std::size_t a = 0; a < 3; ++a) EXPECT_FLOAT_EQ(out.row(r)[a], wanted.row(r)[a]);
+    for (std::size_t a = 0; a < 3; ++a) EXPECT_NEAR(out.row(r)[a], wanted.row(r)[a], 1e-6 * largest(wanted.cells()));
   }
 }
 
@@ -175,7 +176,8 @@ TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   EXPECT_EQ(last, x.rows());
   const Matrix found = Space("rr", open_rows(folder.file("rr.npy"))).read_all();
   const Matrix wanted = map.apply(x.view());
-  for (std::size_t i = 0; i < wanted.cells().size(); ++i) ASSERT_NEAR(found.cells()[i], wanted.cells()[i], 1e-5);
+  const double rounding = 1e-6 * largest(wanted.cells());
+  for (std::size_t i = 0; i < wanted.cells().size(); ++i) ASSERT_NEAR(found.cells()[i], wanted.cells()[i], rounding);
 }
 
 TEST(Transform, LeavesNothingWhereItFails) {
