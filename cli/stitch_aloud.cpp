@@ -42,7 +42,8 @@ StitchResults stitch_aloud(const std::string& folder, const StitchData& data, co
   const Stopwatch watch;
   const auto observe = [&](const StitchEvent& event) {
     if (event.done == 1 && event.known > 0) {
-      say(common, fmt::format("{} has {} records already, which stay as they are; only what is missing is computed", folder, event.known));
+      say(common, fmt::format("{} has {} records already, which stay as they are; only what is missing is computed",
+                              folder, event.known));
     }
     say(common, describe(event, watch.seconds()));
   };

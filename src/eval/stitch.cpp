@@ -150,7 +150,7 @@ void merge(StitchResults& results, const RunOutcome& outcome) {
   }
 }
 
-/// The measurements of one method, of the first of those that are left; takes them away from there.
+/// Takes the measurements of one method off the front of those that are left.
 std::span<const Measurement> take_method(std::span<const Measurement>& left, const std::string& method) {
   const auto end = std::ranges::find_if(left, [&](const Measurement& m) { return m.method != method; });
   const auto own = left.first(static_cast<std::size_t>(end - left.begin()));
