@@ -39,8 +39,8 @@ class KnownMeasurements {
 
 struct RunOutcome {
   std::vector<Measurement> measurements;  ///< those that were not known, method by method
-  std::vector<StitchRun> runs;       ///< one for each method; those that share the fit share its time
-  std::vector<ShownFeatures> shown;  ///< of a run that is shown
+  std::vector<StitchRun> runs;            ///< one for each method; those that share the fit share its time
+  std::vector<ShownFeatures> shown;       ///< of a run that is shown
 };
 
 /// Learns the anchors of a run from its sources' train rows: the only rows this function can reach.

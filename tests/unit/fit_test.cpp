@@ -126,7 +126,8 @@ TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
     const RelativeMap& map = bundle.map(space.name());
     // The consensus takes its statistics from all spaces at once: the same sums, perhaps rounded in another order.
     const double rounding = bundle.method == Method::consensus ? 1e-6 : 0;
-    EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()), rounding * largest(map.weight().cells()));
+    EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()),
+              rounding * largest(map.weight().cells()));
     EXPECT_LE(largest_difference(again.bias(), map.bias()), rounding * largest(map.bias()));
   }
 }
