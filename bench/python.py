@@ -65,11 +65,11 @@ def fits(arguments):
     spaces = {name: str(ROOT / "data" / "slm" / f"{name}.npy") for name in ("smollm2-135m", "minilm-l6")}
     given = [word for name, file in spaces.items() for word in ("--space", f"{name}={file}")]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([arguments.kedge, "fit", *given, "--epochs", "20", "--json", "--quiet", "-o", f"{folder}/a"],
-                              stdout=subprocess.PIPE, check=True)
+        done = subprocess.run([arguments.kedge, "fit", *given, "--method", "param", "--epochs", "20", "--json", "--quiet",
+                               "-o", f"{folder}/a"], stdout=subprocess.PIPE, check=True)
         command = json.loads(done.stdout)["seconds"]
         start = time.perf_counter()
-        kedge.fit(spaces, epochs=20).save(f"{folder}/b")
+        kedge.fit(spaces, method="param", epochs=20).save(f"{folder}/b")
         return command, time.perf_counter() - start
 
 

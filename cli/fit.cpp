@@ -36,6 +36,7 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
 FitOptions fit_options_of(const Options& o) {
   FitOptions options = o.fit;
   options.support_ids = read_support_ids(o.support_ids);
+  if (options.method != Method::param) return options;  // fit() refuses what was asked of a checkpoint
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
     throw Error(Code::bad_argument,
@@ -118,6 +119,12 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
+  if (!o.history.empty() && options.method != Method::param) {
+    throw Error(Code::bad_argument,
+                fmt::format("--history belongs to the method param, but the method is {}; choose --method param, or "
+                            "leave --history out",
+                            to_string(options.method)));
+  }
   const std::array outputs{o.output, o.history, options.checkpoint.path};
   require_different(outputs);
   for (const std::string& output : outputs) {

@@ -12,8 +12,8 @@ namespace kedge {
 
 /// How the mixture that makes anchors out of support rows is found. All but consensus and the adapters are convex.
 enum class Method {
-  param,       ///< convex mixtures learned by gradient (PARAM); the default of fit()
-  consensus,   ///< in closed form: what the whitened spaces agree on most
+  param,       ///< convex mixtures learned by gradient: PARAM, the paper's method
+  consensus,   ///< in closed form: what the whitened spaces agree on most; the default of fit()
   random,      ///< support rows drawn at random
   kmeans,      ///< the mean of each cluster of support rows
   fps,         ///< farthest-point: each new anchor is the support row farthest from those before

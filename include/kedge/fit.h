@@ -16,7 +16,7 @@ namespace kedge {
 
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {
-  Method method = Method::param;
+  Method method = Method::consensus;
   Similarity similarity = Similarity::wip;
   std::size_t anchors = 300;
   std::size_t support = 0;                ///< 0: kDefaultSupport rows, or all rows if there are fewer
@@ -42,8 +42,8 @@ struct FitOptions {
 
 /// Learns anchors on parallel rows and makes the relative map of every space.
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
-/// selection, too many anchors, keep with a mixture that is not convex; Error(Code::bad_file) for spaces whose rows
-/// differ in number or hold NaN.
+/// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;
+/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
 
 /// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, else mixture.

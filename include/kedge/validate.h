@@ -30,7 +30,7 @@ struct HeldOutRows {
 
 /// What an encoder that is yet unseen can expect: holds every space out in turn, fits the others with the same options,
 /// attaches it and scores it. Support ids are drawn anew, because rows are held out too.
-/// Throws Error(Code::bad_argument) for fewer than three spaces or too few rows.
+/// Throws what fit() throws, and Error(Code::bad_argument) for fewer than three spaces or too few rows.
 [[nodiscard]] std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptions& options,
                                                  const CompareOptions& compare_options = {},
                                                  const Progress& progress = {});

@@ -66,7 +66,7 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
     KeyboardInterrupt
         On Ctrl-C; with `checkpoint`, resume=True then goes on to the same result.
     """
-    if options.get("resume"):
+    if options.get("resume") and options.get("method") == "param":  # other methods refuse to resume in fit
         require_checkpoint(options.get("checkpoint"))
     return _core.fit(named_spaces(spaces), rows, _inputs.support_ids_of(support_ids), progress, options)
 

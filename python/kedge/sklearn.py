@@ -69,7 +69,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     Results are float32, whatever the type of X.
     """
 
-    def __init__(self, *, bundle=None, space=None, method="param", similarity="wip", anchors=300, support=None,
+    def __init__(self, *, bundle=None, space=None, method="consensus", similarity="wip", anchors=300, support=None,
                  support_select="random", keep=0, seed=0, shrinkage=0.15, epsilon=5e-8, attach=None, ridge="auto",
                  epochs=95, batch=1024, lr=0.03, power=0.5, device="cpu"):
         self.bundle = bundle

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "map/fit_options.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/validate.h>
@@ -81,6 +83,7 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
                                                 "{} were given",
                                                 spaces.size()));
   }
+  require_own_options(options);
   const Parts parts = split(spaces);
   FitOptions own = options;
   own.checkpoint = {};

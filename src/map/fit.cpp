@@ -212,6 +212,7 @@ void require_fit(std::span<const Space> spaces, const FitOptions& options) {
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
   Bundle bundle = prepare(spaces, options);
+  require_own_options(options);
   if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, {}, options, progress);
   std::vector<Statistics> statistics;
   for (const Space& space : spaces) {

@@ -9,6 +9,9 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
 namespace kedge {
 namespace {
@@ -48,6 +51,25 @@ void require_attach(const FitOptions& options) {
   }
 }
 
+bool same_value(const Option& one, const Option& other) {
+  return std::visit(
+      [&](const auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        const auto& others = std::get<Value>(other.value);
+        if constexpr (std::is_same_v<Value, TextValue>) {
+          return value.get() == others.get();
+        } else {
+          return *value == *others;
+        }
+      },
+      one.value);
+}
+
+bool belongs_to(const Option& option, Method method) {
+  return option.group.empty() || option.group == to_string(method) ||
+         (option.name == "power" && method == Method::cca);
+}
+
 }  // namespace
 
 void require_valid(std::span<const Space> spaces, const FitOptions& options) {
@@ -56,6 +78,19 @@ void require_valid(std::span<const Space> spaces, const FitOptions& options) {
   if (is_adapter(options.method)) require_adapter(spaces, options);
   if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
     require_refinement(spaces, options.consensus);
+  }
+}
+
+void require_own_options(const FitOptions& options) {
+  FitOptions asked = options;
+  FitOptions defaults;
+  const std::vector<Option> given = options_of(asked);
+  const std::vector<Option> otherwise = options_of(defaults);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (belongs_to(given[i], options.method) || same_value(given[i], otherwise[i])) continue;
+    throw Error(Code::bad_argument,
+                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave {} out",
+                            given[i].name, given[i].group, to_string(options.method), given[i].group, given[i].name));
   }
 }
 

@@ -113,7 +113,11 @@ std::vector<Option> consensus_options(ConsensusOptions& consensus) {
 
 std::vector<Option> options_of(FitOptions& options) {
   std::vector<Option> list{
-      name_option("method", "How anchors are found", options.method, parse_method, method_names()),
+      name_option("method",
+                  "How anchors are made: consensus (in closed form; start here), param (the paper's method, learned by "
+                  "gradient), random, kmeans or fps (picked from the support); procrustes, ridge or cca join one pair "
+                  "directly, as baselines",
+                  options.method, parse_method, method_names()),
       name_option("similarity", "How an embedding is compared with an anchor", options.similarity, parse_similarity,
                   similarity_names()),
       count_option("anchors",

@@ -41,6 +41,7 @@ struct Toy {
 
 FitOptions small_fit(const Place& place = test::kCpu) {
   FitOptions options;
+  options.method = Method::param;
   options.device = place.device;
   options.precision = place.precision;
   options.anchors = 12;

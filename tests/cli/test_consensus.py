@@ -97,13 +97,21 @@ def test_bundles_of_the_first_format_are_read(kedge, spaces):
     assert [space["attach"] for space in kedge.json("inspect", "new.kedge")["spaces"]] == ["mixture", "mixture"]
 
 
+@pytest.mark.parametrize("more", [[], ["--similarity", "cosine"]])
+def test_consensus_is_the_default(kedge, spaces, more):
+    assert kedge.json("fit", *spaces, "--anchors", 4, *more, "-o", "x.kedge")["method"] == "consensus"
+    kedge.ok("fit", *spaces, "--anchors", 4, *more, "--method", "consensus", "-o", "y.kedge")
+    assert (kedge.folder / "x.kedge").read_bytes() == (kedge.folder / "y.kedge").read_bytes()
+    assert kedge.json("fit", *spaces[:2], "--anchors", 4, *more, "-o", "one.kedge")["method"] == "consensus"
+
+
 def test_refinement_says_what_it_did(kedge, spaces):
     done = kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", "4", "--support", "100", "--refine-epochs", "3", "-o", "x.kedge")
     assert "refinement took the loss on rows held out from" in done.stderr
 
 
 def test_ridge_attach_serves_param(kedge, spaces):
-    kedge.ok("fit", "--space", "a=a.npy", "--anchors", "10", "--epochs", "2", "-o", "x.kedge")
+    kedge.ok("fit", "--space", "a=a.npy", "--method", "param", "--anchors", "10", "--epochs", "2", "-o", "x.kedge")
     said = kedge.json("attach", "x.kedge", "--space", "b=b.npy", "--attach", "ridge", "--ridge", "0.5", "-o", "x.kedge")
     assert said["attach"] == "ridge" and said["ridge"] == 0.5
     inspected = kedge.json("inspect", "x.kedge")
@@ -129,6 +137,8 @@ def test_ridge_attach_serves_param(kedge, spaces):
         (("--method", "consensus", "--power", "1e6"), "power is 1000000"),
         (("--method", "procrustes", "--attach", "mixture"), "no anchors to mix"),
         (("--method", "cca", "--anchors", "0"), "anchors is 0"),
+        (("--method", "random", "--power", "1"), "power belongs to the method consensus, but the method is random"),
+        (("--method", "cca", "--refine-epochs", "2"), "refine-epochs belongs to the method consensus"),
     ],
 )
 def test_options_that_cannot_work(kedge, spaces, arguments, words):

@@ -7,12 +7,12 @@ import time
 import numpy as np
 import pytest
 
-FIT = ("--anchors", 10, "--support", 60, "--batch", 64, "-o", "y.kedge")
+FIT = ("--method", "param", "--anchors", 10, "--support", 60, "--batch", 64, "-o", "y.kedge")
 
 
-@pytest.mark.parametrize("method", [[], ["--method", "param"]])
-def test_param_is_the_default(kedge, spaces, method):
-    summary = kedge.json("fit", *spaces, *FIT, *method, "--epochs", 5)
+def test_param_is_the_method_of_the_paper(kedge, spaces):
+    assert "param (the paper's method" in " ".join(kedge.ok("fit", "--help").stdout.split())
+    summary = kedge.json("fit", *spaces, *FIT, "--epochs", 5)
     assert summary["method"] == "param" and summary["losses"]["total"] > 0
     info = kedge.json("inspect", "y.kedge")
     assert len(info["history"]) == 5 and info["param"]["epochs"] == 5 and info["param"]["learning_rate"] == 0.03
@@ -54,6 +54,16 @@ def test_an_interrupt_keeps_a_checkpoint_and_resume_ends_in_the_same_bits(kedge,
 
 def test_nothing_to_resume_says_so(kedge, spaces):
     kedge.refused(2, "fit", *spaces, *FIT, "--resume", says=["nothing to resume", "y.kedge.checkpoint"])
+
+
+@pytest.mark.parametrize("option", ["--epochs=20", "--lr=0.1", "--coverage-rows=all", "--resume", "--checkpoint=c",
+                                    "--checkpoint-every=1", "--history=losses.csv"])
+@pytest.mark.parametrize("more", [[], ["--method", "random"], ["--validate", "--space", "c=b.npy"]])
+def test_what_only_param_knows_is_refused_elsewhere(kedge, spaces, option, more):
+    (kedge.folder / "y.kedge.checkpoint").write_text("what an earlier run may have left")
+    name, method = option.split("=")[0].lstrip("-"), "random" if "random" in more else "consensus"
+    kedge.refused(2, "fit", *spaces, "--anchors", 5, "-o", "y.kedge", option, *more,
+                  says=[f"{name} belongs to the method param, but the method is {method}", "method param, or leave", "out"])
 
 
 @pytest.mark.parametrize("option, words", [("--batch=0", "batch is 0"), ("--lr=-1", "learning rate is -1"), ("--lr=nan", "learning rate is nan"),

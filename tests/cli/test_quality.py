@@ -10,7 +10,8 @@ ENCODERS = ["smollm2-135m", "gemma3-270m", "minilm-l6", "use-multilingual"]
 @pytest.mark.parametrize("held_out", ENCODERS)
 def test_a_held_out_encoder_is_understood(kedge, held_out):
     sources = [e for e in ENCODERS if e != held_out]
-    kedge.ok("fit", *(word for e in sources for word in ("--space", f"{e}={SLM}/{e}.npy")), "--rows", "0:3000", "-o", "shared.kedge")
+    named = [word for e in sources for word in ("--space", f"{e}={SLM}/{e}.npy")]
+    kedge.ok("fit", *named, "--method", "param", "--rows", "0:3000", "-o", "shared.kedge")
     kedge.ok("attach", "shared.kedge", "--space", f"{held_out}={SLM}/{held_out}.npy", "--rows", "0:3000", "-o", "shared.kedge")
     for e in ENCODERS:
         kedge.ok("transform", "shared.kedge", "--space", e, "-i", f"{SLM}/{e}.npy", "-o", f"{e}.npy", "--rows", "3000:3300")

@@ -12,9 +12,11 @@ STITCH = f"{THREE} --labels labels.npy --train 0:150 --test 150:200 --head linea
 FILES = {
     "fit": (f"fit {TWO} --method fps --anchors 10 --support 60 -o {{out}}/new.kedge", ["new.kedge"]),
     "fit with checkpoints": (
-        f"fit {TWO} --anchors 10 --epochs 4 --batch 64 --checkpoint-every 1 -o {{out}}/new.kedge", ["new.kedge"]),
+        f"fit {TWO} --method param --anchors 10 --epochs 4 --batch 64 --checkpoint-every 1 -o {{out}}/new.kedge",
+        ["new.kedge"]),
     "fit with a history": (
-        f"fit {TWO} --anchors 10 --epochs 3 --batch 64 --history {{out}}/losses.csv -o new.kedge", ["losses.csv"]),
+        f"fit {TWO} --method param --anchors 10 --epochs 3 --batch 64 --history {{out}}/losses.csv -o new.kedge",
+        ["losses.csv"]),
     "attach": ("attach x.kedge --space c=c.npy -o {out}/new.kedge", ["new.kedge"]),
     "transform": ("transform x.kedge --space a -i a.npy -o {out}/rr.npy", ["rr.npy"]),
     "translate": ("translate x.kedge --from a --to b -i a.npy -o {out}/b.npy", ["b.npy"]),

@@ -74,7 +74,7 @@ def passed_over(folder, is_whole):
 
 def test_fit_goes_on_from_its_checkpoint(kedge, tally, all_moments):
     write_spaces(kedge.folder, 3000, {"a": 48, "b": 32})
-    command = ("fit --space a=a.npy --space b=b.npy --anchors 60 --support 1000 --epochs 40 --batch 500 "
+    command = ("fit --space a=a.npy --space b=b.npy --method param --anchors 60 --support 1000 --epochs 40 --batch 500 "
                "--checkpoint-every 2 --history losses.csv --quiet -o new.kedge").split()
     bundle, checkpoint, losses = (kedge.folder / name for name in ("new.kedge", "new.kedge.checkpoint", "losses.csv"))
     inputs = names(kedge.folder)

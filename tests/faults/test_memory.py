@@ -25,7 +25,7 @@ SECTION = "Limits on memory (RLIMIT_AS)"
 # With files large enough that each needs memory of its own, beyond what it takes to begin.
 COMMANDS = {
     "fit (consensus)": f"fit {TWO} --method consensus --anchors 60 -o {{out}}/new.kedge",
-    "fit (PARAM)": f"fit {TWO} --anchors 60 --support 2000 --epochs 1 -o {{out}}/new.kedge",
+    "fit (PARAM)": f"fit {TWO} --method param --anchors 60 --support 2000 --epochs 1 -o {{out}}/new.kedge",
     "fit (k-means)": f"fit {TWO} --method kmeans --anchors 60 --support 4000 -o {{out}}/new.kedge",
     "attach": "attach x.kedge --space n=b.npy -o {out}/new.kedge",
     "transform": "transform x.kedge --space a -i a.npy -o {out}/rr.npy",

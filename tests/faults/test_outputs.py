@@ -44,7 +44,7 @@ def test_a_file_where_the_folder_should_be(small, tally, case):
     tally(SECTION, case, "a file in its place: exit 1, says which")
 
 
-FIT = "fit --space a=a.npy --space b=b.npy --anchors 5 --epochs 1 --batch 64"
+FIT = "fit --space a=a.npy --space b=b.npy --method param --anchors 5 --epochs 1 --batch 64"
 INPUTS = {
     "fit": "fit --space a=a.npy --space b=b.npy --method random --anchors 5 -o a.npy",
     "fit, its history": f"{FIT} --history a.npy -o new.kedge",

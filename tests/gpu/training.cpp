@@ -18,6 +18,7 @@ namespace {
 
 FitOptions fit_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options;
+  options.method = Method::param;
   options.anchors = check.quick ? 24 : 65;
   options.support = check.quick ? 70 : 513;
   options.param.batch = check.quick ? 64 : 256;
@@ -38,9 +39,10 @@ FitOptions covering_options(const CheckOptions& check, Device device, Precision 
 FitOptions refined_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options = fit_options(check, device, precision);
   options.method = Method::consensus;
+  options.param = {};
   options.consensus.refine_epochs = 2;
   options.consensus.refine_rate = 0.05;  // so that two epochs are seen in the losses
-  options.consensus.refine_batch = options.param.batch;
+  options.consensus.refine_batch = check.quick ? 64 : 256;
   return options;
 }
 

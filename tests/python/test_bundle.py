@@ -39,7 +39,7 @@ def test_anchors_are_the_mixture_of_the_support(spaces):
 
 
 def test_history_has_a_value_for_every_epoch(spaces):
-    bundle = kedge.fit(spaces, anchors=8, support=50, epochs=3)
+    bundle = kedge.fit(spaces, method="param", anchors=8, support=50, epochs=3)
     assert list(bundle.history) == ["total", "symnce", "coverage", "orthogonality", "length"]
     assert all(len(values) == 3 for values in bundle.history.values())
     assert bundle.history["total"][2] < bundle.history["total"][0]

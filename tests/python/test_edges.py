@@ -119,7 +119,10 @@ def forever():
     while True:
         rr.transform(spaces["a"])
 
-for work in (forever, lambda: kedge.fit(spaces, epochs=100000), lambda: kedge.fit(spaces, epochs=100000, progress=print)):
+def learn(**more):
+    kedge.fit(spaces, method="param", epochs=100000, **more)
+
+for work in (forever, learn, lambda: learn(progress=print)):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(1)
 """
@@ -137,5 +140,5 @@ def test_kedge_may_be_called_within_a_report_of_its_own(spaces):
         if not inner:
             inner.append(kedge.fit(spaces, method="random", anchors=4))
 
-    outer = kedge.fit(spaces, anchors=8, support=50, epochs=2, progress=report)
+    outer = kedge.fit(spaces, method="param", anchors=8, support=50, epochs=2, progress=report)
     assert inner[0].n_anchors == 4 and outer.n_anchors == 8

@@ -58,9 +58,15 @@ FITS = {
     "rows backwards": (dict(a=GOOD), dict(rows=slice(9, 3), anchors=2), ValueError, "rows"),
     "rows with steps": (dict(a=GOOD), dict(rows=slice(0, 9, 2), anchors=2), ValueError, "rows"),
     "no GPU": (dict(a=GOOD), dict(device="cuda", anchors=2), OSError, "CUDA|GPU|driver"),
-    "no checkpoint to resume": (dict(a=GOOD), dict(resume=True), ValueError, "name its file with checkpoint="),
-    "nothing to resume": (dict(a=GOOD), dict(resume=True, checkpoint="c.checkpoint"), ValueError,
+    "no checkpoint to resume": (dict(a=GOOD), dict(method="param", resume=True), ValueError,
+                                "name its file with checkpoint="),
+    "nothing to resume": (dict(a=GOOD), dict(method="param", resume=True, checkpoint="c.checkpoint"), ValueError,
                           "nothing to resume: 'c.checkpoint' does not exist; leave resume out to start anew"),
+    "what only param knows": (dict(a=GOOD), dict(epochs=20), ValueError,
+                              "epochs belongs to the method param, but the method is consensus; .+ leave epochs out"),
+    "what only param resumes": (dict(a=GOOD), dict(resume=True), ValueError, "resume belongs to the method param"),
+    "what only consensus knows": (dict(a=GOOD), dict(method="fps", refine_epochs=2), ValueError,
+                                  "refine-epochs belongs to the method consensus, but the method is fps"),
 }
 
 

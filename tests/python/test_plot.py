@@ -76,7 +76,7 @@ def test_draws_where_it_is_told(draw):
 
 
 def test_history_of_a_bundle(spaces):
-    made = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, anchors=10, epochs=4)
+    made = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="param", anchors=10, epochs=4)
     ax = plot.history(made)
     lines = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
     assert set(lines) == {"total", "symnce", "coverage", "orthogonality", "length"}

@@ -17,7 +17,7 @@ import kedge
 
 def test_a_function_is_told_how_it_goes(spaces):
     seen = []
-    kedge.fit(spaces, anchors=8, support=50, epochs=3, progress=lambda *report: seen.append(report))
+    kedge.fit(spaces, method="param", anchors=8, support=50, epochs=3, progress=lambda *report: seen.append(report))
     assert all(done <= total for _, done, total, _ in seen)
     learning = [report for report in seen if report[0] == "learning"]
     assert learning[-1][1] == learning[-1][2] and "epoch 3 total" in learning[-1][3]
@@ -34,9 +34,9 @@ def test_an_exception_of_that_function_ends_the_fit(spaces):
 
 
 def test_a_bar_is_drawn_where_it_is_asked_for(spaces, capfd):
-    kedge.fit(spaces, anchors=8, support=50, epochs=2, progress=True)
+    kedge.fit(spaces, method="param", anchors=8, support=50, epochs=2, progress=True)
     assert "learning" in capfd.readouterr().err
-    kedge.fit(spaces, anchors=8, support=50, epochs=2)
+    kedge.fit(spaces, method="param", anchors=8, support=50, epochs=2)
     assert capfd.readouterr().err == ""
 
 
@@ -71,7 +71,8 @@ def begin(*_):
 def test_ctrl_c_stops_a_fit_and_leaves_a_checkpoint(tmp_path):
     long = SPACES + """
 try:
-    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500, progress=begin)
+    kedge.fit(spaces, method="param", anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500,
+              progress=begin)
 except KeyboardInterrupt:
     print("stopped")
 """
@@ -88,7 +89,7 @@ def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces, tmp_path):
         if step == "learning" and done > total / 2:
             raise Enough
 
-    options = dict(anchors=8, support=50, epochs=6)
+    options = dict(method="param", anchors=8, support=50, epochs=6)
     with pytest.raises(Enough):
         kedge.fit(spaces, checkpoint=tmp_path / "c", progress=stop, **options)
     resumed = kedge.fit(spaces, checkpoint=tmp_path / "c", resume=True, **options)
@@ -121,7 +122,7 @@ def test_a_handler_of_ones_own_is_called(tmp_path):
 import signal
 signal.signal(signal.SIGINT, lambda *_: print("mine", flush=True))
 try:
-    kedge.fit(spaces, anchors=100, support=2000, epochs=100000, batch=500, progress=begin)
+    kedge.fit(spaces, method="param", anchors=100, support=2000, epochs=100000, batch=500, progress=begin)
 except KeyboardInterrupt:
     print("stopped")
 """, tmp_path)
@@ -148,7 +149,7 @@ def test_other_threads_run_while_it_works(spaces):
     count, done = 0, threading.Event()
 
     def work():
-        kedge.fit(spaces, anchors=8, support=100, epochs=300)
+        kedge.fit(spaces, method="param", anchors=8, support=100, epochs=300)
         done.set()
 
     thread = threading.Thread(target=work)

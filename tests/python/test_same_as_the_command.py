@@ -34,8 +34,9 @@ def flags(options):
 
 CASES = {
     "consensus": dict(method="consensus", anchors=60, support=500),
-    "param": dict(anchors=40, support=300, epochs=2, seed=7, lr=0.05),
-    "ridge": dict(anchors=40, support=700, epochs=1, attach="ridge", ridge=0.1),
+    "nothing said": dict(anchors=60, support=500),
+    "param": dict(method="param", anchors=40, support=300, epochs=2, seed=7, lr=0.05),
+    "ridge": dict(method="param", anchors=40, support=700, epochs=1, attach="ridge", ridge=0.1),
     "kmeans": dict(method="kmeans", similarity="cosine", anchors=20, support=200),
     "shrinkage": dict(method="random", anchors=20, support=100, shrinkage="oas", keep=1),
 }
@@ -48,6 +49,7 @@ def test_fit_and_attach_write_the_same_bytes(options, tmp_path):
     command("attach", tmp_path / "command.kedge", "--space", f"use={UNSEEN}", "--rows", ":2500", "-o",
             tmp_path / "command.kedge", "--quiet")
     bundle = kedge.fit({name: np.load(file) for name, file in FILES.items()}, rows=slice(0, 2000), **options)
+    assert bundle.method == options.get("method", "consensus")
     bundle.attach("use", np.load(UNSEEN), rows=(0, 2500))
     bundle.save(tmp_path / "python.kedge")
     assert (tmp_path / "python.kedge").read_bytes() == (tmp_path / "command.kedge").read_bytes()

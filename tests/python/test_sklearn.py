@@ -26,7 +26,8 @@ CHECKS = """
 import sys, warnings
 from sklearn.utils.estimator_checks import check_estimator
 import kedge
-for options in ({}, {"method": "consensus"}, {"similarity": "euclidean", "method": "fps"}, {"similarity": "cosine"}):
+for options in ({}, {"method": "param"}, {"similarity": "euclidean", "method": "fps"},
+                {"similarity": "cosine", "method": "param"}):
     for result in check_estimator(kedge.RelativeTransformer(**options), on_fail=None, on_skip=None):
         print(result["status"], options, result["check_name"], result["exception"] or "")
 """
@@ -51,8 +52,9 @@ def test_defaults_are_those_of_fit():
 
 
 def test_learns_what_fit_learns(spaces):
-    made = RelativeTransformer(anchors=20, epochs=3, seed=4, space="vit").fit(spaces["vit"])
-    bundle = kedge.fit({"vit": spaces["vit"]}, anchors=20, epochs=3, seed=4)
+    learning = dict(method="param", anchors=20, epochs=3, seed=4)
+    made = RelativeTransformer(space="vit", **learning).fit(spaces["vit"])
+    bundle = kedge.fit({"vit": spaces["vit"]}, **learning)
     np.testing.assert_array_equal(made.transform(spaces["vit"]), bundle["vit"].transform(spaces["vit"]))
     assert made.bundle_.sources == ["vit"] and made.n_features_in_ == 24
 
@@ -62,16 +64,18 @@ def test_every_option_reaches_fit(spaces):
     changed = {"method": "random", "similarity": "cosine", "anchors": 7, "support": 50, "support_select": "fps",
                "keep": 3, "seed": 5, "shrinkage": 0.5, "epsilon": 1e-3, "attach": "ridge", "ridge": 0.1, "epochs": 2,
                "batch": 32, "lr": 0.3}
-    beside = {"ridge": {"attach": "ridge"}, "support_select": {"support": 50}}
+    beside = {"ridge": {"attach": "ridge"}, "support_select": {"support": 50}, "method": {"epochs": 95}}
     names = set(inspect.signature(RelativeTransformer).parameters) - {"bundle", "space"}
     assert {*changed, "power", "device"} == names
     X = spaces["vit"][:200] + rng.normal(size=(200, 24))
     for name, value in changed.items():
-        base = {"anchors": 12, "epochs": 1, **beside.get(name, {})}
+        base = {"method": "param", "anchors": 12, "epochs": 1, **beside.get(name, {})}
         before = RelativeTransformer(**base).fit(X).bundle_
         after = RelativeTransformer(**{**base, name: value}).fit(X).bundle_
         before, after = before["X"].weight, after["X"].weight
         assert before.shape != after.shape or not np.array_equal(before, after), name
+    with pytest.raises(ValueError, match="epochs belongs to the method param, but the method is consensus"):
+        RelativeTransformer(epochs=2, anchors=5).fit(X)
     # One space agrees with itself whatever the power, so that only a wrong one tells.
     with pytest.raises(ValueError, match="power is -1"):
         RelativeTransformer(method="consensus", power=-1.0, anchors=5).fit(X)
@@ -84,7 +88,8 @@ def test_makes_as_many_anchors_as_there_can_be(spaces):
     assert RelativeTransformer(method="random").fit(X[:30]).transform(X).shape == (400, 30)
     assert RelativeTransformer(method="random", support=15).fit(X).transform(X).shape == (400, 15)
     assert RelativeTransformer(method="random", support=9000, anchors=8).fit(X).bundle_.support_ids.shape == (400,)
-    assert RelativeTransformer(method="consensus").fit(X).transform(X).shape == (400, 24)
+    made = RelativeTransformer().fit(X)
+    assert made.bundle_.method == "consensus" and made.transform(X).shape == (400, 24)
 
 
 def test_knows_the_usual_number_of_support_rows():

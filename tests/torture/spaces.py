@@ -31,6 +31,11 @@ def views(rows=ROWS, rank=5, dims=DIMS, noise=0.2, seed=7):
             for name, dim in dims.items()}
 
 
+def brief(method):
+    """Options that keep a fit short, of the one method that takes long."""
+    return {"epochs": 3} if method == "param" else {}
+
+
 def hard(made, new="clip", dtype=np.float32, **options):
     spaces = {name: rows.astype(dtype) for name, rows in made.items()}
     return Hard(spaces, spaces.pop(new), options or {"anchors": 8, "support": 40})

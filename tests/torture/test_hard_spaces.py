@@ -35,7 +35,7 @@ def require_useful(rr, rows):
 def test_fit_and_everything_after_it(kind, method, similarity, steps):
     hard = hard_spaces.MAKERS[kind]()
     step = steps("Hard spaces: fit, attach, transform, translate, compare", kind)
-    bundle = step.fit(hard.spaces, method=method, similarity=similarity, epochs=3, **hard.options)
+    bundle = step.fit(hard.spaces, method=method, similarity=similarity, **hard_spaces.brief(method), **hard.options)
     if bundle is None:
         return
     rows = hard.spaces | attach_every_way(step, bundle, hard.new)
@@ -49,7 +49,8 @@ def test_fit_and_everything_after_it(kind, method, similarity, steps):
 @pytest.fixture(scope="module")
 def ordinary():
     easy = hard_spaces.MAKERS["ordinary"]()
-    fitted = {(method, similarity): kedge.fit(easy.spaces, method=method, similarity=similarity, epochs=3, **easy.options)
+    fitted = {(method, similarity): kedge.fit(easy.spaces, method=method, similarity=similarity,
+                                              **hard_spaces.brief(method), **easy.options)
               for method in METHODS for similarity in SIMILARITIES}
     return easy, fitted
 

@@ -13,7 +13,8 @@ every_way = pytest.mark.parametrize("method, similarity", [(m, s) for m in METHO
 
 
 def fit(spaces, method, similarity, **options):
-    return kedge.fit(spaces, method=method, similarity=similarity, epochs=3, **{"anchors": 8, "support": 40, **options})
+    return kedge.fit(spaces, method=method, similarity=similarity, **hard_spaces.brief(method),
+                     **{"anchors": 8, "support": 40, **options})
 
 
 @every_way

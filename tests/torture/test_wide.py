@@ -17,7 +17,8 @@ def wide(method, similarity, steps):
     made = {name: rows.astype(np.float32) for name, rows in made.items()}
     step = steps("Many values per row", f"{DIM}, {method}, {similarity}")
     new = made.pop("clip")
-    bundle = step.fit(made, method=method, similarity=similarity, anchors=ANCHORS, support=20, epochs=2)
+    bundle = step.fit(made, method=method, similarity=similarity, anchors=ANCHORS, support=20,
+                      **hard_spaces.brief(method))
     step.attach(bundle, "new", new)
     rr = step.use(bundle, made | {"new": new})
     assert rr["vit"].shape == (ROWS, ANCHORS) and np.ptp(rr["vit"], axis=0).min() > 0

@@ -159,7 +159,7 @@ TEST(Attach, RidgeServesEveryWipBundle) {
   for (const Method method : {Method::random, Method::fps, Method::param}) {
     FitOptions options = consensus_options(40);
     options.method = method;
-    options.param.epochs = 2;
+    if (method == Method::param) options.param.epochs = 2;
     const Bundle bundle = fit(world.sources(), options);
     EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
     EXPECT_EQ(bundle.space("a").by, AttachBy::mixture);

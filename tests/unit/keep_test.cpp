@@ -93,7 +93,7 @@ FitOptions options_with(Method method, std::size_t keep, Similarity similarity =
   options.anchors = 10;
   options.support = 80;
   options.keep = keep;
-  options.param.epochs = 2;
+  if (method == Method::param) options.param.epochs = 2;
   return options;
 }
 

@@ -112,7 +112,7 @@ FitOptions options_with(SupportSelect select, Similarity similarity, Method meth
   options.anchors = 10;
   options.support = 40;
   options.support_select = select;
-  options.param.epochs = 2;
+  if (method == Method::param) options.param.epochs = 2;
   return options;
 }
 
