@@ -1,18 +1,18 @@
-# make demo    shows what kedge does, on data that comes with it
-# make install puts the kedge command, its report, library and headers into PREFIX, ~/.local unless given
-# make test    builds everything and runs the tests
-# make test-all      the same, with the tests that take long
-# make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers: all of it, and tables (9 GB of disk)
+# make demo    shows what kedge does, on data that come with it
+# make install puts the kedge command, its report, library and headers into PREFIX, by default ~/.local
+# make test    builds everything but CUDA and runs the quick tests, as CI does
+# make test-all      the same, and the slow tests (CONTRIBUTING.md lists them)
+# make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers, and tables (needs 9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
-# make gpu     builds with CUDA, checks every operation on the GPU and measures it (installs nothing; see docs/gpu.md)
-# make check   lint, asan and tsan, and a table of what they found
+# make gpu     builds with CUDA, checks every operation on the GPU and measures it; installs nothing (docs/gpu.md)
+# make check   runs lint, asan and tsan, and prints a table of what they found
 # make lint    clang-format, clang-tidy and cppcheck over our own code
-# make asan    the tests under address and undefined-behaviour sanitizers; TESTS='-L python' chooses, as ctest does
-# make asan-python   those of the Python package only
+# make asan    the tests under address and undefined-behaviour sanitizers; TESTS='-L python' selects, as for ctest
+# make asan-python   only those of the Python package
 # make tsan    the tests under the thread sanitizer
-# make fuzz    every reader of files against made-up input, 10 minutes each (MINUTES=1 for less), and a table
-# make docs    docs/cli.md from the command's help, and the site in build/docs/html
-# Each does its own set-up; see scripts/setup for what it installs.
+# make fuzz    runs every file reader on generated input, 10 minutes each (MINUTES=1 for less), and prints a table
+# make docs    makes docs/cli.md from the command's help, and the site in build/docs/html
+# Each does its own set-up; scripts/setup says what it installs.
 .PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz docs format clean
 
 demo:

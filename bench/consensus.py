@@ -4,7 +4,7 @@
 mathematics in PyTorch (bench/consensus_peer.py, without its reading and whitening), in turn, several rounds; then shows
 that time per row and memory stay flat as rows grow.
 
-Rows are random mixtures of common causes, written as float16. Other work on the same cores spoils the ratio.
+Rows are random mixtures of common causes, written as float16. Other work on the same cores distorts the ratio.
 Needs the `bench` preset built and build/torch-venv (make bench does both).
 """
 import argparse

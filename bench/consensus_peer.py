@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consensus and ridge attach in plain PyTorch, as one writes them down from the equations: what kedge is timed against.
+"""Consensus and ridge attach in plain PyTorch, straight from the equations: what kedge is timed against.
 
     build/torch-venv/bin/python bench/consensus_peer.py a.npy b.npy new.npy --rows 6500 --support 3000
 The last file is attached, the others are the sources. Prints JSON: the seconds of fit + attach, without reading and

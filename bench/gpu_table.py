@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes gpu.json, gpu.md and a short table of what scripts/gpu measured: gpu_table.py FOUND OUT [--commit NAME]
 
-FOUND holds what the check and the benchmarks printed; what is missing there is shown as '-'. Either both files of OUT
-are written or none.
+FOUND holds what the check and the benchmarks printed; what is missing is shown as '-'. Writes both files of OUT
+or neither.
 """
 import argparse
 import datetime

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PARAM in plain PyTorch: eager operations, autograd and Adam, as one writes it down from the equations.
+"""PARAM in plain PyTorch, straight from the equations: eager operations, autograd and Adam.
 
-It is what kedge's own step is timed against. It needs the environment that `scripts/setup bench` makes:
+kedge's own step is timed against it. It needs the environment that `scripts/setup bench` makes:
     build/torch-venv/bin/python bench/peer.py --steps 8
 On a GPU (--device cuda, TF32 allowed) the same step runs eagerly, compiled, or captured in a CUDA graph with its Adam.
-Prints JSON: milliseconds per step on random data of the given sizes. Names are those of docs and kedge's options.
+Prints JSON: milliseconds per step on random data of the given sizes. Names are those of the docs and of kedge's options.
 """
 import argparse
 import itertools

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Python package costs on top of the library: transform against RelativeMap::apply, fit against the command.
 
-Both sides take turns in one run, since machines are shared and noisy. Needs the presets `bench` and `dev` built
+Both sides take turns in one run, because machines are shared and noisy. Needs the presets `bench` and `dev` built
 ('make bench' does the first, 'make test' the second) and 5 GB of memory.
 """
 import argparse

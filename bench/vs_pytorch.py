@@ -3,8 +3,8 @@
 """Times one PARAM step of kedge against the same step in PyTorch (bench/peer.py), on the processor.
 
 Both run on the same random sizes and the same cores, in turn, several rounds; the medians of the rounds count. The
-peak memory is that of the kedge process. GFLOP/s counts for both the products that a step cannot do without. Other
-work on the same cores spoils the ratio (it slows the two unequally), so its share of them is measured and shown.
+peak memory is that of the kedge process. For both, GFLOP/s counts the products that a step cannot do without. Other work
+on the same cores distorts the ratio (it slows the two unequally), so its share of them is measured and shown.
 Needs the `bench` preset built and build/torch-venv (make bench does both).
 """
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site: PYTHONPATH=build/t/python .venv/bin/python -m sphinx -W -q -b html docs build/docs/html"""
+"""The site: PYTHONPATH=build/dev/python .venv/bin/python -m sphinx -W -q -b html docs build/docs/html"""
 import re
 
 import kedge

@@ -12,7 +12,7 @@ all are transformed. Scores are means over the sources, on the test rows: MRR an
 the held-out encoder's (kedge compare), and weighted F1 of a logistic head that was trained on the source's train rows
 and reads the held-out encoder's. Seconds are medians of the whole command. PARAM runs with the first seed only.
 
-Needs numpy and scikit-learn. One command runs at a time; other work on the same cores spoils the seconds.
+Needs numpy and scikit-learn. Runs one command at a time; other work on the same cores distorts the seconds.
 """
 import argparse
 import collections

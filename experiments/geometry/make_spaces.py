@@ -5,9 +5,9 @@
     experiments/geometry/make_spaces.py --out embeddings/geometry
 
 original.npy has Gaussian clusters around the origin. deformed1.npy and deformed2.npy are the same rows rotated, scaled
-differently along each axis, rotated again and moved away from the origin; nothing else is changed, so whatever a
-similarity makes of them differently is its own doing. labels.npy has the cluster of each row. Rows are shuffled: any
-range of them holds all clusters. Needs numpy.
+differently along each axis, rotated again and moved away from the origin. Nothing else changes, so any difference a
+similarity sees is its own doing. labels.npy has the cluster of each row. Rows are shuffled, so any range of them holds
+all clusters. Needs numpy.
 """
 import argparse
 import pathlib

@@ -4,9 +4,9 @@
 
     python experiments/marc/translate.py --train dataset_en_train.json --test dataset_en_test.json --out FOLDER
 
-reads the English files of MARC (one JSON object per line with stars and review_body; Amazon no longer gives the corpus
-out, so you need a copy), leaves out 3 stars, takes 20,000 train and 4,000 test reviews (a seeded sample, as MARC is sorted
-by stars), and writes FOLDER/en.jsonl and de, es, fr, zh, each line {"text": ..., "label": 0 or 1}: what
+reads the English files of MARC (one JSON object per line with stars and review_body; Amazon no longer distributes the
+corpus, so you need a copy), drops 3 stars, takes 20,000 train and 4,000 test reviews (a seeded sample, because MARC is
+sorted by stars), and writes FOLDER/en.jsonl and de, es, fr, zh, each line {"text": ..., "label": 0 or 1}: what
 'experiments/run marc --marc FOLDER' reads. Translations are greedy, by Helsinki-NLP's opus-mt models, and go into
 LANGUAGE.jsonl.partial, which the same command continues. Needs 'kedge[encode]' and sentencepiece; a GPU helps.
 """

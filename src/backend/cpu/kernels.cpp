@@ -11,8 +11,9 @@
 namespace kedge::cpu {
 namespace {
 
-/// exp(x) for x <= 0 to two units in the last place, without a branch; below -87 it stays at exp(-87), which is as good
-/// as nothing. NaN stays NaN.
+/// exp(x) for x <= 0 without a branch, with a relative error below 5e-7 where the processor fuses multiply and add and
+/// 5e-6 elsewhere: with -fassociative-math the compiler may merge the two steps that make `rest`. Below -87 it stays at
+/// exp(-87), which is as good as nothing. NaN stays NaN.
 [[gnu::always_inline]] inline float exp_not_positive(float x) {
   x = x < -87.0F ? -87.0F : x;
   const auto power = static_cast<std::int32_t>(x * 1.44269504F - 0.5F);  // rounds to the nearest, as x is not positive
