@@ -44,6 +44,7 @@ std::string names_of(const CommandLine& line) {
 /// Bash completes file names by itself where this offers nothing, also behind the '=' of NAME=FILE.
 void print_bash(const CommandLine& line) {
   std::string options, choices;
+  std::vector<std::string> free;  // options whose value is up to the user
   for (const Command& command : line.commands()) {
     std::vector<std::string> all{"--config", "--help"};
     for (const Argument& argument : command.arguments()) {
@@ -52,7 +53,12 @@ void print_bash(const CommandLine& line) {
       all.insert(all.end(), own.begin(), own.end());
       if (argument.type().empty()) continue;
       for (const std::string& name : own) {
-        choices += fmt::format("    {}:{}) words='{}' ;;\n", command.name(), name, fmt::join(argument.choices(), " "));
+        const std::string place = fmt::format("{}:{}", command.name(), name);
+        if (argument.choices().empty()) {
+          free.push_back(place);
+        } else {
+          choices += fmt::format("    {}) words='{}' ;;\n", place, fmt::join(argument.choices(), " "));
+        }
       }
     }
     if (!command.hidden()) options += fmt::format("    {}) words='{}' ;;\n", command.name(), fmt::join(all, " "));
@@ -66,7 +72,8 @@ _kedge() {{
     return
   fi
   case $command:$before in
-{}    *)
+{}    {}) return ;;
+    *)
       [[ $word == -* ]] || return
       case $command in
 {}      esac ;;
@@ -75,7 +82,7 @@ _kedge() {{
 }}
 complete -o default -F _kedge kedge
 )",
-             names_of(line), choices, options);
+             names_of(line), choices, fmt::join(free, "|"), options);
 }
 
 /// Text inside single quotes and square brackets of an _arguments specification.
