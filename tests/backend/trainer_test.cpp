@@ -150,6 +150,7 @@ TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
     return compare(b.map("a").apply(toy.a.view()).view(), b.map("b").apply(toy.b.view()).view()).mrr;
   };
   options.method = Method::random;
+  options.param = {};
   EXPECT_GT(agreement(bundle), agreement(fit(toy.spaces(), options)));
 }
 
