@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/figures.h"
 
-#include "backend/eigh.h"
-#include "backend/products.h"
-#include "base/eigen.h"
+#include "eval/plane.h"
 
 #include <kedge/error.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,69 +14,6 @@ namespace kedge {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// The two directions that some rows vary in most.
-class Plane {
- public:
-  explicit Plane(const Matrix& rows) {
-    const EigenRows<double> cells = as_eigen(rows.view()).cast<double>();
-    mean_ = column_means(cells);
-    const EigenRows<double> centred = cells.rowwise() - mean_;
-    Matrix64 products(rows.cols(), rows.cols());
-    set_product(products.view(), centred.transpose(), centred);
-    const Eigenpairs top = eigh_largest(std::move(products), std::min<std::size_t>(2, rows.cols()));
-    const auto vectors = as_eigen(top.vectors.view());
-    axes_ = EigenRows<double>::Zero(2, vectors.cols());
-    for (Eigen::Index i = 0; i < vectors.rows(); ++i) {
-      axes_.row(i) = vectors.row(vectors.rows() - 1 - i);
-      Eigen::Index largest = 0;
-      axes_.row(i).cwiseAbs().maxCoeff(&largest);
-      if (axes_(i, largest) < 0) axes_.row(i) *= -1;  // a sign that does not depend on the solver
-    }
-  }
-
-  [[nodiscard]] Json points(const Matrix& rows) const {
-    const EigenRows<double> cells = as_eigen(rows.view()).cast<double>();
-    const EigenRows<double> seen = product(EigenRows<double>(cells.rowwise() - mean_), axes_.transpose());
-    Json points = Json::array();
-    for (Eigen::Index r = 0; r < seen.rows(); ++r) points.push_back({rounded(seen(r, 0)), rounded(seen(r, 1))});
-    return points;
-  }
-
- private:
-  /// More digits than a plot shows, also of a cloud far from the origin.
-  static double rounded(double value) {
-    if (value == 0 || !std::isfinite(value)) return 0;
-    const double scale = std::pow(10, 6 - std::ceil(std::log10(std::abs(value))));
-    return std::round(value * scale) / scale;
-  }
-
-  Eigen::RowVectorXd mean_;
-  EigenRows<double> axes_;
-};
-
-/// The mean cosine of the same row in two spaces, over all pairs of them. Each space's mean is taken off first: cosines
-/// and distances are all of one sign, and would agree whatever they say.
-double mean_centred_cosine(const std::vector<Matrix>& features) {
-  std::vector<EigenRows<double>> centred;
-  for (const Matrix& rows : features) {
-    centred.emplace_back(as_eigen(rows.view()).cast<double>());
-    centred.back().rowwise() -= column_means(centred.back());
-  }
-  double sum = 0;
-  std::size_t pairs = 0;
-  for (std::size_t i = 0; i < centred.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j, ++pairs) {
-      const auto& a = centred[i];
-      const auto& b = centred[j];
-      for (Eigen::Index r = 0; r < a.rows(); ++r) {
-        const double lengths = a.row(r).norm() * b.row(r).norm();
-        if (lengths > 0) sum += a.row(r).dot(b.row(r)) / lengths / static_cast<double>(a.rows());
-      }
-    }
-  }
-  return pairs == 0 ? 0 : sum / static_cast<double>(pairs);
-}
 
 Json pictures(const Matrix& rows) {
   Json result = Json::array();
@@ -92,7 +28,7 @@ Json pictures(const Matrix& rows) {
 }  // namespace
 
 Figures::Figures(const StitchContext& context, const std::string& known)
-    : context_(context), json_(Json::parse(known, nullptr, false)) {
+    : context_(context), owned_(std::make_unique<Json>(Json::parse(known, nullptr, false))), json_(*owned_) {
   if (!json_.is_object()) json_ = Json::object();
   const auto is_list = [](const Json& value, const char* key) {
     return value.is_array() && std::ranges::all_of(value, [&](const Json& entry) {
@@ -113,6 +49,12 @@ Figures::Figures(const StitchContext& context, const std::string& known)
   }
 }
 
+Figures::~Figures() = default;
+
+std::string Figures::text() const {
+  return json_.dump();
+}
+
 bool Figures::has(const std::string& method) const {
   const Json none = Json::array();
   const Json& panels = json_.contains("relative") ? json_.at("relative") : none;
@@ -125,7 +67,7 @@ bool Figures::has(const std::string& method) const {
   return decoded.at("methods").contains(method) && decoded.value("original", Json()).size() == count;
 }
 
-Figures::Json Figures::panel(const std::vector<Matrix>& features) const {
+nlohmann::ordered_json Figures::panel(const std::vector<Matrix>& features) const {
   const Plane plane(features.front());
   Json points = Json::object();
   for (std::size_t i = 0; i < features.size(); ++i) {

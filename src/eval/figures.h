@@ -3,9 +3,10 @@
 
 #include "eval/stitch_run.h"
 
-#include <nlohmann/json.hpp>
-
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kedge {
@@ -16,6 +17,9 @@ class Figures {
  public:
   /// `known` is what was drawn before; what of it is not ours is left out.
   Figures(const StitchContext& context, const std::string& known);
+  ~Figures();
+  Figures(const Figures&) = delete;
+  Figures& operator=(const Figures&) = delete;
 
   /// Whether all that a shown run draws of a method is there already.
   [[nodiscard]] bool has(const std::string& method) const;
@@ -25,18 +29,18 @@ class Figures {
   /// similarity that cannot be computed is left out.
   void add_geometry(const Progress& progress);
 
-  [[nodiscard]] std::string text() const { return json_.dump(); }
+  [[nodiscard]] std::string text() const;
 
  private:
-  using Json = nlohmann::ordered_json;
   /// Runs end in any order, of which the file should show nothing.
   void put_in_order();
-  [[nodiscard]] Json panel(const std::vector<Matrix>& features) const;
+  [[nodiscard]] nlohmann::ordered_json panel(const std::vector<Matrix>& features) const;
   [[nodiscard]] std::vector<Matrix> features_under(Similarity similarity, const std::vector<Matrix>& rows,
                                                    const Progress& progress) const;
 
   const StitchContext& context_;
-  Json json_;
+  std::unique_ptr<nlohmann::ordered_json> owned_;  ///< behind a pointer, so that whoever draws need not compile it
+  nlohmann::ordered_json& json_;
 };
 
 }  // namespace kedge

@@ -4,6 +4,7 @@
 #include "base/finite.h"
 #include "train/checkpoint.h"
 #include "train/param_options.h"
+#include "train/purpose.h"
 #include "train/trainer.h"
 #include "train/whitened.h"
 
@@ -13,29 +14,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 namespace kedge {
 namespace {
-
-/// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
-std::string purpose_of(const ParamTask& task, const ParamOptions& options, const Backend& backend) {
-  ParamOptions but_epochs = options;
-  but_epochs.epochs = 0;
-  std::uint64_t mark = 0xcbf29ce484222325ULL;  // FNV-1a of the support ids
-  for (const std::int64_t id : task.support_ids) mark = (mark ^ static_cast<std::uint64_t>(id)) * 0x100000001b3ULL;
-  nlohmann::ordered_json json = {{"anchors", task.anchors},
-                                 {"support", task.support_ids.size()},
-                                 {"support_mark", mark},
-                                 {"seed", task.seed},
-                                 {"shrinkage", task.whitening.shrinkage},
-                                 {"shrinkage_rule", to_string(task.shrinkage_rule)},
-                                 {"epsilon", task.whitening.epsilon},
-                                 {"param", nlohmann::ordered_json::parse(to_json(but_epochs))}};
-  if (backend.name() != "cpu") json["backend"] = backend.name();
-  for (const Space& space : task.spaces) json["spaces"].push_back({space.name(), space.rows(), space.dim()});
-  return json.dump();
-}
 
 std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   const Space& space = task.spaces.front();
