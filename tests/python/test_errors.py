@@ -236,7 +236,7 @@ def test_targets_that_are_tensors():
 
 def test_a_sweep_leaves_out_points_that_cannot_be():
     spaces = {"a": GOOD, "b": GOOD * 2}
-    with pytest.warns(UserWarning, match="20 anchors need as many support rows; left out"):
+    with pytest.warns(UserWarning, match="20 anchors need at least as many support rows, so they are skipped"):
         table = kedge.sweep(spaces, **{**SPLIT, "anchors": [3, 20, 45]}, support=[10, 40])
     assert {*zip(table.anchors, table.support)} == {(3, 10), (3, 40), (20, 40)}
     with pytest.raises(ValueError, match="45 anchors"):
