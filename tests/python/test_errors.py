@@ -81,7 +81,7 @@ def test_fit_refuses(case, tmp_path, monkeypatch):
 TRANSFORMS = {
     "NaN": (with_value(np.nan), "row 17"),
     "infinity in float32": (with_value(-np.inf, 49).astype(np.float32), "row 49"),
-    "too large": (with_value(1e38, 4).astype(np.float32) * 3, "row 4 .*leaves float32"),
+    "too large": (with_value(1e38, 4).astype(np.float32) * 3, "row 4 .*does not fit in float32"),
     "other width": (GOOD[:, :5], "6 values, got 5"),
     "a million columns": (np.zeros((1, 1_000_000), np.float32), "got 1000000"),
     "no columns": (GOOD[:, :0], "got 0"),
