@@ -54,7 +54,7 @@ def checked(table, metric, who):
     """The records, the metric and the methods in the report's order."""
     if not hasattr(table, "columns"):
         raise TypeError(f"{who}: expected the table that kedge.stitch or kedge.sweep returns, found "
-                        f"{type(table).__name__}; of a results.csv make it with pandas.read_csv")
+                        f"{type(table).__name__}; read a results.csv with pandas.read_csv")
     needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, metric]
     missing = [name for name in needed if name not in table.columns]
     if missing:

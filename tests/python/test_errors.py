@@ -61,7 +61,7 @@ FITS = {
     "no checkpoint to resume": (dict(a=GOOD), dict(method="param", resume=True), ValueError,
                                 "name its file with checkpoint="),
     "nothing to resume": (dict(a=GOOD), dict(method="param", resume=True, checkpoint="c.checkpoint"), ValueError,
-                          "nothing to resume: 'c.checkpoint' does not exist; leave resume out to start anew"),
+                          "nothing to resume: 'c.checkpoint' does not exist; leave out resume to start from scratch"),
     "what only param knows": (dict(a=GOOD), dict(epochs=20), ValueError,
                               "epochs belongs to the method param, but the method is consensus; .+ leave epochs out"),
     "what only param resumes": (dict(a=GOOD), dict(resume=True), ValueError, "resume belongs to the method param"),
