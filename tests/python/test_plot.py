@@ -93,7 +93,7 @@ def test_history_of_a_refinement(spaces):
 
 
 def test_history_of_what_has_none(bundle):
-    with pytest.raises(ValueError, match="the method consensus was not learned in epochs"):
+    with pytest.raises(ValueError, match="the method consensus is not learned in epochs"):
         plot.history(bundle)
     with pytest.raises(ValueError, match="has no history; only method='param' learns epoch by epoch"):
         plot.history(bundle.history)

@@ -48,9 +48,9 @@ class Output:
         self.file = None
         self.done = 0
         if self.path.suffix != ".npy":
-            raise UsageError(f"-o {path}: embeddings are written as .npy; name a file that ends so")
+            raise UsageError(f"-o {path}: embeddings are written as .npy; give a name that ends in .npy")
         if not self.path.parent.is_dir():
-            raise Error(f"-o {path}: there is no folder {self.path.parent}; make it first")
+            raise Error(f"-o {path}: there is no folder {self.path.parent}; create it first")
 
     def beside(self, ending):
         return self.path.with_suffix(ending)
@@ -68,8 +68,8 @@ class Output:
 
     def _refuse(self, different):
         if different:
-            raise UsageError(f"{self.partial} was begun with other settings: {', '.join(different)}; --fresh starts "
-                             "anew, the old settings continue it")
+            raise UsageError(f"{self.partial} was started with other settings: {', '.join(different)}; use "
+                             "--fresh to start over, or the old settings to continue it")
 
     def begin(self, versions, fresh):
         """Opens the partial file and returns how many rows are done. One process at a time."""

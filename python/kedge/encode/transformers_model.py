@@ -24,7 +24,7 @@ def token_limit(config, tokenizer):
 def length_to_use(asked, config, tokenizer):
     limit = token_limit(config, tokenizer)
     if asked and limit and asked > limit:
-        raise UsageError(f"--max-length is {asked}, and the model reads at most {limit} tokens")
+        raise UsageError(f"--max-length is {asked}, but the model reads at most {limit} tokens")
     return asked or limit
 
 
@@ -69,7 +69,7 @@ class TransformersEncoder:
         tokens = self.tokenizer(texts, truncation=self.length is not None, max_length=self.length)["input_ids"]
         for index, ids in enumerate(tokens):
             if not ids:
-                raise BadRow(index, "the tokenizer makes no token of its text; leave the row out in all files")
+                raise BadRow(index, "the tokenizer makes no tokens from its text; leave the row out of all files")
         order = sorted(range(len(texts)), key=lambda index: -len(tokens[index]))
         rows = None
         for start in range(0, len(order), self.batch):

@@ -38,8 +38,8 @@ class Paint:
 
     def words(self):
         if self.labels is None:
-            return ("There are no labels: the colour is the place of an item along the first axis of the first space, "
-                    "so an item has the same colour in every panel.")
+            return ("There are no labels, so an item's colour is its place along the first axis of the first space; it is "
+                    "the same in every panel.")
         kinds = f"{len(self.look)} classes" if len(self.look) > 1 else "one class"
         shapes = " (colour and shape together)" if len(self.look) > 20 else ""
         return f"A dot is a test row, its colour the class ({kinds}){shapes}; the same in every panel."

@@ -113,7 +113,7 @@ def retrieval(results, records):
         among = f" among {rows:,} test rows"
     baseline = sentence("; {}: {} %", name(BASELINE), R1.text(values[BASELINE], 1)) \
         if BASELINE in values and method != BASELINE else ""
-    yield sentence("Across encoders, the same item is found at rank 1{} in {} % of the look-ups with {} (R@1{}{}).",
+    yield sentence("Across encoders, the same item is found at rank 1{} in {} % of lookups with {} (R@1{}{}).",
                    among, R1.text(values[method], 1), name(method), mrr, baseline)
 
 
