@@ -120,10 +120,9 @@ void run(Options& o) {
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
   if (!o.history.empty() && options.method != Method::param) {
-    throw Error(Code::bad_argument,
-                fmt::format("--history belongs to the method param, but the method is {}; choose --method param, or "
-                            "leave --history out",
-                            to_string(options.method)));
+    throw Error(Code::bad_argument, fmt::format("--history belongs to the method param, but the method is {}; choose "
+                                                "--method param, or leave out --history",
+                                                to_string(options.method)));
   }
   const std::array outputs{o.output, o.history, options.checkpoint.path};
   require_different(outputs);

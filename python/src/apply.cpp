@@ -81,7 +81,8 @@ Out writable(nb::handle given, const Input& input, std::size_t rows, std::size_t
                     cols, nb::type_name(given.type()).c_str(), nb::str(shape).c_str(), nb::str(dtype).c_str()));
   }
   if (input.overlaps(out.data(), rows * cols * sizeof(float))) {
-    throw Error(Code::bad_argument, "out: it shares memory with X, which would change while it is read; give another");
+    throw Error(Code::bad_argument,
+                "out: it shares memory with X, which would change while it is being read; give another array");
   }
   return out;
 }
