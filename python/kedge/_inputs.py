@@ -15,7 +15,7 @@ KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "da
 
 
 def rows_of(given, label):
-    """A matrix of native floats (without a copy where that can be), or the path of a file that holds one."""
+    """A matrix of native floats (without a copy if possible), or the path of a file that holds one."""
     from . import _arrow
 
     if isinstance(given, (str, os.PathLike)):
@@ -173,7 +173,7 @@ def named(names, most=3):
 
 
 def range_of(rows, label="rows"):
-    """(first, end) of what users say; the end of an open range is END. None where they say nothing."""
+    """(first, end) of what users say; the end of an open range is END. None if they say nothing."""
     if rows is None:
         return None
     given = rows
@@ -230,7 +230,7 @@ def integers_of(values, label):
 
 
 def support_ids_of(values):
-    """The rows anchors are made of, as fit and stitch take them; None where they are drawn."""
+    """The rows to make anchors from, as fit and stitch take them; None if kedge selects them."""
     if values is None:
         return None
     ids = integers_of(values, "support_ids")
@@ -240,7 +240,7 @@ def support_ids_of(values):
 
 
 def is_whole(value):
-    """Whether int64 has it; of NaN and of what is no number this is not so either."""
+    """Whether int64 can hold it, which is not so for NaN or anything that is not a number."""
     try:
         return bool(int(value) == value and -2**63 <= value < 2**63)
     except (TypeError, ValueError, OverflowError):

@@ -96,7 +96,7 @@ def scores(table, metric="mrr", *, ax=None):
 
 
 def pairs(table, method=None, metric="mrr", *, ax=None):
-    """A map of every pair of encoders, the mean over seeds; of the best method unless one is named."""
+    """A map of every pair of encoders, the mean over seeds; of the best method by default."""
     table, metric, methods = checked(table, metric, "pairs")
     table, point = at_one_point(table)
     method = measure.best_method(table, metric) or methods[-1] if method is None else method

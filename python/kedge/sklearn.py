@@ -22,7 +22,7 @@ def load(path, changed):
 
 
 def bundle_of(bundle):
-    """A bundle, read once and again only where its file has changed."""
+    """A bundle, read once and again only if its file has changed."""
     if isinstance(bundle, _core.Bundle):
         return bundle
     # What is no path, or leads nowhere, is refused by kedge.load in its own words.
@@ -131,7 +131,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         map = self._map()
         if X.shape[1] != map.n_features_in:
             raise ValueError(f"X has {X.shape[1]} features, but RelativeTransformer is expecting {map.n_features_in} "
-                             f"features as input, which '{map.space}' makes; were they made by another encoder?")
+                             f"features as input, as made by '{map.space}'; were they made by another encoder?")
         return map
 
     # A property, since another space may be chosen after fit.

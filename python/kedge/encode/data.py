@@ -25,7 +25,7 @@ class Data:
 
 
 def kind_of(path, asked):
-    """image or text, where the path tells or the user says."""
+    """image or text, from the path or from what the user says."""
     if path.is_dir():
         if asked == "text":
             raise UsageError(f"{path} is a folder, but texts are read from a file; give a .txt, .jsonl or .csv")

@@ -29,7 +29,7 @@ def open_image(path):
 
 
 def open_folder(folder, split):
-    """The Data of a folder; where it has subfolders train and test, they are the splits and classes are below them."""
+    """The Data of a folder; if it has subfolders train and test, they are the splits and classes are below them."""
     import numpy
 
     from .data import Data

@@ -31,7 +31,7 @@ def device_name(asked):
 
 
 def hush(quiet):
-    """Libraries report every unused weight; what matters of that is checked and said here."""
+    """Libraries report every unused weight; what matters is checked and reported here."""
     warnings.filterwarnings("ignore", module=r"(timm|transformers|sentence_transformers|huggingface_hub)\b")
     for name in ("timm", "sentence_transformers", "huggingface_hub", "httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -28,7 +28,7 @@ def _lines(text):
 def _field(path, where, record, field, option):
     if field not in record or record[field] is None:
         there = ", ".join(sorted(str(key) for key in record if key is not None)[:20])
-        raise BadFile(f"{path} {where} has no field '{field}'; it has: {there}. {option} names another")
+        raise BadFile(f"{path} {where} has no field '{field}'; it has: {there}; name another with {option}")
     return record[field]
 
 

@@ -42,7 +42,7 @@ class TransformersEncoder:
         lacking += sorted(str(key) for key in loaded.get("mismatched_keys", ()))
         if lacking:
             raise Error(f"could not load {model.name}: its checkpoint lacks {len(lacking)} weights, among them "
-                        f"{lacking[0]}, which would be random; is it a whole model?")
+                        f"{lacking[0]}, which would be random; is the model complete?")
         config = self.net.config.get_text_config() if not self.net.config.is_encoder_decoder else self.net.config
         if self.net.config.is_encoder_decoder:
             self.net = self.net.get_encoder()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole of the work: open the data, load the model, embed window by window, put the files in place."""
+"""The work from start to end: open the data, load the model, embed window by window, put the files in place."""
 import concurrent.futures
 import dataclasses
 import datetime
@@ -52,7 +52,7 @@ def row_range(text, total):
 
 
 def model_state(model):
-    """Fingerprint of a local model: other files, other embeddings. A hub's model is told by name and revision."""
+    """Fingerprint of a local model: other files, other embeddings. A hub model is identified by name and revision."""
     if not model.folder:
         return None
     digest = hashlib.sha256()
@@ -73,7 +73,7 @@ def check_finite(rows, dtype, where):
     if len(bad):
         if numpy.isfinite(rows[bad[0]]).all():
             raise Error(f"{where(bad[0])}: its embedding has values beyond what {dtype} holds; use --precision float32")
-        raise Error(f"{where(bad[0])}: the model gives NaN or infinity for it; nothing of this row was written. Is the "
+        raise Error(f"{where(bad[0])}: the model gives NaN or infinity for it; this row was not written. Is the "
                     "checkpoint damaged?")
     return stored
 

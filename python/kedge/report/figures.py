@@ -11,7 +11,7 @@ from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1, RR_STD
 
 
 def errors(std, scale=1):
-    """No bar where there was one seed."""
+    """No bar if there was only one seed."""
     return None if np.isnan(std).all() else np.nan_to_num(std) * scale
 
 

@@ -184,8 +184,8 @@ def held_out(results):
         return ["Take care: as far as the runs tell, this is not all zero-shot. For some numbers, no run of the same "
                 f"method, seed and point learned without the tested encoder: {names}."]
     return ["In every zero-shot number, the tested encoder was held out: the mixture P was learned on other encoders "
-            "and never saw it, and the head was trained on another encoder. The held-out encoder's anchors are made only "
-            "from its own support rows and statistics, by that same P."]
+            "and never saw it, and the head was trained on another encoder. The held-out encoder's anchors are made "
+            "only from its own support rows and statistics, by that same P."]
 
 
 def made(results, records, look):
