@@ -21,7 +21,7 @@ struct Memory {
 
 Memory memory_of_gpu() {
   Memory memory;
-  check(cudaMemGetInfo(&memory.free, &memory.total), "to say how much memory is free");
+  check(cudaMemGetInfo(&memory.free, &memory.total), "to report how much memory is free");
   return memory;
 }
 
@@ -43,13 +43,13 @@ void* allocate(std::size_t bytes) {
     (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
     require_free(bytes, "this", "give it less at once, or free memory that other programs use");
   }
-  check(status, "to give memory");
+  check(status, "to allocate memory");
   return memory;
 }
 
 void* allocate_pinned(std::size_t bytes) {
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault), "to pin memory of the host");
+  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault), "to pin host memory");
   return memory;
 }
 
