@@ -45,7 +45,7 @@ class BundleLock {
       if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) return;  // a file system without locks
         if (!std::exchange(told, true))
-          say(o.common, fmt::format("waiting for another kedge to change '{}'", o.bundle));
+          say(o.common, fmt::format("waiting for another kedge to finish changing '{}'", o.bundle));
         if (::flock(file_, LOCK_EX) != 0 && errno == EINTR) throw Interrupted();
       }
       struct stat held {
@@ -102,16 +102,16 @@ void run(const Options& o) {
 
 void add_attach(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  Command& c = line.add("attach", "Add an encoder to a bundle; the anchors stay as they are");
+  Command& c = line.add("attach", "Add an encoder to a bundle without changing its anchors");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit'").required().takes("BUNDLE");
-  c.add("--space", o->space, "The new encoder's embeddings of the inputs the bundle was made from")
+  c.add("--space", o->space, "The new encoder's embeddings of the inputs the bundle was fitted on")
       .required()
       .takes("NAME=FILE")
       .only_once();
   c.add("-o,--out", o->output, "Bundle to write; may be the same file").required().takes("FILE");
-  c.add("--rows", o->rows, "Rows its mean and covariance are taken from, as FIRST:END [all]").takes("FIRST:END");
+  c.add("--rows", o->rows, "Rows to compute its mean and covariance from, as FIRST:END [all]").takes("FIRST:END");
   add_options(c, options_of(o->attach));
-  c.add_flag("--replace", o->replace, "Replace a space of the same name");
+  c.add_flag("--replace", o->replace, "Replace the space of that name if there is one");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -35,7 +35,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& problem, const s
                     const std::vector<std::string>& known, int argc, const char* const* argv) {
   if (command.empty()) {
     const std::string commands = fmt::format("the commands are: {}", fmt::join(known, ", "));
-    return argc > 1 ? fmt::format("'{}' is no command; {}", shown(argv[1]), commands)
+    return argc > 1 ? fmt::format("there is no command '{}'; {}", shown(argv[1]), commands)
                     : "no command was given; " + commands;
   }
   if (const auto* entry = dynamic_cast<const CLI::ConfigError*>(&problem)) {
@@ -60,9 +60,10 @@ CommandLine::CommandLine()
   app_->fallthrough();
   app_->get_formatter()->column_width(34);
   app_->footer(
-      "'kedge COMMAND --help' explains a command. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted.");
+      "Run 'kedge COMMAND --help' for help on a command. Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 "
+      "interrupted.");
   add_commands(*this);
-  app_->set_config("--config", "", "Read options of the command from a TOML file");
+  app_->set_config("--config", "", "Read the command's options from a TOML file");
 }
 
 CommandLine::~CommandLine() = default;
@@ -104,7 +105,7 @@ std::function<void()> CommandLine::parse(int argc, const char* const* argv) {
   } catch (const CLI::FileError& problem) {
     throw Error(Code::bad_file, problem.what());
   } catch (const CLI::ParseError& problem) {
-    throw WrongUsage(fmt::format("{}\n       'kedge {}{}--help' shows what can be given",
+    throw WrongUsage(fmt::format("{}\n       run 'kedge {}{}--help' to see what it accepts",
                                  explain(*app_, problem, command, names(), argc, argv), command,
                                  command.empty() ? "" : " "));
   }

@@ -54,9 +54,10 @@ void run(const Options& o) {
 void add_compare(CommandLine& line) {
   auto o = std::make_shared<Options>();
   Command& c = line.add(
-      "compare", "Measure how well two encoders agree in the shared space: is row i of the first found in the second?");
-  c.add("first", o->a, "Transformed embeddings of one encoder").required().takes("FILE");
-  c.add("second", o->b, "Those of another, of the same inputs in the same order").required().takes("FILE");
+      "compare",
+      "Measure how well two encoders agree in the shared space: does row i of the first find row i of the second?");
+  c.add("first", o->a, "One encoder's transformed embeddings").required().takes("FILE");
+  c.add("second", o->b, "Those of another encoder, for the same inputs in the same order").required().takes("FILE");
   c.add("--rows", o->rows, "Rows to compare, as FIRST:END [all]").takes("FIRST:END");
   add_options(c, options_of(o->compare));
   o->common.add_to(c);

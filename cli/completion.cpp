@@ -126,7 +126,7 @@ void print_zsh(const CommandLine& line) {
                          specs);
   }
   fmt::print(R"(#compdef kedge
-# Completes kedge in zsh: put it as _kedge into a folder of $fpath, or source <(kedge completion zsh)
+# Completes kedge in zsh: save it as _kedge in a folder on $fpath, or source <(kedge completion zsh)
 _kedge_named_file() {{
   if [[ $PREFIX == *=* ]]; then compset -P '*='; _files; else _message 'NAME=FILE'; fi
 }}
@@ -152,9 +152,9 @@ if [[ $funcstack[1] == _kedge ]]; then _kedge "$@"; else compdef _kedge kedge; f
 
 void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
-  Command& c = line.add("completion", "Print a script that completes kedge's commands and options in a shell");
+  Command& c = line.add("completion", "Print a shell script that completes kedge's commands and options");
   c.hide();
-  c.add("shell", *shell, "For which shell").required().one_of({"bash", "zsh"}).takes("SHELL");
+  c.add("shell", *shell, "Which shell the script is for").required().one_of({"bash", "zsh"}).takes("SHELL");
   c.runs([shell, &line] { *shell == "bash" ? print_bash(line) : print_zsh(line); });
 }
 

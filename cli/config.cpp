@@ -26,7 +26,7 @@ std::string read(std::istream& input) {
     throw CLI::FileError(fmt::format("the config file is larger than {} bytes; is it the right file?", kLargest));
   }
   if (text.find('\0') != std::string::npos) {
-    throw CLI::FileError("the config file holds a zero byte, so it is no text; is it the right file?");
+    throw CLI::FileError("the config file contains a zero byte, so it is not text; is it the right file?");
   }
   return text;
 }

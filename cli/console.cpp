@@ -114,11 +114,11 @@ bool is_same_file(const std::string& a, const std::string& b) {
 }  // namespace
 
 void CommonOptions::add_to(Command& command) {
-  command.add("--threads", threads, "Processor threads to use; 0 means all, or OMP_NUM_THREADS")
+  command.add("--threads", threads, "Processor threads to use; 0 means all, or OMP_NUM_THREADS if that is set")
       .takes("N")
       .shows_default();
   command.add_flag("--json", json, "Print a summary as JSON on stdout");
-  command.add_flag("-q,--quiet", quiet, "Say nothing but errors");
+  command.add_flag("-q,--quiet", quiet, "Print nothing but errors");
 }
 
 void add_device(Command& command, std::string& device, const std::string& what) {
@@ -179,7 +179,7 @@ void require_different(std::span<const std::string> outputs) {
     for (std::size_t j = i + 1; j < outputs.size(); ++j) {
       if (!is_same_file(outputs[i], outputs[j])) continue;
       throw Error(Code::bad_argument,
-                  fmt::format("'{}' is named for two results, of which one would destroy the other; name another file",
+                  fmt::format("'{}' is named for two results, and one would overwrite the other; name another file",
                               outputs[j]));
     }
   }
@@ -222,7 +222,7 @@ Json losses_to_json(const Losses& losses) {
 std::string describe_ridge(const Attachment& space) {
   constexpr double kNextToNothing = 0.02;
   const RidgeFit& fit = space.ridge.value();
-  std::string text = fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on rows left out (ridge {:g}{})",
+  std::string text = fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on held-out rows (ridge {:g}{})",
                                  space.space(), fit.mean_r2, fit.strength, fit.whitening == 1 ? "" : ", half-whitened");
   if (fit.mean_r2 > kNextToNothing) return text;
   return text + "; that is next to nothing: are its rows the same inputs in the same order?";

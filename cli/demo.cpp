@@ -28,9 +28,9 @@ struct Options {
 
 StitchData open_data(const Options& o) {
   if (!std::filesystem::is_directory(o.data)) {
-    throw Error(
-        Code::bad_file,
-        fmt::format("the demo's embeddings are not in '{}'; run it in kedge's own folder, or give --data", o.data));
+    throw Error(Code::bad_file,
+                fmt::format("the demo's embeddings are not in '{}'; run it from kedge's source folder, or give --data",
+                            o.data));
   }
   const std::filesystem::path folder(o.data);
   StitchData data;
@@ -53,7 +53,10 @@ const Measurement* find(const StitchResults& results, std::string_view method, s
 
 /// The paper's table of language models: the same sentence found again from one encoder to another.
 void print_retrieval(const StitchResults& results) {
-  fmt::print("\nThe same sentence found again, in %: first of 300 (R@1), among the first 5 (R@5)\n\n{:<36}", "");
+  fmt::print(
+      "\nHow often the same sentence is found across encoders, in %: at rank 1 of 300 (R@1), in the top 5 (R@5)\n\n"
+      "{:<36}",
+      "");
   for (const char* method : kMethods) fmt::print("  {:^15}", method);
   fmt::print("\n{:<17}  {:<17}", "from", "to (never seen)");
   for (std::size_t i = 0; i < std::size(kMethods); ++i) fmt::print("  {:>6}  {:>7}", "R@1", "R@5");
@@ -75,7 +78,7 @@ void print_retrieval(const StitchResults& results) {
 void print_heads(const StitchResults& results) {
   fmt::print(
       "\nWhich of 25 objects is the sentence about? Weighted F1 in %: each encoder's own head, and the mean of\n"
-      "three heads that were trained on the other encoders and know nothing of this one\n\n{:<17}  {:>9}",
+      "three heads trained on the other encoders, which never saw this one\n\n{:<17}  {:>9}",
       "encoder", "own head");
   for (const char* method : kMethods) fmt::print("  {:>14}", method);
   fmt::print("\n{:-<{}}\n", "", 28 + 16 * std::size(kMethods));
@@ -114,9 +117,9 @@ void run(const Options& o) {
   for (const char* method : kMethods) options.methods.push_back(parse_stitch_method(method));
   if (!o.common.json && !o.common.quiet) {
     fmt::print(
-        "Four encoders that were never trained together embedded the same 3300 sentences. kedge holds each of them\n"
-        "out in turn, learns 300 anchors from what the other three say about 3000 of the sentences, and gives the\n"
-        "one it has never seen a map to the same anchors. Random rows and cosines stand for what was done before.\n\n");
+        "Four independently trained encoders embedded the same 3300 sentences. kedge holds each of them out in turn,\n"
+        "learns 300 anchors from how the other three embed 3000 of the sentences, and gives the encoder it has never\n"
+        "seen a map to the same anchors. Random anchors compared by cosine (random-cosine) are the baseline.\n\n");
     std::fflush(stdout);
   }
   const StitchResults results = stitch_aloud(o.output, data, options, true, o.common);
@@ -137,8 +140,9 @@ void run(const Options& o) {
 
 void add_demo(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  Command& c = line.add("demo", "Tell the whole story on four small encoders that come with kedge");
-  c.add("--data", o->data, "Folder of the demo's embeddings").shows_default().takes("FOLDER");
+  Command& c =
+      line.add("demo", "Show what kedge does, end to end, on embeddings that come with it from four small encoders");
+  c.add("--data", o->data, "Folder with the demo's embeddings").shows_default().takes("FOLDER");
   c.add("-o,--out", o->output, "Folder for results, tables and the report").shows_default().takes("FOLDER");
   c.add_flag("--no-report", o->no_report, "Write results and tables only");
   o->common.add_to(c);

@@ -33,7 +33,7 @@ void run(const CommonOptions& common) {
 
 void add_devices(CommandLine& line) {
   auto common = std::make_shared<CommonOptions>();
-  Command& c = line.add("devices", "List where kedge can compute on this machine");
+  Command& c = line.add("devices", "List the devices kedge can compute on");
   common->add_to(c);
   c.runs([common] { run(*common); });
 }

@@ -59,14 +59,13 @@ void add_export(CommandLine& line) {
   auto o = std::make_shared<Options>();
   Command& c = line.add("export", "Write one encoder's map for use outside kedge");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
-  c.add("--space", o->space, "Which encoder's map").required().takes("NAME");
+  c.add("--space", o->space, "Encoder whose map to write").required().takes("NAME");
   c.add("-o,--out", o->output,
-        "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes "
-        "x.weight.npy, x.bias.npy and x.mean.npy; x.onnx is a model from embeddings to what 'kedge transform' "
-        "makes of them")
+        "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes x.weight.npy, x.bias.npy "
+        "and x.mean.npy; x.onnx is a model that does what 'kedge transform' does")
       .required()
       .takes("FILE");
-  c.add("--format", o->format, "File format [by the ending of --out]")
+  c.add("--format", o->format, "File format [from the extension of --out]")
       .one_of({kFormats.begin(), kFormats.end()})
       .takes("NAME");
   o->common.add_to(c);

@@ -40,7 +40,7 @@ FitOptions fit_options_of(const Options& o) {
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
     throw Error(Code::bad_argument,
-                fmt::format("there is nothing to resume: '{}' does not exist; leave --resume out to start anew",
+                fmt::format("there is nothing to resume: '{}' does not exist; leave out --resume to start from scratch",
                             options.checkpoint.path));
   }
   return options;
@@ -57,7 +57,7 @@ void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
 void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
   const bool may_clip = options.method == Method::consensus || options.method == Method::cca;
   if (may_clip && bundle.mixture.rows() < options.anchors) {
-    say(o.common, fmt::format("{} anchors were asked for, but the spaces have only {} directions: so many were made",
+    say(o.common, fmt::format("asked for {0} anchors, but the spaces span only {1} directions, so the bundle has {1}",
                               options.anchors, bundle.mixture.rows()));
   }
   if (options.method != Method::consensus) return;
@@ -98,7 +98,7 @@ Json validate_and_show(std::span<const Space> spaces, const Options& o, const Fi
     json.push_back(one);
   }
   add_line("mean", sums);
-  say(o.common, fmt::format("what an encoder gets that took no part in the fit, on {} rows that took none either:\n{}",
+  say(o.common, fmt::format("how an encoder the fit never saw scores, on {} rows it never saw either:\n{}",
                             scores.front().rows, table));
   return json;
 }
@@ -120,10 +120,9 @@ void run(Options& o) {
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
   if (!o.history.empty() && options.method != Method::param) {
-    throw Error(Code::bad_argument,
-                fmt::format("--history belongs to the method param, but the method is {}; choose --method param, or "
-                            "leave --history out",
-                            to_string(options.method)));
+    throw Error(Code::bad_argument, fmt::format("--history belongs to the method param, but the method is {}; choose "
+                                                "--method param, or leave out --history",
+                                                to_string(options.method)));
   }
   const std::array outputs{o.output, o.history, options.checkpoint.path};
   require_different(outputs);
@@ -175,7 +174,7 @@ void run(Options& o) {
   warn_of_idle_anchors(bundle, o, options);
   if (!bundle.refine_losses.empty()) {
     const auto best = std::ranges::min_element(bundle.refine_losses);
-    say(o.common, fmt::format("refinement took the loss on rows held out from {:.4f} to {:.4f} in {} epochs",
+    say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
                               bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
   }
   for (const Attachment& space : bundle.spaces) {
@@ -198,15 +197,15 @@ void add_fit(CommandLine& line) {
       .required()
       .takes("NAME=FILE");
   c.add("-o,--out", o->output, "Bundle to write").required().takes("FILE");
-  c.add("--rows", o->rows, "Rows to learn from, as FIRST:END with END not included [all]").takes("FIRST:END");
+  c.add("--rows", o->rows, "Rows to learn from, as FIRST:END, END excluded [all]").takes("FIRST:END");
   const std::string learning = "Learning (--method param)";
   add_options(c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
   add_support_ids(c, o->support_ids);
-  c.get("--checkpoint").help("Where the state of training is kept [OUT.checkpoint]; removed when done");
+  c.get("--checkpoint").help("File that keeps the state of training [OUT.checkpoint]; removed when done");
   c.add("--history", o->history, "Also write the losses of every epoch as CSV").takes("FILE").group(learning);
   c.add_flag("--validate", o->validate,
-             "Also hold each space out in turn, fit the others and show how well it does: what an unseen encoder can "
-             "expect. Needs three spaces or more");
+             "Also hold each space out in turn, fit the others and report how well it scores: an estimate for an "
+             "unseen encoder. Needs three spaces or more");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -100,11 +100,11 @@ void run(const Options& o) {
   }
   std::size_t width = 5;
   for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
-  fmt::print("\n  {:<{}}  {:>6}  {:<7}  {:<8}  {:>10}  {:>6}  {:>10}\n", "space", width, "dim", "came by", "map by",
+  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}\n", "space", width, "dim", "added by", "map by",
              "ridge", "R^2", "decode R^2");
   for (const Attachment& space : bundle.spaces) {
     fmt::print(
-        "  {:<{}}  {:>6}  {:<7}  {:<8}  {:>10}  {:>6}  {:>10}\n", space.space(), width, space.map.input_dim(),
+        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}\n", space.space(), width, space.map.input_dim(),
         is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
         space.ridge ? fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half") : "-",
         space.ridge ? fmt::format("{:.3f}", space.ridge->mean_r2) : "-",

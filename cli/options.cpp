@@ -53,7 +53,7 @@ void add_options(Command& command, const std::vector<Option>& options, const Gro
 }
 
 void add_support_ids(Command& command, std::string& file) {
-  command.add("--support-ids", file, "The support rows themselves: an .npy of int64 row numbers of the files")
+  command.add("--support-ids", file, "Which rows to use as the support: an .npy of int64 row numbers in the files")
       .takes("FILE");
   command.exclude_each_other("--support-ids", "--support");
 }

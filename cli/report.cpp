@@ -46,14 +46,14 @@ std::string make_report(const std::string& folder) {
   const int status = run({program, folder, "--quiet"});
   if (status == 0) return page;
   constexpr int kNotFound = 127;
-  const std::string why =
-      status == -1 || status == kNotFound
-          ? fmt::format(
-                "the program '{}' was not found; 'pip install' kedge's python folder, or name it in $KEDGE_REPORT",
-                program)
-          : fmt::format("'{}' failed with status {}", program, status);
+  const std::string why = status == -1 || status == kNotFound
+                              ? fmt::format(
+                                    "the program '{}' was not found; install kedge's Python package with pip, or set "
+                                    "$KEDGE_REPORT to its path",
+                                    program)
+                              : fmt::format("'{}' failed with status {}", program, status);
   if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1b[K");
-  fmt::print(stderr, "kedge: there is no report: {}. The results themselves are in {}\n", why, folder);
+  fmt::print(stderr, "kedge: no report was written: {}. The results themselves are in {}\n", why, folder);
   return "";
 }
 

@@ -137,8 +137,8 @@ void check_room(int, char**, char** environment) {
   const auto mebibytes = [](std::size_t bytes) { return bytes >> 20; };
   const int size =
       std::snprintf(words.data(), words.size(),
-                    "kedge: out of memory: to begin with %zu thread%s, %zu MiB of address space are needed beside the "
-                    "program itself, and there are fewer; raise the limit (ulimit -v)%s",
+                    "kedge: out of memory: starting with %zu thread%s needs %zu MiB of address space besides the "
+                    "program itself, and less is available; raise the limit (ulimit -v)%s",
                     threads, threads == 1 ? "" : "s", mebibytes(room_for(threads)), threads == 1 ? "\n" : "");
   std::size_t end = static_cast<std::size_t>(std::max(size, 0));
   if (threads > 1) {
@@ -158,7 +158,7 @@ std::atomic<bool> in_order{false};
 void speak_for_libraries() {
   if (in_order) return;
   leave(
-      "kedge: a library gave up, most likely for lack of memory or of threads (its own words, if any, are above); use "
+      "kedge: a library gave up, most likely for lack of memory or threads (its own message, if any, is above); use "
       "fewer rows or --threads 1\n");
 }
 
@@ -205,7 +205,7 @@ void require_threads(unsigned count) {
   const auto refuse = [&](std::string_view why) {
     throw Error(Code::failed, fmt::format("cannot start {} threads: {}; give --threads a smaller number", count, why));
   };
-  if (!has_room_for(std::min<std::size_t>(count, kMostThreads))) refuse("they need more memory than there is");
+  if (!has_room_for(std::min<std::size_t>(count, kMostThreads))) refuse("they need more memory than is available");
   std::promise<void> enough;
   const std::shared_future<void> end = enough.get_future().share();
   std::vector<std::jthread> trial;

@@ -77,8 +77,8 @@ StitchData data_of(const Options& o) {
 void leave_out_aloud(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
   for (const FitOptions& point : leave_out_impossible(points, end - std::min(data.train.begin, end))) {
-    say(common, fmt::format("{} anchors need as many support rows; left out with a support of {}", point.anchors,
-                            point.support));
+    say(common, fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
+                            point.anchors, point.support));
   }
 }
 
@@ -107,11 +107,13 @@ void run(const Options& o) {
   if (o.sweep) leave_out_aloud(options.points, data, o.common);
   const auto absolute = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::absolute; };
   if (o.labels.empty() && o.targets.empty() && std::ranges::any_of(options.methods, absolute)) {
-    say(o.common, "without --labels or --targets there are no heads: retrieval only, and nothing for absolute");
+    say(o.common,
+        "without --labels or --targets no heads are trained: only retrieval is measured, and nothing for absolute");
   }
   const auto multi = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::param_multi; };
   if (data.spaces.size() == 2 && std::ranges::any_of(options.methods, multi)) {
-    say(o.common, "with two spaces and one held out, param-multi has one source to learn from, as param-single has");
+    say(o.common,
+        "with two spaces and one held out, param-multi has only one source to learn from, just like param-single");
   }
   const StitchResults results = stitch_aloud(o.output, data, options, o.fresh, o.common);
   const std::string page = o.no_report ? "" : make_report(o.output);
@@ -131,21 +133,19 @@ void add_data_options(Command& c, Options& o) {
                  "One encoder's embeddings; repeat for each encoder. Row n of every file must embed the same input n")
       .required()
       .takes("NAME=FILE");
-  c.add("--train", o.train, "Rows that anchors, whitening and heads learn from, as FIRST:END")
+  c.add("--train", o.train, "Rows to learn anchors, whitening and heads from, as FIRST:END")
       .required()
       .takes("FIRST:END");
-  c.add("--test", o.test, "Rows that they are judged on; apart from the train rows").required().takes("FIRST:END");
-  c.add("--labels", o.labels, "Class of every row, an .npy of integers; without it no classifiers are trained")
+  c.add("--test", o.test, "Rows to test them on; must not overlap the train rows").required().takes("FIRST:END");
+  c.add("--labels", o.labels, "Class of each row, as an .npy of integers; without it no classifiers are trained")
       .takes("FILE");
   c.add("--targets", o.targets,
-        "What decoders give back for every row: rows x values, or pictures as rows x height x width; also uint8")
+        "What decoders learn to reproduce for each row: rows x values, or images as rows x height x width; uint8 is "
+        "fine too")
       .takes("FILE");
-  c.add("--target-shape", o.target_shape,
-        "Shape of one row of the targets as a picture, for the report, where the file does not say")
+  c.add("--target-shape", o.target_shape, "Shape of one target as an image, for the report, if the file does not say")
       .takes("HxW");
-  c.add("-o,--out", o.output,
-        "Folder for results, tables and the report; what is there already is not "
-        "computed again")
+  c.add("-o,--out", o.output, "Folder for results, tables and the report; results already there are not computed again")
       .required()
       .takes("FOLDER");
 }
@@ -153,17 +153,17 @@ void add_data_options(Command& c, Options& o) {
 void add_run_options(Command& c, Options& o) {
   c.add_list("--methods", o.methods,
              "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
-             "unless said), e.g. random-cosine; -ridge at the end makes maps by ridge")
+             "by default), e.g. random-cosine; a final -ridge makes maps by ridge")
       .shows_default();
-  c.add("--seeds", o.seeds, "How many seeds to run everything with")
+  c.add("--seeds", o.seeds, "Number of seeds to run everything with")
       .at_least_one()
       .at_most(kMostSeeds)
       .shows_default()
       .takes("N");
-  c.add("--seed", o.first_seed, "The first of them").shows_default().takes("N");
+  c.add("--seed", o.first_seed, "First seed").shows_default().takes("N");
   c.add_repeated("--hold-out", o.hold_out, "Hold out only this space; repeat for several [each in turn]", true)
       .takes("NAME");
-  c.add_flag("--fresh", o.fresh, "Compute everything anew, even if the folder has results already");
+  c.add_flag("--fresh", o.fresh, "Recompute everything, even if the folder already has results");
   c.add_flag("--keep-bundles", o.keep_bundles, "Also save every bundle, in FOLDER/bundles");
   c.add_flag("--no-report", o.no_report, "Write results and tables only");
 }
@@ -171,14 +171,13 @@ void add_run_options(Command& c, Options& o) {
 /// What a sweep takes lists of, where others take one.
 void add_swept_options(Command& c, Options& o) {
   o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
-  c.add_list("--similarity", o.similarities, "Similarities for methods that are named without one")
-      .one_of(similarity_names());
+  c.add_list("--similarity", o.similarities, "Similarities for methods named without one").one_of(similarity_names());
   c.add_list("--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.fit.anchors)).at_least_one();
   c.add_list("--support", o.supports,
-             fmt::format("Numbers of rows anchors are made of [{}, or all if fewer]", FitOptions::kDefaultSupport))
+             fmt::format("Numbers of rows to make anchors from [{}, or all if fewer]", FitOptions::kDefaultSupport))
       .at_least_one();
   c.add_list("--shrinkage", o.shrinkages,
-             "Pulls of the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")
+             "How far to shrink the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")
       .shows_default();
 }
 
@@ -197,7 +196,7 @@ void add_fit_options(Command& c, Options& o) {
 void add_head_options(Command& c, Options& o) {
   const std::string title = "Heads";
   add_options(c, options_of(o.head), {{"head", title}});
-  c.add("--samples", o.samples, "Test rows whose decoded targets the report shows")
+  c.add("--samples", o.samples, "Number of test rows whose decoded targets the report shows")
 
       .shows_default()
       .takes("N")
@@ -223,12 +222,12 @@ void add_command(CommandLine& line, bool sweep, const char* name, const char* he
 void add_stitch(CommandLine& line) {
   add_command(
       line, false, "stitch",
-      "Hold every encoder out in turn and see how heads trained on the others do on it; with tables and a report");
+      "Hold each encoder out in turn and measure how heads trained on the others do on it; writes tables and a report");
 }
 
 void add_sweep(CommandLine& line) {
   add_command(line, true, "sweep",
-              "Stitch at every combination of numbers of anchors and support rows, similarities and shrinkages");
+              "Stitch with every combination of anchor count, support size, similarity and shrinkage");
 }
 
 }  // namespace kedge::cli

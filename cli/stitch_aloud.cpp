@@ -14,7 +14,7 @@ constexpr double kSecondsBetweenLines = 30;  // every finished run has a line of
 
 /// The numbers of one run that a user waits for: means over its zero-shot pairs, or its own head for absolute.
 std::string describe_scores(const StitchEvent& event) {
-  if (event.measured.empty()) return ", again for figures or a bundle: its records stay as they are";
+  if (event.measured.empty()) return ", rerun for figures or a bundle; its records are unchanged";
   StitchResults own;
   own.measurements.assign(event.measured.begin(), event.measured.end());
   const std::vector<MethodScores> methods = mean_scores(own);
@@ -42,16 +42,16 @@ StitchResults stitch_aloud(const std::string& folder, const StitchData& data, co
   const Stopwatch watch;
   const auto observe = [&](const StitchEvent& event) {
     if (event.done == 1 && event.known > 0) {
-      say(common, fmt::format("{} has {} records already, which stay as they are; only what is missing is computed",
-                              folder, event.known));
+      say(common, fmt::format("{} already has {} records, which are kept; only what is missing is computed", folder,
+                              event.known));
     }
     say(common, describe(event, watch.seconds()));
   };
   try {
     return stitch_into(folder, data, options, fresh, make_progress(common, kSecondsBetweenLines), observe);
   } catch (const Interrupted&) {
-    throw Interrupted(fresh ? fmt::format("interrupted; what was measured until now is in {}", folder)
-                            : fmt::format("interrupted; the same command goes on with what is in {}", folder));
+    throw Interrupted(fresh ? fmt::format("interrupted; the measurements so far are in {}", folder)
+                            : fmt::format("interrupted; the same command continues from what is in {}", folder));
   }
 }
 

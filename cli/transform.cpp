@@ -45,12 +45,12 @@ void add_transform(CommandLine& line) {
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
   c.add("--space", o->space, "Which encoder of the bundle made the embeddings").required().takes("NAME");
   c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length").required().takes("FILE");
-  c.add("-o,--out", o->output, "Result, one row per row: a float32 .npy").required().takes("FILE");
+  c.add("-o,--out", o->output, "Result, one row per input row: a float32 .npy").required().takes("FILE");
   c.add("--rows", o->rows, "Rows to map, as FIRST:END [all]").takes("FIRST:END");
-  add_device(c, o->device, "Where to compute; euclidean maps on cpu only");
+  add_device(c, o->device, "Where to compute; euclidean maps run on cpu only");
   c.add("--precision", o->precision,
-        "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; a file is slower "
-        "than either")
+        "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; reading and "
+        "writing the file takes longer than either")
       .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
       .shows_default()
       .takes("NAME");

@@ -42,20 +42,20 @@ void run(const Options& o) {
 
 void add_translate(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  Command& c =
-      line.add("translate", "Bring one encoder's embeddings to where another encoder would have put the same inputs");
+  Command& c = line.add("translate",
+                        "Turn one encoder's embeddings into those another encoder would have made of the same inputs");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
   c.add("--from", o->from, "Which encoder of the bundle made the embeddings").required().takes("NAME");
-  c.add("--to", o->to, "Whose space they are brought to, e.g. that of an index or a classifier")
+  c.add("--to", o->to, "Encoder whose space to translate into, e.g. that of an index or a classifier")
       .required()
       .takes("NAME");
   c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length").required().takes("FILE");
-  c.add("-o,--out", o->output, "Result, one row per row: a float32 .npy").required().takes("FILE");
+  c.add("-o,--out", o->output, "Result, one row per input row: a float32 .npy").required().takes("FILE");
   c.add("--rows", o->rows, "Rows to translate, as FIRST:END [all]").takes("FIRST:END");
   add_device(c, o->device);
   c.add("--precision", o->precision,
-        "Of matrix products on a GPU: fp32 as on the processor; tf32 is faster and coarser; a file is slower "
-        "than either")
+        "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; reading and "
+        "writing the file takes longer than either")
       .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
       .shows_default()
       .takes("NAME");

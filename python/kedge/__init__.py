@@ -3,7 +3,7 @@
 
 >>> import kedge
 >>> bundle = kedge.fit({"vit": X1, "rex": X2}, method="consensus")     # embeddings of the same inputs, row by row
->>> clip = bundle.attach("clip", X3)                                   # an encoder that took no part
+>>> clip = bundle.attach("clip", X3)                                   # an encoder the fit never saw
 >>> kedge.compare(bundle["vit"].transform(X1), clip.transform(X3))     # is the same input found across encoders?
 """
 import importlib

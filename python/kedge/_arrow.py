@@ -56,7 +56,7 @@ def is_numbers(kind):
 
 
 def choose(schema, label):
-    """The only column of vectors; nothing where all columns are numbers, which then are a matrix together."""
+    """The only column of vectors; None if all columns are numbers, which together are a matrix."""
     vectors = [field.name for field in schema if is_vectors(field.type)]
     if len(vectors) == 1:
         return vectors[0]
@@ -112,7 +112,7 @@ def uneven(row, length, expected, label):
 
 
 def chunk_rows(chunk, first_row, label):
-    """One array of lists; a view of its values where they are floats."""
+    """One array of lists; a view of its values if they are floats."""
     shape = getattr(chunk.type, "shape", None)
     if shape is not None:
         require_matrix((len(chunk), *shape), label)
@@ -152,7 +152,7 @@ def is_parquet(path):
 
 
 def parquet_rows(path, label):
-    """A column of a file, as in rows.parquet#column; the only column of vectors where none is named."""
+    """A column of a file, as in rows.parquet#column; the only column of vectors if none is named."""
     library(label)
     import pyarrow.parquet
 

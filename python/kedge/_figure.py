@@ -45,7 +45,7 @@ def legend(of, **options):
 
 
 def legend_beside(ax):
-    """To the right, where the layout makes room for it, as in figures of our own."""
+    """To the right if the layout makes room for it, as our own figures do."""
     beside = ax.figure.get_layout_engine() is not None
     legend(ax, **({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if beside else {"loc": "best"}))
 
@@ -54,7 +54,7 @@ def checked(table, metric, who):
     """The records, the metric and the methods in the report's order."""
     if not hasattr(table, "columns"):
         raise TypeError(f"{who}: expected the table that kedge.stitch or kedge.sweep returns, found "
-                        f"{type(table).__name__}; of a results.csv make it with pandas.read_csv")
+                        f"{type(table).__name__}; read a results.csv with pandas.read_csv")
     needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, metric]
     missing = [name for name in needed if name not in table.columns]
     if missing:
@@ -80,7 +80,7 @@ def at_one_point(table, but=None):
 
 
 def matrices(spaces, max_rows, who):
-    """At most so many rows of each, the same in all and evenly over the whole; which those are, and of how many."""
+    """At most `max_rows` rows of each, the same in all and evenly spaced; which rows those are, and out of how many."""
     if not isinstance(spaces, Mapping):
         raise TypeError(f"{who}: expected names with embeddings, such as {{'vit': X1, 'rex': X2}}, found "
                         f"{type(spaces).__name__}")

@@ -28,11 +28,11 @@ def named_spaces(spaces):
 
 def require_checkpoint(path):
     if not path:
-        raise ValueError("resume goes on from a checkpoint; name its file with checkpoint=")
+        raise ValueError("resume continues from a checkpoint; name its file with checkpoint=")
     # What is no path is refused where all options are read.
     if isinstance(path, (str, os.PathLike)) and not os.path.exists(path):
-        raise ValueError(f"there is nothing to resume: '{os.fsdecode(path)}' does not exist; leave resume out to start "
-                         "anew")
+        raise ValueError(f"there is nothing to resume: '{os.fsdecode(path)}' does not exist; leave out resume "
+                         "to start from scratch")
 
 
 @takes(_core.fit_options())
@@ -43,14 +43,14 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
     ----------
     spaces : dict
         One encoder's embeddings under each name; row n of all of them embeds the same input n. Arrays of any float type
-        and layout (float32 in C order is not copied), tensors on the processor, Arrow or Parquet columns, or paths of
+        and layout (float32 in C order is not copied), tensors on the processor, Arrow or Parquet columns, or paths to
         .npy, .safetensors#tensor, .fvecs and .parquet#column files, which are streamed.
     rows : slice, (first, end) or 'first:end', optional
-        Rows to learn from; all of them unless given.
+        Rows to learn from; all by default.
     support_ids : array of int, optional
-        The rows anchors are made of, as row numbers of the arrays or files (not of `rows`); drawn unless given.
+        The rows to make anchors from, as row numbers in the arrays or files (not within `rows`); selected by default.
     progress : bool or callable, default False
-        True shows a bar; a function is called with step, done, total and detail.
+        True shows a progress bar; a function is called with step, done, total and detail.
 
     Returns
     -------
@@ -60,11 +60,11 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
     Raises
     ------
     ValueError
-        Where options or arrays do not fit together, or hold NaN or infinity; the message says which row.
+        If options or arrays do not fit together, or hold NaN or infinity; the message says which row.
     OSError
-        Where a file cannot be read or a device is not there.
+        If a file cannot be read or a device does not exist.
     KeyboardInterrupt
-        On Ctrl-C; with `checkpoint`, resume=True then goes on to the same result.
+        On Ctrl-C; with `checkpoint`, resume=True then continues to the same result.
     """
     if options.get("resume") and options.get("method") == "param":  # other methods refuse to resume in fit
         require_checkpoint(options.get("checkpoint"))
@@ -73,7 +73,7 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))
 def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]):
-    """What an encoder that is yet unseen can expect: hold every space out in turn, fit the others, attach it, score it.
+    """Estimate how an unseen encoder will score: hold each space out in turn, fit the others, attach it, score it.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]
     Returns
     -------
     pandas.DataFrame
-        One line per space held out: held_out, rows, mrr, recall@1, recall@5, recall@10, nmse.
+        One row per held-out space: held_out, rows, mrr, recall@1, recall@5, recall@10, nmse.
     """
     import pandas as pd
 
@@ -93,5 +93,5 @@ def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]
 
 
 def load(path) -> Bundle:
-    """Read a bundle that Bundle.save or the command wrote; raises OSError for anything else."""
+    """Read a bundle written by Bundle.save or the command; raises OSError for anything else."""
     return Bundle.load(path)

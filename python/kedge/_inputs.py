@@ -15,7 +15,7 @@ KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "da
 
 
 def rows_of(given, label):
-    """A matrix of native floats (without a copy where that can be), or the path of a file that holds one."""
+    """A matrix of native floats (without a copy if possible), or the path of a file that holds one."""
     from . import _arrow
 
     if isinstance(given, (str, os.PathLike)):
@@ -101,7 +101,7 @@ def plain(array, label):
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{label}: expected numbers, found an array of objects that are none, such as "
+        raise ValueError(f"{label}: expected numbers, found an array of other objects, such as "
                          f"{next(iter(array.flat))!r:.40}") from None
 
 
@@ -116,19 +116,21 @@ def list_rows(rows, label):
             if length != lengths[0]:
                 raise ValueError(f"{label}: row {row} {size(length)}, but row 0 {size(lengths[0])}; all must have the "
                                  "same length") from None
-        raise ValueError(f"{label}: the list cannot be made a matrix ({error}); give an array or a tensor") from None
+        raise ValueError(f"{label}: the list cannot be turned into a matrix ({error}); give an array or a "
+                         "tensor") from None
     return array_rows(array, label)
 
 
 def size(length):
-    return "is no vector" if length is None else f"has length {length}"
+    return "is not a vector" if length is None else f"has length {length}"
 
 
 def tensor_rows(tensor, label):
     if str(tensor.layout) != "torch.strided":
         raise ValueError(f"{label}: expected a dense tensor, found the layout {tensor.layout}; use .to_dense()")
     if tensor.device.type == "meta":
-        raise ValueError(f"{label}: the tensor is on the device meta, which holds no values; make it on the processor")
+        raise ValueError(f"{label}: the tensor is on the device meta, which holds no values; create it on the "
+                         "processor")
     if tensor.device.type != "cpu":
         raise ValueError(f"{label}: expected a tensor on the processor, found one on {tensor.device}; use .cpu(), or, "
                          "to stay there, map.to_torch().to(device)")
@@ -148,8 +150,8 @@ def frame_rows(frame, label):
         return series_rows(frame.iloc[:, 0], label)
     others = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
     if others:
-        raise ValueError(f"{label}: expected columns of numbers, found others: {named(others)}; choose the columns to "
-                         "use, as in df[['x', 'y']], or one that holds vectors, as in df['embedding']")
+        raise ValueError(f"{label}: expected columns of numbers, but these are not: {named(others)}; choose the "
+                         "columns to use, as in df[['x', 'y']], or one that holds vectors, as in df['embedding']")
     if frame.dtypes.nunique() == 1 and isinstance(frame.dtypes.iloc[0], np.dtype):
         return array_rows(frame.to_numpy(), label)
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -171,7 +173,7 @@ def named(names, most=3):
 
 
 def range_of(rows, label="rows"):
-    """(first, end) of what users say; the end of an open range is END. None where they say nothing."""
+    """(first, end) of what users say; the end of an open range is END. None if they say nothing."""
     if rows is None:
         return None
     given = rows
@@ -194,7 +196,7 @@ def bound(value, otherwise, rows, label):
     except (TypeError, ValueError):
         raise ValueError(f"{label}: expected row numbers, found {value!r:.40} in {rows!r:.60}") from None
     if not 0 <= number < END:
-        raise ValueError(f"{label}: row numbers count from 0 at the first row, found {number} in {rows!r:.60}")
+        raise ValueError(f"{label}: row numbers start at 0 for the first row, found {number} in {rows!r:.60}")
     return number
 
 
@@ -228,7 +230,7 @@ def integers_of(values, label):
 
 
 def support_ids_of(values):
-    """The rows anchors are made of, as fit and stitch take them; None where they are drawn."""
+    """The rows to make anchors from, as fit and stitch take them; None if kedge selects them."""
     if values is None:
         return None
     ids = integers_of(values, "support_ids")
@@ -238,7 +240,7 @@ def support_ids_of(values):
 
 
 def is_whole(value):
-    """Whether int64 has it; of NaN and of what is no number this is not so either."""
+    """Whether int64 can hold it, which is not so for NaN or anything that is not a number."""
     try:
         return bool(int(value) == value and -2**63 <= value < 2**63)
     except (TypeError, ValueError, OverflowError):

@@ -168,49 +168,49 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
 def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None, methods=_core.STITCH_METHODS, seeds=1,
            seed=0, hold_out=(), samples=_core.STITCH_SAMPLES, support_ids=None, out=None, fresh=False,
            keep_bundles=False, report=None, progress=False, **options: Unpack[StitchOptions]):
-    """Hold every encoder out in turn and see how heads trained on the others do on it.
+    """Hold each encoder out in turn and measure how heads trained on the others do on it.
 
     Parameters
     ----------
     spaces : dict
-        As for fit; all rows, those heads learn from and those they are judged on.
+        As for fit; all rows, both those to train on and those to test on.
     train, test : slice, (first, end) or 'first:end'
-        Rows that anchors, whitening and heads learn from, and rows they are judged on.
+        Rows to learn anchors, whitening and heads from, and rows to test them on.
     labels : array of int, optional
-        The class of every row; without it no classifiers are trained.
+        The class of each row; without it no classifiers are trained.
     targets : array or path, optional
-        What decoders give back for every row: rows x values, or pictures as rows x height x width.
+        What decoders learn to reproduce for each row: rows x values, or images as rows x height x width.
     target_shape : tuple of int, optional
-        Shape of one row of the targets as a picture, for the report, where the array does not say.
+        Shape of one target as an image, for the report, if the array does not say.
     methods : list of str
-        'absolute', or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip unless
-        said), such as 'random-cosine'; '-ridge' at the end makes maps by ridge.
+        'absolute', or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip by
+        default), such as 'random-cosine'; a final '-ridge' makes maps by ridge.
     seeds : int or list of int, default 1
-        How many seeds to run everything with, or the seeds themselves.
+        Number of seeds to run everything with, or the seeds themselves.
     seed : int, default 0
-        The first of them.
+        The first seed, if `seeds` is a number.
     hold_out : list of str, optional
-        Hold out only these spaces; each in turn unless given.
+        Hold out only these spaces; each in turn by default.
     samples : int
-        Test rows whose decoded targets the report shows.
+        Number of test rows whose decoded targets the report shows.
     support_ids : array of int, optional
         As for fit.
     out : path, optional
-        Folder for results, tables and the report, as 'kedge stitch' writes them; what is there already is not computed
-        again, so that interrupted work goes on.
+        Folder for results, tables and the report, as 'kedge stitch' writes them; results already there are not computed
+        again, so interrupted runs resume.
     fresh : bool, default False
-        Compute everything anew, even if the folder has results already.
+        Recompute everything, even if the folder already has results.
     keep_bundles : bool, default False
         Also save every bundle, in out/bundles.
     report : bool, optional
-        Whether to write out/report.html; yes where there is a folder, unless said otherwise.
+        Whether to write out/report.html; by default, only if `out` is given.
     progress : bool or callable, default False
         As for fit.
 
     Returns
     -------
     pandas.DataFrame
-        One line per measurement: method, encoder, trained_on, zero_shot, seed and the scores (docs/results.md).
+        One row per measurement: method, encoder, trained_on, zero_shot, seed and the scores (docs/results.md).
     """
     return run(spaces, train, test, labels, targets, target_shape, methods, (), NO_SWEEP, seeds, seed, hold_out, samples,
                support_ids, out, fresh, keep_bundles, report, progress, options)
@@ -221,16 +221,16 @@ def sweep(spaces, *, train, test, anchors=(), support=(), shrinkage=(), similari
           target_shape=None, methods=_core.SWEEP_METHODS, seeds=1, seed=0, hold_out=(), samples=_core.STITCH_SAMPLES,
           support_ids=None, out=None, fresh=False, keep_bundles=False, report=None, progress=False,
           **options: Unpack[SweepOptions]):
-    """Stitch at every combination of numbers of anchors and support rows, similarities and shrinkages.
+    """Stitch with every combination of anchor count, support size, similarity and shrinkage.
 
     Parameters
     ----------
     anchors, support : list of int, optional
-        Numbers of anchors and of rows they are made of.
+        Numbers of anchors, and of rows to make them from.
     shrinkage : list of float or str, optional
-        Pulls of the covariance towards a sphere, 0 to 1; or 'auto', 'ledoit-wolf', 'oas'.
+        How far to shrink the covariance towards a sphere, 0 to 1; or 'auto', 'ledoit-wolf', 'oas'.
     similarity : list of str, optional
-        Similarities for methods that are named without one.
+        Similarities for methods named without one.
     spaces, train, test, labels, targets, target_shape, methods, seeds, seed, hold_out, samples, support_ids, out, fresh, \
 keep_bundles, report, progress
         As for stitch.

@@ -47,8 +47,8 @@ def tensor(values):
 def linear(affine):
     """An nn.Linear with a copy of weight and bias.
 
-    They do not require a gradient, as those of nn.Embedding.from_pretrained: a map that is trained on its own leaves
-    the space it shares with others. The input gets its gradient all the same; .requires_grad_() makes it train.
+    They do not require a gradient, like those of nn.Embedding.from_pretrained: a map trained on its own would leave
+    the space it shares with others. The input still gets its gradient; .requires_grad_() makes the map trainable.
     """
     module = torch.nn.Linear(affine.weight.shape[1], affine.weight.shape[0], device="meta")  # nothing to initialise
     module.weight = torch.nn.Parameter(tensor(affine.weight), requires_grad=False)

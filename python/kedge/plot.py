@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of what was learned and measured, in the report's colours.
 
-Every function draws into `ax` where one is given and otherwise makes a figure of its own with pyplot; it returns the
-axes (`spaces`: the figure) and shows nothing by itself. A `table` is what kedge.stitch and kedge.sweep return, or
+Every function draws into `ax` if one is given, and otherwise makes its own figure with pyplot; it returns the axes
+(`spaces`: the figure) and shows nothing by itself. A `table` is what kedge.stitch and kedge.sweep return, or
 pandas.read_csv of their results.csv.
 """
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ BLUES = LinearSegmentedColormap.from_list("kedge", ["#f4f7fa", "#79b4dd", "#1f6f
 
 
 def history(losses, *, ax=None):
-    """The losses of every epoch of the method 'param', or, while a consensus was refined, on rows held out.
+    """The losses of every epoch of the method 'param', or of a consensus's refinement on held-out rows.
 
     losses : Bundle, or a dict such as bundle.history
     """
@@ -32,7 +32,7 @@ def history(losses, *, ax=None):
         if not losses and len(bundle.refine_losses):
             losses = {"held out": bundle.refine_losses}
         if not losses:
-            raise ValueError(f"history: a bundle of the method {bundle.method} was not learned in epochs; those of "
+            raise ValueError(f"history: a bundle of the method {bundle.method} is not learned in epochs; those of "
                              "'param', and of 'consensus' with refine_epochs, are")
     if not isinstance(losses, Mapping):
         raise TypeError(f"history: expected a bundle or a dict such as bundle.history, found {type(losses).__name__}")
@@ -49,7 +49,7 @@ def history(losses, *, ax=None):
     if all(np.min(values) > 0 for values in losses.values()) and len(losses) > 1:
         ax.set_yscale("log")
     ax.set_xlabel("epoch")
-    ax.set_ylabel("loss on rows held out" if "held out" in losses else "loss, mean over the epoch")
+    ax.set_ylabel("loss on held-out rows" if "held out" in losses else "loss, mean over the epoch")
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
     if len(losses) > 1:
         legend_beside(ax)
@@ -60,7 +60,7 @@ def scores(table, metric="mrr", *, ax=None):
     """A bar per method: the mean over pairs of encoders, with the standard deviation over seeds.
 
     Methods are compared on the pairs and seeds that all have. Heads of encoders on their own embeddings ('absolute')
-    are a dashed line. In a sweep the bars are taken where there are most anchors, then most support.
+    are a dashed line. In a sweep, the bars are those with the most anchors, then the most support.
     """
     table, metric, methods = checked(table, metric, "scores")
     table, point = at_one_point(table)
@@ -96,7 +96,7 @@ def scores(table, metric="mrr", *, ax=None):
 
 
 def pairs(table, method=None, metric="mrr", *, ax=None):
-    """A map of every pair of encoders, the mean over seeds; of the best method unless one is named."""
+    """A map of every pair of encoders, the mean over seeds; of the best method by default."""
     table, metric, methods = checked(table, metric, "pairs")
     table, point = at_one_point(table)
     method = measure.best_method(table, metric) or methods[-1] if method is None else method
@@ -136,7 +136,7 @@ def sweep(table, x="anchors", metric="mrr", *, ax=None):
     table, metric, methods = checked(table, metric, "sweep")
     swept = [axis for axis in AXES if table[axis].nunique() > 1]
     if x not in swept:
-        raise ValueError(f"sweep: the table has less than two values of x={x!r}; "
+        raise ValueError(f"sweep: the table has fewer than two values of x={x!r}; "
                          + (f"it was swept over {', '.join(swept)}" if swept else "make one with kedge.sweep"))
     table, point = at_one_point(table, but=x)
     tested = measure.common(measure.zero_shot(table), metric, ["method", x])
@@ -178,7 +178,7 @@ def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
     spaces : dict of name -> embeddings in memory, row n of all of the same input
     labels : class of every row, which colours it; otherwise its place along the first space's first axis does
     shared : True for rows of one shared space, such as RR: then all are seen in the plane and window of the first
-    max_rows : more are thinned evenly
+    max_rows : the most rows to draw; more are thinned evenly
     """
     import matplotlib.pyplot as plt
 

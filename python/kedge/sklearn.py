@@ -22,7 +22,7 @@ def load(path, changed):
 
 
 def bundle_of(bundle):
-    """A bundle, read once and again only where its file has changed."""
+    """A bundle, read once and again only if its file has changed."""
     if isinstance(bundle, _core.Bundle):
         return bundle
     # What is no path, or leads nowhere, is refused by kedge.load in its own words.
@@ -37,34 +37,35 @@ def is_count(value):
 
 
 class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Takes embeddings to their relative representation: their similarities to anchors.
+    """Turns embeddings into their relative representation: their similarities to anchors.
 
-    With `bundle` and `space` it is one encoder's way into a space that several encoders share. Nothing is left to
-    learn, and it counts as fitted at once. What follows it in a pipeline can then be used under another encoder:
+    With `bundle` and `space`, it maps one encoder's embeddings into a space that several encoders share. There is
+    nothing left to learn, so it counts as fitted from the start. What follows it in a pipeline then works with another
+    encoder:
 
     >>> pipe = make_pipeline(RelativeTransformer(bundle=bundle, space="vit"), LogisticRegression()).fit(X_vit, y)
     >>> pipe.set_params(relativetransformer__space="rex").predict(X_rex)
 
-    Without a bundle, fit learns anchors on the rows it is given, as kedge.fit does with one space. Where those are fewer
-    than `anchors` (or `support`), or span fewer directions (method 'consensus'), as many are made as there can be.
+    Without a bundle, fit learns anchors from the rows it is given, as kedge.fit does with one space. If there are fewer
+    rows than `anchors` (or `support`), or they span fewer directions (method 'consensus'), it makes as many as it can.
 
     Parameters
     ----------
     bundle : Bundle or path, optional
         From kedge.fit, or the file that Bundle.save or the command wrote.
     space : str, optional
-        Whose embeddings X holds; with a bundle, one of its spaces. Without, what `bundle_` is to call them.
+        The encoder whose embeddings X holds: with a bundle, one of its spaces; without, the name to use in `bundle_`.
     method, similarity, anchors, ...
-        As for kedge.fit; they do nothing beside a bundle.
+        As for kedge.fit; ignored if a bundle is given.
 
     Attributes
     ----------
     bundle_ : Bundle
-        What was learned, where no bundle was given; bundle_.attach lets other encoders in.
+        What fit learned, if no bundle was given; bundle_.attach adds other encoders.
     n_features_in_ : int
-        Values of an embedding, of the encoder in use.
+        Dimension of the embeddings of the encoder in use.
     feature_names_in_ : array of str
-        Columns seen in fit, where they had names and no bundle was given.
+        Names of the columns seen in fit, if they had any and no bundle was given.
 
     Results are float32, whatever the type of X.
     """
@@ -92,7 +93,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.device = device
 
     def fit(self, X, y=None):
-        """Learn anchors on the rows of X; with a bundle, only see whether X fits. y is not looked at."""
+        """Learn anchors from the rows of X; with a bundle, only check that X fits. y is ignored."""
         if self.bundle is not None:
             self._require_fits(check_array(X, dtype=FLOATS, estimator=self, input_name="X"))
             return self
@@ -123,14 +124,14 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         bundle = bundle_of(self.bundle)
         if self.space not in bundle.spaces:
             raise ValueError(f"RelativeTransformer: space is {self.space!r}, expected one of the bundle's: "
-                             f"{', '.join(bundle.spaces)}; let another encoder in with bundle.attach(name, X)")
+                             f"{', '.join(bundle.spaces)}; add another encoder with bundle.attach(name, X)")
         return bundle[self.space]
 
     def _require_fits(self, X):
         map = self._map()
         if X.shape[1] != map.n_features_in:
             raise ValueError(f"X has {X.shape[1]} features, but RelativeTransformer is expecting {map.n_features_in} "
-                             f"features as input, which '{map.space}' makes; were they made by another encoder?")
+                             f"features as input, as made by '{map.space}'; were they made by another encoder?")
         return map
 
     # A property, since another space may be chosen after fit.

@@ -45,10 +45,9 @@ void require_finite(const RowFunction& function, const RowSource& x, std::size_t
     Matrix values(1, function.input_dim);
     const Space space(function.space, std::shared_ptr<const RowSource>(std::shared_ptr<void>(), &x));
     space.read(first + row, values.view());  // throws if the row itself is at fault
-    throw Error(Code::bad_argument,
-                fmt::format("row {} of X is too large for the map of '{}': its result leaves float32; is it scaled as "
-                            "the embeddings the map was made from?",
-                            first + row, function.space));
+    throw Error(Code::bad_argument, fmt::format("row {} of X is too large for the map of '{}': its result does not fit "
+                                                "in float32; is it scaled like the embeddings the map was made from?",
+                                                first + row, function.space));
   }
 }
 
@@ -82,7 +81,8 @@ Out writable(nb::handle given, const Input& input, std::size_t rows, std::size_t
                     cols, nb::type_name(given.type()).c_str(), nb::str(shape).c_str(), nb::str(dtype).c_str()));
   }
   if (input.overlaps(out.data(), rows * cols * sizeof(float))) {
-    throw Error(Code::bad_argument, "out: it shares memory with X, which would change while it is read; give another");
+    throw Error(Code::bad_argument,
+                "out: it shares memory with X, which would change while it is being read; give another array");
   }
   return out;
 }

@@ -115,25 +115,25 @@ std::string describe(const BundleHandle& self) {
 }
 
 constexpr const char* kAttachText =
-    R"(Give a new encoder its map, which is kept under `name` and returned; the anchors stay as they are.
+    R"(Add an encoder without changing the anchors: its map is kept under `name` and returned.
 
 Parameters
 ----------
 name : str
     What to call the encoder.
 X : array or path
-    Its embeddings of the inputs the bundle was made from, in the same order; or, with support_rows, of the support rows
+    Its embeddings of the inputs the bundle was fitted on, in the same order; or, with support_rows, of the support rows
     alone, in the order of `support_ids`.
 rows : slice, (first, end) or 'first:end', optional
-    Rows its mean and covariance are taken from; all of them unless given.
+    Rows to compute its mean and covariance from; all by default.
 support_rows : bool
-    Whether X holds just the support rows.
+    Whether X holds only the support rows.
 attach : 'mixture' or 'ridge', optional
-    How its map is made; as the bundle's other spaces unless given.
+    How to make its map; by default as for the bundle's other spaces.
 ridge : 'auto' or float
     Strength of the ridge; 'auto' chooses it by cross-validation.
 device : str
-    Where statistics are taken.
+    Where to compute statistics.
 replace : bool
     Whether a space of the same name may be replaced.
 progress : bool or callable
@@ -147,7 +147,8 @@ RelativeMap
 void bind_properties(nb::class_<BundleHandle>& c) {
   c.def_prop_ro("spaces", &spaces_of, "The map of every space by its name: the sources, then attached ones.")
       .def_prop_ro(
-          "sources", [](const BundleHandle& self) { return self.bundle->sources; }, "The spaces that took part in fit.")
+          "sources", [](const BundleHandle& self) { return self.bundle->sources; },
+          "The spaces the bundle was fitted on.")
       .def_prop_ro(
           "mixture", [](const BundleHandle& self) { return view_of(self.bundle->mixture, self.bundle); },
           nb::rv_policy::automatic, "P, anchors x support. A read-only view.")
@@ -157,7 +158,7 @@ void bind_properties(nb::class_<BundleHandle>& c) {
             if (self.bundle->targets.rows() == 0) return nb::none();
             return nb::cast(view_of(self.bundle->targets, self.bundle));
           },
-          "What ridge regresses, support x anchors; None where it is not possible.")
+          "What ridge regresses, support x anchors; None if ridge is not possible.")
       .def_prop_ro(
           "support_ids",
           [](const BundleHandle& self) {
@@ -165,11 +166,11 @@ void bind_properties(nb::class_<BundleHandle>& c) {
           },
           nb::rv_policy::automatic, "Row numbers of the support in the arrays or files.")
       .def_prop_ro("history", &history_of,
-                   "The losses of every epoch by name (total, symnce, coverage, orthogonality, length), where anchors "
-                   "were learned; otherwise empty. pandas.DataFrame(bundle.history) is a table.")
+                   "The losses of every epoch by name (total, symnce, coverage, orthogonality, length) if anchors were "
+                   "learned; otherwise empty. pandas.DataFrame(bundle.history) is a table.")
       .def_prop_ro(
           "refine_losses", [](const BundleHandle& self) { return make_doubles(self.bundle->refine_losses); },
-          nb::rv_policy::automatic, "Loss on rows held out: before refinement, then after each of its epochs.")
+          nb::rv_policy::automatic, "Loss on held-out rows: before refinement, then after each of its epochs.")
       .def_prop_ro(
           "method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->method)); },
           "How the anchors were found.")
@@ -177,7 +178,7 @@ void bind_properties(nb::class_<BundleHandle>& c) {
                    [](const BundleHandle& self) { return std::string(to_string(self.bundle->similarity)); })
       .def_prop_ro(
           "n_anchors", [](const BundleHandle& self) { return self.bundle->mixture.rows(); },
-          "Anchors, which is the dimension of the shared space.")
+          "Number of anchors, which is the dimension of the shared space.")
       .def_prop_ro(
           "seed", [](const BundleHandle& self) { return self.bundle->seed; }, "The seed it was made with.")
       .def_prop_ro(
@@ -193,9 +194,9 @@ void bind_bundle(nb::module_& module) {
                              "space. Made by kedge.fit and kedge.load.");
   bind_properties(c);
   c.def("save", &save, "path"_a,
-        "Write the bundle, the same file as the command's; an older one stays until the new one is whole.")
+        "Write the bundle as the command does; an older file stays until the new one is complete.")
       .def_static("load", &load, "path"_a,
-                  "Read a bundle that 'save' or the command wrote. Raises OSError for anything else.")
+                  "Read a bundle written by 'save' or the command. Raises OSError for anything else.")
       .def("__getitem__", &BundleHandle::map, "space"_a, "The map of one space.")
       .def(
           "__contains__", [](const BundleHandle& self, const std::string& name) { return self.bundle->has(name); },

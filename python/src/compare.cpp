@@ -38,20 +38,20 @@ nb::dict compare_rows(const nb::object& a, const nb::object& b, const nb::object
 }
 
 constexpr const char* kCompareText =
-    R"(Measure how well two encoders agree in the shared space: is row i of A found in B?
+    R"(Measure how well two encoders agree in the shared space: does row i of A find row i of B?
 
 Parameters
 ----------
 A, B : array or path
     Rows of the same inputs in the same order, of the same dimension.
 rows : slice, (first, end) or 'first:end', optional
-    Rows to compare; all of them unless given.
+    Rows to compare; all by default.
 recall_at : list of int
     Ranks to report recall at.
 neighbors : int
-    Neighbours counted for the k-NN overlap.
+    Neighbours to count for the k-NN overlap.
 device : str
-    Where ranks are counted.
+    Where to compute ranks.
 progress : bool or callable
     As for fit.
 
@@ -59,7 +59,7 @@ Returns
 -------
 dict
     rows, dim, mrr, recall@K for each K of recall_at, nmse, rr_std_a, rr_std_b, paired_cosine, linear_cka,
-    effective_rank_a, effective_rank_b and knn_overlap@neighbors (None where it cannot be measured).
+    effective_rank_a, effective_rank_b and knn_overlap@neighbors (None if it cannot be measured).
 )";
 
 }  // namespace

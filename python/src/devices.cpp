@@ -23,7 +23,8 @@ void bind_devices(nb::module_& module) {
       },
       "The processor, then every usable GPU: a list of dicts with device, name and memory_bytes.");
   module.def("threads", &threads, "How many processor threads kedge uses.");
-  module.def("set_threads", &set_threads, nb::arg("count"), "Use so many processor threads from now on, 1 or more.");
+  module.def("set_threads", &set_threads, nb::arg("count"),
+             "Set how many processor threads to use from now on, 1 or more.");
 }
 
 }  // namespace kedge::python

@@ -137,8 +137,7 @@ void set_options(const std::vector<Option>& options, const nb::dict& values) {
 }
 
 void bind_options(nb::module_& module) {
-  module.def("fit_options", &describe_defaults<FitOptions>,
-             "What fit can be told: name, help, type, choices, default.");
+  module.def("fit_options", &describe_defaults<FitOptions>, "The options of fit: name, help, type, choices, default.");
   module.def("attach_options", &describe_defaults<AttachOptions>, "The same for attach.");
   module.def("compare_options", &describe_defaults<CompareOptions>, "The same for compare.");
   module.def("head_options", &describe_defaults<HeadOptions>, "The same for the heads of stitch.");

@@ -33,7 +33,7 @@ MapHandle make(const std::string& space, const std::string& similarity, const Gi
                                      std::pair("mean", std::span(mean.data(), mean.size()))}) {
     if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
     throw Error(Code::bad_argument,
-                fmt::format("the {} of a map must be finite, and that of '{}' is not", name, space));
+                fmt::format("the {} of a map must be finite, but that of '{}' is not", name, space));
   }
   RelativeMap map(space, parse_similarity(similarity), to_matrix(weight), to_floats(bias), to_floats(mean));
   return {
@@ -102,7 +102,7 @@ out : array of float32, optional
 Raises
 ------
 ValueError
-    For rows of another length, and for NaN or infinity; the message names the row.
+    For rows of the wrong length, and for NaN or infinity; the message names the row.
 )";
 
 void bind_properties(nb::class_<MapHandle>& c) {
@@ -112,10 +112,10 @@ void bind_properties(nb::class_<MapHandle>& c) {
           "similarity", [](const MapHandle& self) { return std::string(to_string(self.map().similarity())); },
           "How embeddings are compared with anchors: wip, cosine, euclidean or inner.")
       .def_prop_ro(
-          "n_features_in", [](const MapHandle& self) { return self.map().input_dim(); }, "Values of an embedding.")
+          "n_features_in", [](const MapHandle& self) { return self.map().input_dim(); }, "Dimension of the embeddings.")
       .def_prop_ro(
           "n_anchors", [](const MapHandle& self) { return self.map().output_dim(); },
-          "Anchors, which is the dimension of the shared space.")
+          "Number of anchors, which is the dimension of the shared space.")
       .def_prop_ro(
           "weight", [](const MapHandle& self) { return view_of(self.map().weight(), self.space); },
           nb::rv_policy::automatic, "anchors x dim. With wip and inner, RR(x) = weight x + bias. A read-only view.")
@@ -124,7 +124,7 @@ void bind_properties(nb::class_<MapHandle>& c) {
           nb::rv_policy::automatic, "One value per anchor.")
       .def_prop_ro(
           "mean", [](const MapHandle& self) { return view_of(self.map().mean(), self.space); },
-          nb::rv_policy::automatic, "Of the rows the map was made from.")
+          nb::rv_policy::automatic, "Mean of the rows the map was made from.")
       .def_prop_ro(
           "attached_by", [](const MapHandle& self) { return std::string(to_string(self.space->by)); },
           "How the map was made: mixture, ridge or direct.")
@@ -133,15 +133,14 @@ void bind_properties(nb::class_<MapHandle>& c) {
           [](const MapHandle& self) {
             return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
           },
-          "Explained share of the anchors on rows left out, as cross-validation estimates it, where the map was made "
-          "by "
-          "ridge; otherwise None. Flattering for a source, which helped to make what it is measured against.")
+          "How much of the anchors the map explains on held-out rows, as cross-validation estimates it, if it was made "
+          "by ridge; otherwise None. Optimistic for a source, which helped to make what it is measured against.")
       .def_prop_ro(
           "ridge",
           [](const MapHandle& self) {
             return self.space->ridge ? std::optional(self.space->ridge->strength) : std::nullopt;
           },
-          "Strength of the ridge, where the map was made by one; otherwise None.");
+          "Strength of the ridge if the map was made by one; otherwise None.");
 }
 
 }  // namespace
@@ -157,7 +156,7 @@ void bind_relative_map(nb::module_& module) {
          const GivenFloats& bias,
          const GivenFloats& mean) { new (self) MapHandle(make(space, similarity, weight, bias, mean)); },
       "space"_a, "similarity"_a, "weight"_a, "bias"_a, "mean"_a,
-      "A map of one's own; what weight, bias and mean hold for each similarity is in docs/format.md.");
+      "A map of your own; docs/format.md says what weight, bias and mean hold for each similarity.");
   bind_properties(c);
   const auto transform_rows = [](const MapHandle& self, nb::handle x, nb::handle out) {
     return apply_to(function_of(self), x, out);
@@ -167,10 +166,11 @@ void bind_relative_map(nb::module_& module) {
       .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
            "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),
            "progress"_a = false,
-           "Stream a file's rows into a float32 .npy, as 'kedge transform' does; memory does not grow with rows.")
+           "Stream a file's rows into a float32 .npy, as 'kedge transform' does; memory use does not grow with the "
+           "rows.")
       .def(
           "to_torch", [](const nb::object& self) { return call_package("kedge._torch", "map_to_torch", self); },
-          "The map as a torch module: nn.Linear for wip and inner, a module of its own otherwise.")
+          "The map as a torch module: nn.Linear for wip and inner, a kedge module otherwise.")
       .def(
           "to_onnx",
           [](const MapHandle& self, const nb::object& path) {

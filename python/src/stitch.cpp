@@ -42,8 +42,9 @@ void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, R
   if (spaces.empty()) return;
   const std::size_t end = std::min(train.end, spaces.front().rows());
   for (const FitOptions& point : leave_out_impossible(points, end - std::min(train.begin, end))) {
-    const std::string text = fmt::format("{} anchors need as many support rows; left out with a support of {}",
-                                         point.anchors, point.support);
+    const std::string text =
+        fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
+                    point.anchors, point.support);
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
   }
 }

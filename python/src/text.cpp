@@ -14,7 +14,7 @@ std::string text_of(nb::handle text, const char* what) {
   const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
   if (bytes == nullptr) {
     PyErr_Clear();
-    throw Error(Code::bad_argument, fmt::format("{} holds half a character, which UTF-8 cannot hold", what));
+    throw Error(Code::bad_argument, fmt::format("{} holds half a character, which UTF-8 cannot encode", what));
   }
   return {bytes, static_cast<std::size_t>(size)};
 }

@@ -39,18 +39,18 @@ void bind_translator(nb::module_& module) {
     return apply_to(function_of(self), x, out);
   };
   nb::class_<Handle>(module, "Translator",
-                     "Takes one encoder's embeddings to where another would have put the same inputs: y = weight x + "
-                     "bias. Made by Bundle.translator.")
+                     "Turns one encoder's embeddings into those another would have made of the same inputs: y = weight "
+                     "x + bias. Made by Bundle.translator.")
       .def_prop_ro(
           "source", [](const Handle& self) { return self.translator->from(); }, "The encoder it translates from.")
       .def_prop_ro(
           "target", [](const Handle& self) { return self.translator->to(); }, "The encoder it translates to.")
       .def_prop_ro(
           "n_features_in", [](const Handle& self) { return self.translator->input_dim(); },
-          "Values of an embedding of the source.")
+          "Dimension of the source's embeddings.")
       .def_prop_ro(
           "n_features_out", [](const Handle& self) { return self.translator->output_dim(); },
-          "Values of an embedding of the target.")
+          "Dimension of the target's embeddings.")
       .def_prop_ro(
           "weight", [](const Handle& self) { return view_of(self.translator->weight(), self.translator); },
           nb::rv_policy::automatic, "dim of the target x dim of the source. A read-only view.")
@@ -64,7 +64,8 @@ void bind_translator(nb::module_& module) {
       .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
            "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),
            "progress"_a = false,
-           "Stream a file's rows into a float32 .npy, as 'kedge translate' does; memory does not grow with rows.")
+           "Stream a file's rows into a float32 .npy, as 'kedge translate' does; memory use does not grow with the "
+           "rows.")
       .def(
           "to_torch", [](const nb::object& self) { return nb::module_::import_("kedge._torch").attr("linear")(self); },
           "The translator as a torch nn.Linear.")

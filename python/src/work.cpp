@@ -41,7 +41,7 @@ Call::~Call() {
 }
 
 void require_running() {
-  if (ending) throw Error(Code::failed, "Python is about to end, and kedge's work with it");
+  if (ending) throw Error(Code::failed, "Python is shutting down, so kedge stopped its work");
 }
 
 void stop_calls_at_exit() {

@@ -62,10 +62,10 @@ bool is_convex(Method method) {
 void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
   if (anchors > support) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} anchors were asked for, but there are only {} support rows; lower the "
-                            "anchors or raise the support",
-                            anchors, support));
+    throw Error(
+        Code::bad_argument,
+        fmt::format("asked for {} anchors, but there are only {} support rows; lower the anchors or raise the support",
+                    anchors, support));
   }
 }
 

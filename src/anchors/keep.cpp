@@ -15,11 +15,9 @@ namespace {
 void require_convex(std::span<const float> weights, std::size_t anchor) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (std::ranges::all_of(weights, [](float weight) { return weight >= 0; }) && sum > 0) return;
-  throw Error(
-      Code::bad_argument,
-      fmt::format("the largest weights of a mixture can be kept only where all are 0 or more and some are above "
-                  "0, but anchor {} has others; keep all of them",
-                  anchor));
+  throw Error(Code::bad_argument, fmt::format("the largest weights of a mixture can be kept only if none is negative "
+                                              "and some are above 0, which is not so for anchor {}; keep all of them",
+                                              anchor));
 }
 
 /// `columns` is room for the numbers of the columns.

@@ -84,11 +84,11 @@ std::vector<std::string_view> support_select_names() {
 }
 
 void require_support(std::size_t support, std::size_t rows) {
-  if (support == 0) throw Error(Code::bad_argument, "the support is of 0 rows, expected 1 or more");
+  if (support == 0) throw Error(Code::bad_argument, "the support has 0 rows, expected 1 or more");
   if (support > rows) {
-    throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but the spaces have only {} rows; "
-                                                "lower the support",
-                                                support, rows));
+    throw Error(Code::bad_argument,
+                fmt::format("asked for a support of {} rows, but the spaces have only {} rows; lower the support",
+                            support, rows));
   }
 }
 

@@ -8,9 +8,11 @@ namespace kedge {
 namespace {
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(Code::failed, fmt::format("{} needs FAISS, which this build of kedge was made without; install "
-                                        "libfaiss-dev and build kedge again",
-                                        what));
+  throw Error(
+      Code::failed,
+      fmt::format(
+          "{} needs FAISS, which this build of kedge does not include; install libfaiss-dev and build kedge again",
+          what));
 }
 
 }  // namespace

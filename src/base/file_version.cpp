@@ -24,7 +24,7 @@ std::string format_problem(std::string_view format, unsigned newest, std::string
   const auto [end, problem] = std::from_chars(format.data(), format.data() + format.size(), number);
   const bool whole = end == format.data() + format.size() && problem != std::errc::invalid_argument;
   if (!whole || (problem == std::errc() && number == 0)) {
-    return fmt::format("it has format version {}, which no kedge writes; it is damaged", format);
+    return fmt::format("it has format version {}, which no kedge has ever written; it is damaged", format);
   }
   if (problem == std::errc() && number <= newest) return "";
   const std::string claim = fmt::format("it has format version {}, but this is kedge {}, which reads versions up to {}",

@@ -24,7 +24,8 @@ struct Names {
     for (std::size_t i = 0; i < N; ++i) {
       if (names[i] == name) return static_cast<Enum>(i);
     }
-    throw Error(Code::bad_argument, fmt::format("unknown {} '{}'; known are: {}", what, name, fmt::join(names, ", ")));
+    throw Error(Code::bad_argument,
+                fmt::format("unknown {} '{}'; expected one of: {}", what, name, fmt::join(names, ", ")));
   }
 };
 

@@ -12,8 +12,9 @@ std::vector<Option> options_of(CompareOptions& options) {
   recall.type = "LIST";
   recall.least = 1;
   recall.value = &options.recall_at;
-  return {std::move(recall), count_option("neighbors", "Neighbours counted for the k-NN overlap", options.neighbors, 1),
-          name_option("device", "Where ranks are counted", options.device, parse_device, device_names())};
+  return {std::move(recall),
+          count_option("neighbors", "Neighbours to count for the k-NN overlap", options.neighbors, 1),
+          name_option("device", "Where to compute ranks", options.device, parse_device, device_names())};
 }
 
 }  // namespace kedge

@@ -99,7 +99,7 @@ Json to_json(const StitchRun& run) {
 double number_of(const Json& json, const std::string& key) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return std::nan("");
-  if (!found->is_number()) refuse(fmt::format("'{}' is no number", key));
+  if (!found->is_number()) refuse(fmt::format("'{}' is not a number", key));
   return found->get<double>();
 }
 
@@ -113,7 +113,7 @@ double share_of(const Json& json, const std::string& key) {
 std::uint64_t count_of(const Json& json, const char* key) {
   const Json& value = json.at(key);
   if (value.is_null()) return 0;
-  if (!value.is_number_unsigned()) refuse(fmt::format("'{}' is no whole number of 0 or more", key));
+  if (!value.is_number_unsigned()) refuse(fmt::format("'{}' is not a whole number of 0 or more", key));
   return value.get<std::uint64_t>();
 }
 
@@ -271,7 +271,7 @@ StitchResults parse_results(std::string_view text) {
     const std::string problem = json_problem(text, kLimits);
     if (!problem.empty()) refuse("it " + problem + ", so it is cut short or has been changed");
     const Json json = Json::parse(text);
-    if (!json.is_object() || version_of(json, "format") != kFormat) refuse("it is no file of kedge results");
+    if (!json.is_object() || version_of(json, "format") != kFormat) refuse("it is not a file of kedge results");
     const std::string newer =
         format_problem(version_of(json, "format_version"), kFormatVersion, version_of(json, "kedge_version"));
     if (!newer.empty()) refuse(newer);
@@ -299,10 +299,9 @@ StitchResults load_results(const std::string& folder) {
     if (json_problem(drawn, kLimits).empty()) results.figures = std::move(drawn);
     return results;
   } catch (const Error& problem) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, give another "
-                            "folder, or start fresh and write over it",
-                            file.string(), problem.what()));
+    throw Error(Code::bad_file, fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, "
+                                            "give another folder, or start fresh and overwrite it",
+                                            file.string(), problem.what()));
   }
 }
 

@@ -13,7 +13,7 @@ namespace kedge {
 
 Classification score_labels(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
   if (truth.size() != predicted.size() || truth.empty()) {
-    throw Error(Code::bad_argument, fmt::format("{} true labels but {} predictions; each input needs one of both",
+    throw Error(Code::bad_argument, fmt::format("{} true labels but {} predictions; each input needs one of each",
                                                 truth.size(), predicted.size()));
   }
   struct Counts {

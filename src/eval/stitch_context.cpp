@@ -27,8 +27,8 @@ void require_ranges(const StitchData& data) {
   const RowRange& test = data.test;
   if (train.begin < test.end && test.begin < train.end) {
     refuse(
-        "the test rows {}:{} overlap the train rows {}:{}, so heads would be judged on rows they learned from; give "
-        "ranges apart from each other",
+        "the test rows {}:{} overlap the train rows {}:{}, so heads would be tested on rows they learned from; give "
+        "ranges that do not overlap",
         test.begin, test.end, train.begin, train.end);
   }
 }
@@ -58,7 +58,7 @@ void require_labels(const StitchData& data) {
   for (std::size_t row = data.test.begin; row < data.test.end; ++row) {
     if (known.contains(data.labels[row])) continue;
     refuse(
-        "the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can know it; put rows of that "
+        "the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can learn it; put rows of that "
         "class into the train rows, or leave it out of the test rows",
         data.labels[row], row, data.train.begin, data.train.end);
   }
@@ -68,7 +68,7 @@ void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
   for (const FitOptions& point : options.points) {
     if (point.attach_by || point.keep != 0 || !point.checkpoint.path.empty()) {
-      refuse("stitch knows neither attach, keep nor checkpoints of a fit; name methods with -ridge instead");
+      refuse("stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge instead");
     }
   }
   if (options.methods.empty()) refuse("no method was given");
@@ -79,7 +79,7 @@ void require_options(const StitchData& data, const StitchOptions& options) {
     if (std::ranges::any_of(data.spaces, named)) continue;
     std::vector<std::string> names;
     for (const Space& space : data.spaces) names.push_back(space.name());
-    refuse("'{}' is to be held out, but the spaces are: {}", name, fmt::join(names, ", "));
+    refuse("asked to hold out '{}', but the spaces are: {}", name, fmt::join(names, ", "));
   }
 }
 

@@ -23,7 +23,7 @@ void make_folder(const std::string& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem || !std::filesystem::is_directory(folder)) {
-    throw Error(Code::failed, fmt::format("cannot make the folder '{}'{}{}", folder, problem ? ": " : "",
+    throw Error(Code::failed, fmt::format("cannot create the folder '{}'{}{}", folder, problem ? ": " : "",
                                           problem ? problem.message() : ""));
   }
 }

@@ -79,7 +79,7 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
       try {
         method.similarity = parse_similarity(similarity.substr(1));
       } catch (const Error&) {
-        refuse(name, fmt::format(" ends in '{}', which is no similarity", similarity.substr(1)));
+        refuse(name, fmt::format(" ends in '{}', which is not a similarity", similarity.substr(1)));
       }
     }
     if (method.ridge && method.similarity != Similarity::wip) refuse(name, " asks for ridge, which needs wip");

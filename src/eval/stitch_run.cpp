@@ -120,7 +120,7 @@ class Judge {
       result.targets = score_targets(context_.test_targets().view(), decoded.view(), context_.target_range());
       if (is_shown(source, encoder)) shown_ = first_rows(decoded, context_.options().samples);
     }
-    if (progress_) progress_({"judging heads", 0, 1, ""});
+    if (progress_) progress_({"testing heads", 0, 1, ""});
     return result;
   }
 

@@ -100,7 +100,7 @@ std::string space_difference(const Json& known, const Json& now) {
       return fmt::format("the space {} is missing", space.value("name", Json()).dump());
     }
   }
-  return known == now ? "" : "the spaces are in another order";
+  return known == now ? "" : "the spaces are in a different order";
 }
 
 /// The first thing in which two settings differ. How targets are drawn changes no number.
@@ -160,9 +160,9 @@ void require_same_settings(const std::string& known, const std::string& now) {
     throw Error(Code::bad_file, "the folder's results have damaged settings; give another folder, or start fresh");
   }
   if (found.empty()) return;
-  throw Error(Code::bad_argument, fmt::format("the folder holds results of other settings: {}; give another folder, or "
-                                              "start fresh",
-                                              found));
+  throw Error(
+      Code::bad_argument,
+      fmt::format("the folder holds results for different settings: {}; give another folder, or start fresh", found));
 }
 
 }  // namespace kedge

@@ -250,13 +250,12 @@ std::vector<Table> make_tables(const StitchResults& results) {
     return tables;
   }
   add(by_pair(results, {f1()}, false), "Stitched heads",
-      "Weighted F1 in %. The encoder is where the head is used; the head was trained on the features of another "
-      "encoder, or of "
-      "the same. Absolute: a head on the encoder's own embeddings.");
+      "Weighted F1 in %. Each head is used on the encoder named first and was trained on the features of the second, "
+      "which may be the same. Absolute: a head on the encoder's own embeddings.");
   add(by_pair(results, {mse()}, false), "Stitched decoders",
       "Mean squared error of decoded targets. Absolute: a decoder of the encoder's own embeddings.");
   add(by_pair(results, retrieval_metrics(), true), "Retrieval",
-      "How often the same item of the zero-shot encoder is the nearest, or among the nearest 5, in %.");
+      "How often the nearest row of the zero-shot encoder, or one of its nearest 5, is the same item, in %.");
   add(by_method(results), "", "");
   return tables;
 }

@@ -46,10 +46,9 @@ Device device_for(MatrixView<const float> features, Device wanted) {
 HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<const std::size_t> classes,
                                   std::size_t class_count, const HeadOptions& o, const Progress& progress) {
   if (features.cols < 2 || o.hidden == 1) {
-    throw Error(Code::bad_argument,
-                fmt::format("an mlp head levels its {} by their mean and spread, which leaves nothing of one; use a "
-                            "linear head",
-                            o.hidden == 1 ? "hidden values" : "features"));
+    throw Error(Code::bad_argument, fmt::format("an mlp head standardises its {} by their mean and spread, which "
+                                                "leaves nothing if there is only one; use a linear head",
+                                                o.hidden == 1 ? "hidden values" : "features"));
   }
   const MlpTraining training{{features.cols, o.hidden == 0 ? features.cols : o.hidden, class_count, true},
                              o.epochs == 0 ? HeadOptions::kClassifierEpochs : o.epochs,

@@ -82,8 +82,8 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
   bound.diagonal().array() += penalty_;
   bound_.emplace(std::move(covariance));
   if (!bound_->exists()) {
-    throw Error(Code::bad_argument, fmt::format("logistic regression: the features have directions without spread, and "
-                                                "an l2 of {} is too small to decide about them; give a larger one",
+    throw Error(Code::bad_argument, fmt::format("logistic regression: the features do not vary in some directions, and "
+                                                "an l2 of {} is too small to settle those; give a larger one",
                                                 l2));
   }
 }
@@ -165,10 +165,9 @@ LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::s
   (void)loss.value(parameters, gradient);
   const double steepest = gradient.lpNorm<Eigen::Infinity>();
   if (!(found.converged || steepest < kGoodEnough)) {
-    throw Error(Code::failed,
-                fmt::format("logistic regression did not converge: after {} steps its gradient is still {:.2g}; "
-                            "another l2 than {} may help",
-                            found.steps, steepest, l2));
+    throw Error(Code::failed, fmt::format("logistic regression did not converge: after {} steps its gradient is still "
+                                          "{:.2g}; an l2 other than {} may help",
+                                          found.steps, steepest, l2));
   }
   return loss.head(parameters);
 }

@@ -16,15 +16,16 @@ std::vector<Option> options_of(HeadOptions& options) {
                     fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
                                 HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs),
                     options.epochs),
-       count_option("head-hidden",
-                    fmt::format("Hidden values of an mlp; 0 means as many as features for labels and {} for targets",
-                                HeadOptions::kDecoderHidden),
-                    options.hidden),
+       count_option(
+           "head-hidden",
+           fmt::format("Hidden values of an mlp; 0 means as many as there are features for labels and {} for targets",
+                       HeadOptions::kDecoderHidden),
+           options.hidden),
        count_option("head-batch", "Rows per step of an mlp", options.batch),
        number_option("head-lr", "Learning rate of an mlp", options.learning_rate),
        number_option("head-weight-decay", "Weight decay of an mlp", options.weight_decay),
        number_option("head-dropout", "Dropout of a classifier's mlp", options.dropout),
-       number_option("head-l2", "Penalty of logistic regression, 1/C of scikit-learn", options.l2)});
+       number_option("head-l2", "Penalty of logistic regression; 1/C in scikit-learn", options.l2)});
   return list;
 }
 

@@ -88,7 +88,8 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
 template <class T>
 void read_converted(const ByteSource& file, const ArrayInfo& array, DType same, std::size_t first, std::span<T> to) {
   const std::size_t width = size_of(array.dtype);
-  if (width == 0) throw Error(Code::bad_file, fmt::format("{}: its values are of no type kedge reads", file.label()));
+  if (width == 0)
+    throw Error(Code::bad_file, fmt::format("{}: its values have a type kedge does not read", file.label()));
   const std::size_t offset = array.offset + first * width;
   if (array.dtype == same && !array.swapped) return file.read(offset, std::as_writable_bytes(to));
   const std::size_t most = std::min(to.size(), kReadBytes / width);

@@ -46,8 +46,8 @@ void InputFile::read(std::size_t offset, std::span<std::byte> to) const {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(path_, std::strerror(errno));
     if (count == 0) {
-      refuse(path_, fmt::format("it became shorter while it was read, it had {} bytes at first; run this again when "
-                                "nothing writes to it",
+      refuse(path_, fmt::format("it got shorter while it was being read (it had {} bytes at first); run this again "
+                                "when nothing is writing to it",
                                 size_));
     }
     offset += static_cast<std::size_t>(count);

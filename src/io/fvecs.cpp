@@ -30,7 +30,7 @@ FvecsInfo parse_fvecs(const ByteSource& file) {
   FvecsInfo info;
   info.cols = static_cast<std::size_t>(cols);
   if (file.size() % info.row_bytes() != 0) {
-    refuse(fmt::format("{} bytes are not a whole number of rows of {} values; the file was cut short or is no fvecs",
+    refuse(fmt::format("{} bytes are not a whole number of rows of {} values; the file was cut short or is not fvecs",
                        file.size(), cols));
   }
   info.rows = file.size() / info.row_bytes();
@@ -42,8 +42,8 @@ const std::byte* fvecs_values(std::span<const std::byte> bytes, const FvecsInfo&
   const std::int32_t length = length_of(bytes);
   if (length < 0 || static_cast<std::size_t>(length) != info.cols) {
     throw Error(Code::bad_file,
-                fmt::format("{}: row {} claims {} values, but row 0 has {}; all rows must be equally long", label, row,
-                            length, info.cols));
+                fmt::format("{}: row {} claims {} values, but row 0 has {}; all rows must have the same length", label,
+                            row, length, info.cols));
   }
   return bytes.data() + 4;
 }

@@ -134,7 +134,7 @@ void OutputFile::discard() {
 
 void OutputFile::refuse(const char* doing, int problem) const {
   const char* hint = problem == ENOSPC || problem == EDQUOT ? "; free some space and run it again"
-                     : problem == ENOENT                    ? "; make the folder first"
+                     : problem == ENOENT                    ? "; create the folder first"
                                                             : "";
   throw Error(Code::failed, fmt::format("cannot {} '{}': {}{}", doing, path_, std::strerror(problem), hint));
 }

@@ -67,7 +67,7 @@ void RowWriter::write(std::size_t first, MatrixView<const float> block) {
 
 void RowWriter::finish() {
   if (file_->written != file_->rows) {
-    throw Error(Code::failed, fmt::format("only {} of {} rows were written, so the file is not put in its place",
+    throw Error(Code::failed, fmt::format("only {} of {} rows were written, so the file is not moved into place",
                                           file_->written.load(), file_->rows));
   }
   file_->output.finish(io::Durability::renamed);

@@ -92,10 +92,10 @@ void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const F
 
 void require_adapter(std::span<const Space> spaces, const FitOptions& options) {
   if (spaces.size() != 2) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} joins one pair of spaces, but {} were given; give two, or use consensus or param for "
-                            "more",
-                            to_string(options.method), spaces.size()));
+    throw Error(
+        Code::bad_argument,
+        fmt::format("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
+                    to_string(options.method), spaces.size()));
   }
   const bool canonical = options.method == Method::cca;
   if (canonical && options.anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");

@@ -51,10 +51,9 @@ Matrix64 support_of(const Bundle& bundle, const Space& space, bool support_rows)
   if (!support_rows) return space.gather(bundle.support_ids);
   const std::size_t needed = bundle.support_ids.size();
   if (space.rows() != needed) {
-    throw Error(Code::bad_file,
-                fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give just "
-                            "those rows, in support order",
-                            space.name(), needed, space.source().label(), space.rows()));
+    throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
+                                            "only those rows, in support order",
+                                            space.name(), needed, space.source().label(), space.rows()));
   }
   std::vector<std::int64_t> in_order(needed);
   std::iota(in_order.begin(), in_order.end(), static_cast<std::int64_t>(space.range().begin));
@@ -92,11 +91,10 @@ void require_whitenable(const Space& space, const Statistics& statistics) {
   const Moments& moments = statistics.moments;
   const double variance = as_eigen(moments.covariance.view()).trace() / static_cast<double>(moments.mean.size());
   if (statistics.options.epsilon <= kDrowned * variance) return;
-  throw Error(Code::bad_file,
-              fmt::format("space '{}': its values vary by {:.1e} on average, so little that they drown in the epsilon "
-                          "of {:.1e} that is added to their variance; rescale the embeddings, e.g. divide them by "
-                          "their standard deviation, or lower epsilon",
-                          space.name(), std::sqrt(variance), statistics.options.epsilon));
+  throw Error(Code::bad_file, fmt::format("space '{}': its values vary by {:.1e} on average, so little that the "
+                                          "epsilon of {:.1e} added to their variance drowns them out; rescale the "
+                                          "embeddings, e.g. divide them by their standard deviation, or lower epsilon",
+                                          space.name(), std::sqrt(variance), statistics.options.epsilon));
 }
 
 Whitening whitening_of(const Statistics& statistics) {

@@ -20,9 +20,8 @@ const Attachment& Bundle::space(std::string_view name) const {
     names.push_back(space.space());
   }
   throw Error(Code::bad_argument,
-              fmt::format("the bundle has no space '{}'; it has: {}; a new one is added with 'kedge "
-                          "attach'",
-                          name, fmt::join(names, ", ")));
+              fmt::format("the bundle has no space '{}'; it has: {}; add a new one with 'kedge attach'", name,
+                          fmt::join(names, ", ")));
 }
 
 void Bundle::add(Attachment space) {

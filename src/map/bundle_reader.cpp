@@ -65,7 +65,7 @@ class BundleReader {
   Bundle read_parts() const {
     Bundle bundle;
     bundle.kedge_version = text("kedge_version");
-    if (!is_version(bundle.kedge_version)) refuse(fmt::format("'{}' is no version of kedge", bundle.kedge_version));
+    if (!is_version(bundle.kedge_version)) refuse(fmt::format("'{}' is not a version of kedge", bundle.kedge_version));
     bundle.method = parse_method(text("method"));
     bundle.similarity = parse_similarity(text("similarity"));
     bundle.seed = whole_number(json("seed"));
@@ -90,7 +90,8 @@ class BundleReader {
     bundle.whitening.epsilon = number(options, "epsilon", 0);
     bundle.rows = {whole_number(options.at("rows").at(0)), whole_number(options.at("rows").at(1))};
     if (bundle.rows.begin >= bundle.rows.end) {
-      refuse(fmt::format("it was learned from rows {}:{}, which are none", bundle.rows.begin, bundle.rows.end));
+      refuse(
+          fmt::format("it was learned from rows {}:{}, which is an empty range", bundle.rows.begin, bundle.rows.end));
     }
     read_later_options(bundle, options);
   }
@@ -128,7 +129,7 @@ class BundleReader {
       bundle.spaces.push_back(read_space(bundle, name, attached.empty() ? by_mixture : attached.at(name)));
     }
     for (const std::string& source : bundle.sources) {
-      if (!seen.contains(source)) refuse(fmt::format("it was learned from '{}', but has no map of it", source));
+      if (!seen.contains(source)) refuse(fmt::format("it was learned from '{}', but has no map for it", source));
     }
   }
 
@@ -173,7 +174,7 @@ class BundleReader {
           fmt::format("its mixture spans {} support rows, but it names {}", mixture.cols(), bundle.support_ids.size()));
     }
     if (mixture.rows() == 0 || mixture.cols() == 0) {
-      refuse(fmt::format("its mixture is {} x {}, which is nothing", mixture.rows(), mixture.cols()));
+      refuse(fmt::format("its mixture is {} x {}, which is empty", mixture.rows(), mixture.cols()));
     }
     require_support(bundle);
     const Matrix& targets = bundle.targets;
@@ -204,7 +205,7 @@ class BundleReader {
 
   /// Converting any other number would be undefined, or wrap.
   std::uint64_t whole_number(const Json& value) const {
-    if (!value.is_number_unsigned()) refuse("its metadata has something else where a whole number belongs");
+    if (!value.is_number_unsigned()) refuse("its metadata has something other than a whole number where one belongs");
     return value.get<std::uint64_t>();
   }
 

@@ -112,8 +112,8 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   require_valid(spaces, options);
   if (options.keep != 0 && !is_convex(options.method)) {
     throw Error(Code::bad_argument,
-                fmt::format("the {} largest weights of each anchor were to be kept, but {} makes signed weights that "
-                            "cannot be left out one by one; keep all, or use param, kmeans, fps or random",
+                fmt::format("asked to keep the {} largest weights of each anchor, but {} makes signed weights that "
+                            "cannot be dropped one by one; keep all, or use param, kmeans, fps or random",
                             options.keep, to_string(options.method)));
   }
   Bundle bundle;

@@ -38,7 +38,7 @@ void require_attach(const FitOptions& options) {
   const AttachBy by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
   if (by == AttachBy::mixture && is_adapter(options.method)) {
     throw Error(Code::bad_argument,
-                fmt::format("{} has no anchors to mix, so spaces cannot be attached by mixture; leave attach at ridge",
+                fmt::format("{} has no anchors to mix, so spaces cannot be attached by mixture; attach them by ridge",
                             to_string(options.method)));
   }
   if (by == AttachBy::ridge && options.similarity != Similarity::wip && !is_adapter(options.method)) {
@@ -66,8 +66,7 @@ bool same_value(const Option& one, const Option& other) {
 }
 
 bool belongs_to(const Option& option, Method method) {
-  return option.group.empty() || option.group == to_string(method) ||
-         (option.name == "power" && method == Method::cca);
+  return option.group.empty() || option.group == to_string(method) || (option.name == "power" && method == Method::cca);
 }
 
 }  // namespace
@@ -89,7 +88,7 @@ void require_own_options(const FitOptions& options) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (belongs_to(given[i], options.method) || same_value(given[i], otherwise[i])) continue;
     throw Error(Code::bad_argument,
-                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave {} out",
+                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
                             given[i].name, given[i].group, to_string(options.method), given[i].group, given[i].name));
   }
 }

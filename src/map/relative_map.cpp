@@ -62,8 +62,8 @@ bool times_inverse(EigenRows<double>& rows, Matrix64 covariance) {
 
 [[noreturn]] void refuse_scale(const std::string& space) {
   throw Error(Code::bad_file,
-              fmt::format("space '{}': its values are so large or so small that its map leaves the range of "
-                          "float32; rescale the embeddings, e.g. divide them by their standard deviation",
+              fmt::format("space '{}': its values are so large or so small that its map does not fit in float32; "
+                          "rescale the embeddings, e.g. divide them by their standard deviation",
                           space));
 }
 

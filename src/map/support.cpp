@@ -18,13 +18,12 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
 void require_compatible(const FitOptions& options) {
   if (options.support_ids.empty()) return;
   if (options.support != 0 && options.support != options.support_ids.size()) {
-    throw Error(Code::bad_argument, fmt::format("a support of {} rows was asked for, but {} support ids were given",
+    throw Error(Code::bad_argument, fmt::format("asked for a support of {} rows, but {} support ids were given",
                                                 options.support, options.support_ids.size()));
   }
   if (options.support_select != SupportSelect::random) {
     throw Error(Code::bad_argument,
-                fmt::format("the support was to be selected by {}, but {} support ids were given; give one or the "
-                            "other",
+                fmt::format("asked to select the support by {}, but {} support ids were given; give one or the other",
                             to_string(options.support_select), options.support_ids.size()));
   }
 }

@@ -38,10 +38,9 @@ void require_finite(const RowFunction& function, const Space& input, std::size_t
   if (all_finite(std::span(rr.data, rr.rows * rr.cols))) return;
   std::size_t row = 0;
   while (all_finite(rr.row(row))) ++row;
-  throw Error(Code::bad_file,
-              fmt::format("row {} of {} is too large for the map of '{}': its result leaves float32; is it scaled "
-                          "as the embeddings the map was made from?",
-                          input.range().begin + first + row, input.source().label(), function.space));
+  throw Error(Code::bad_file, fmt::format("row {} of {} is too large for the map of '{}': its result does not fit in "
+                                          "float32; is it scaled like the embeddings the map was made from?",
+                                          input.range().begin + first + row, input.source().label(), function.space));
 }
 
 // Threads that wait for the disk leave their core to these.

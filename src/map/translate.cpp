@@ -14,10 +14,9 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
   const RelativeMap& map = bundle.map(from);
   const Attachment& target = bundle.space(to);
   if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
-    throw Error(Code::bad_argument,
-                fmt::format("the map of '{}' has the similarity {}, which leads nowhere back; translation needs a "
-                            "bundle with the similarity wip",
-                            from, to_string(map.similarity())));
+    throw Error(Code::bad_argument, fmt::format("the map of '{}' has the similarity {}, which cannot be inverted; "
+                                                "translation needs a bundle with the similarity wip",
+                                                from, to_string(map.similarity())));
   }
   if (!target.decoder) {
     throw Error(Code::bad_argument, fmt::format("space '{}' has no decoder, so nothing can be translated into it; "
@@ -33,10 +32,10 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
   const Eigen::RowVectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>();
   as_eigen(std::span(bias_)) = (product(start, decode.transpose()) + end).cast<float>();
   if (!as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
-    throw Error(Code::bad_argument, fmt::format("the values of '{}' and '{}' differ so much in scale that translating "
-                                                "them leaves the range of float32; rescale one space and attach it "
-                                                "again",
-                                                from, to));
+    throw Error(Code::bad_argument,
+                fmt::format("the values of '{}' and '{}' differ so much in scale that a translation does not fit in "
+                            "float32; rescale one space and attach it again",
+                            from, to));
   }
 }
 

@@ -50,7 +50,7 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
     throw Error(Code::bad_file, fmt::format("space '{}': the rows of {} hold no values", name_, source_->label()));
   }
   if (range_.begin >= range_.end || range_.end > total) {
-    throw Error(Code::bad_argument, fmt::format("space '{}': rows {}:{} were asked for, but {} has rows 0:{}", name_,
+    throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_,
                                                 range_.begin, range_.end, source_->label(), total));
   }
 }

@@ -86,8 +86,8 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
 void require_no_other_file(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return;
   const auto refuse = [&] {
-    throw Error(Code::bad_argument, fmt::format("'{}' is there already and is no checkpoint of kedge, which would "
-                                                "destroy it; name another file for checkpoints, or remove it",
+    throw Error(Code::bad_argument, fmt::format("'{}' already exists and is not a checkpoint of kedge, so it will not "
+                                                "be overwritten; name another file for checkpoints, or remove it",
                                                 path));
   };
   try {
@@ -121,15 +121,15 @@ Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpos
   if (!problem.empty()) refuse(problem);
   if (text("purpose") != purpose) {
     throw Error(Code::bad_argument,
-                fmt::format("{} belongs to another training, so it cannot be continued with these options: {}", path,
-                            differences(text("purpose"), purpose)));
+                fmt::format("{} belongs to a different training run, so it cannot be resumed with these options: {}",
+                            path, differences(text("purpose"), purpose)));
   }
   Checkpoint c;
   c.purpose = purpose;
   try {
     const auto place = parse_json(text("place"), "its place", {.deepest = 1, .longest_list = 3});
     for (std::size_t i = 0; i < 3; ++i) {
-      if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its place is damaged");
+      if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its position is damaged");
     }
     c.epoch = place[0].get<std::size_t>();
     c.step = place[1].get<std::size_t>();
@@ -143,7 +143,7 @@ Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpos
   c.first_moment = read(file, info, "first_moment", path);
   c.second_moment = read(file, info, "second_moment", path);
   if (std::ranges::any_of(c.second_moment.cells(), [](float value) { return value < 0; })) {
-    refuse("its tensor 'second_moment' holds negative values, which no training makes");
+    refuse("its tensor 'second_moment' holds negative values, which training never produces");
   }
   return c;
 }

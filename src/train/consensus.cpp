@@ -142,9 +142,8 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   fix_signs(scores);
   as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
   if (!as_eigen(result.targets.view()).allFinite()) {
-    throw Error(Code::bad_argument, fmt::format("power is {}, which takes the targets out of the range of float32; "
-                                                "lower it",
-                                                options.power));
+    throw Error(Code::bad_argument,
+                fmt::format("power is {}, which makes the targets too large for float32; lower it", options.power));
   }
   return result;
 }

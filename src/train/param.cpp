@@ -51,7 +51,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& 
   try {
     trainer.restore(checkpoint);
   } catch (const Error& problem) {
-    throw Error(problem.code(), fmt::format("{}: {}; leave --resume out to start anew", path, problem.what()));
+    throw Error(problem.code(), fmt::format("{}: {}; leave out --resume to start from scratch", path, problem.what()));
   }
 }
 
@@ -101,7 +101,8 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
   run(trainer, checkpoints, purpose, progress);
   ParamResult result{trainer.mixture(), trainer.history()};
   if (!all_finite(std::span<const float>(result.mixture.cells()))) {
-    throw Error(Code::failed, "the last step of the training left the range of float32; try a lower learning rate");
+    throw Error(Code::failed,
+                "the last step of the training produced values beyond float32; try a lower learning rate");
   }
   return result;
 }

@@ -26,7 +26,7 @@ void require_positive(const char* name, double value) {
 }
 
 void require_not_negative(const char* name, double value) {
-  require(value >= 0 && std::isfinite(value), name, value, "0 or a number above");
+  require(value >= 0 && std::isfinite(value), name, value, "a number of 0 or more");
 }
 
 void require_share(const char* name, double value) {

@@ -165,14 +165,14 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix
     refiner.pass(split.learned, batch, random);
     result.losses.push_back(refiner.loss(split.watched));
     if (!std::isfinite(result.losses.back())) {
-      throw Error(Code::failed, fmt::format("refinement lost its way in epoch {}; lower refine-rate", epoch));
+      throw Error(Code::failed, fmt::format("refinement diverged in epoch {}; lower refine-rate", epoch));
     }
     if (result.losses.back() < least) {
       least = result.losses.back();
       best = epoch;
       refiner.read(turned);
     }
-    const std::string detail = fmt::format("loss on rows held out {:.4f}, best {:.4f}", result.losses.back(), least);
+    const std::string detail = fmt::format("loss on held-out rows {:.4f}, best {:.4f}", result.losses.back(), least);
     if (progress) progress({"refining", epoch, options.refine_epochs, detail});
   }
   as_eigen(result.targets.view()).leftCols(used) = as_eigen(turned.view()).transpose();

@@ -142,12 +142,12 @@ void Trainer::restore(const Checkpoint& c) {
   for (const Matrix* matrix : {&c.logits, &c.first_moment, &c.second_moment}) {
     if (matrix->rows() != shape.rows || matrix->cols() != shape.cols) {
       throw Error(Code::bad_file,
-                  fmt::format("the checkpoint is of {} anchors and {} support rows, but this training has {} and {}",
+                  fmt::format("the checkpoint has {} anchors and {} support rows, but this training has {} and {}",
                               matrix->rows(), matrix->cols(), shape.rows, shape.cols));
     }
   }
   if (c.step >= steps_per_epoch_ || c.history.size() != c.epoch || c.steps != c.epoch * steps_per_epoch_ + c.step) {
-    throw Error(Code::bad_file, "the checkpoint's place in the training makes no sense; it is damaged");
+    throw Error(Code::bad_file, "the checkpoint's position in the training makes no sense; it is damaged");
   }
   epoch_ = c.epoch;
   step_ = c.step;

@@ -107,7 +107,8 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
   options.checkpoint.resume = true;
   options.param.learning_rate = 0.01;
   expect_error(
-      Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to another training", "0.03", "0.01");
+      Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to a different training run", "0.03",
+      "0.01");
   options = small_fit();
   options.checkpoint = {folder.file("checkpoint"), 10, true};
   options.param.epochs = 9;  // more of the same is no other training

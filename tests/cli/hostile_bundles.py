@@ -146,7 +146,7 @@ meta(FORMAT, "format -1", "damaged", "format_version", "-1")
 meta(FORMAT, "no format", "damaged", "format_version", "")
 meta(FORMAT, "a method of a later version", ["unknown method 'telepathy'", "written by kedge 9.8.7"], "method", "telepathy")
 meta(FORMAT, "an unknown similarity", "unknown similarity", "similarity", "likeness")
-meta(FORMAT, "a version that is none", "no version of kedge", "kedge_version", "9.8.7; rm -rf ~")
+meta(FORMAT, "a version that is none", "not a version of kedge", "kedge_version", "9.8.7; rm -rf ~")
 CASES.append((FORMAT, "no metadata", "not a bundle", lambda p: p.header.pop("__metadata__") and None))
 for key in ("format_version", "kedge_version", "method", "similarity", "seed", "options", "sources", "spaces"):
     CASES.append((FORMAT, f"no {key}", f"'{key}'", lambda p, key=key: p.meta.pop(key) and None))
@@ -155,7 +155,7 @@ OPTIONS = "options out of range"
 for key, value in (("shrinkage", 1.5), ("shrinkage", -0.1), ("epsilon", -1), ("power", -1), ("refine_tau", -1)):
     option(OPTIONS, f"{key} {value}", "out of range", "options", **{key: value})
 option(OPTIONS, "shrinkage as text", "damaged", "options", shrinkage="0.15")
-option(OPTIONS, "no rows", "which are none", "options", rows=[5, 5])
+option(OPTIONS, "no rows", "which is an empty range", "options", rows=[5, 5])
 option(OPTIONS, "rows that are no range", "damaged", "options", rows=7)
 option(OPTIONS, "rows below zero", "whole number", "options", rows=[-5, 5])
 option(OPTIONS, "keep 1e300", "whole number", "options", keep=1e300)
@@ -203,7 +203,7 @@ for what, name in (("escape sequences", ESCAPE), ("a C1 control", "\x9b2J"), ("a
                    ("an end of text", "a\0b")):
     for key in ("spaces", "sources"):
         meta(NAMES, f"{what} in {key}", "evil", key, json.dumps([name, "a", "b"]))
-    meta(NAMES, f"{what} in the version", "no version", "kedge_version", name)
+    meta(NAMES, f"{what} in the version", "not a version", "kedge_version", name)
     meta(NAMES, f"{what} in the method", "unknown method", "method", name)
     CASES.append((NAMES, f"{what} in a tensor's name", "evil", lambda p, name=name: p.rename("mixture", name)))
     CASES.append((NAMES, f"{what} in a type", "unknown type", lambda p, name=name: p.header["mixture"].update(dtype=name)))

@@ -73,7 +73,7 @@ def test_results_that_leave_float32(kedge, spaces):
     np.save(kedge.folder / "big.npy", x * np.float32(1e18))
     kedge.ok("fit", "--space", "a=big.npy", *FIT, "--similarity", "inner")
     np.save(kedge.folder / "bigger.npy", x * np.float32(1e30))
-    kedge.refused(3, "transform", "y.kedge", "--space", "a", "-i", "bigger.npy", "-o", "rr.npy", says=["row 0", "leaves float32"])
+    kedge.refused(3, "transform", "y.kedge", "--space", "a", "-i", "bigger.npy", "-o", "rr.npy", says=["row 0", "does not fit in float32"])
 
 
 @pytest.mark.parametrize("scale", [1e25, 1e-30])
@@ -214,7 +214,7 @@ def test_a_full_disk(kedge, spaces, bundle):
 
 
 def test_outputs_that_cannot_be_written(kedge, spaces, bundle):
-    kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "no/such/folder/x.kedge", says=["no/such/folder", "make the folder first"])
+    kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "no/such/folder/x.kedge", says=["no/such/folder", "create the folder first"])
     (kedge.folder / "taken").mkdir()
     kedge.refused(1, "fit", *spaces, "--anchors", 5, "-o", "taken", says="directory")
     kedge.refused(2, *TRANSFORM[:-2], "rr.bin", "-i", "a.npy", says="rr.bin.npy")

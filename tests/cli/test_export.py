@@ -117,7 +117,7 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(kedge, bundle):
     kedge.refused(2, "export", bundle, "--space", "a", "--format", "torch", "-o", "m.onnx", says="--format")
     kedge.refused(2, "export", bundle, "--space", "c", "-o", "m.onnx", says=["no space 'c'", "a, b"])
     kedge.refused(2, "export", bundle, "--space", "a", "--format", "onnx", "-o", bundle, says="is an input")
-    kedge.refused(1, "export", bundle, "--space", "a", "-o", "no/m.onnx", says=["no/m.onnx", "make the folder first"])
+    kedge.refused(1, "export", bundle, "--space", "a", "-o", "no/m.onnx", says=["no/m.onnx", "create the folder first"])
     kedge.refused(1, "export", bundle, "--space", "a", "--format", "onnx", "-o", "/dev/full",
                   says=["/dev/full", "No space left"])
     (kedge.folder / "folder.onnx").mkdir()

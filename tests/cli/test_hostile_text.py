@@ -68,7 +68,7 @@ RESULTS = {
     "a member twice": ('{"format":"kedge results","format":"kedge results"}', "twice"),
     "a later format": ('{"format":"kedge results","format_version":2,"kedge_version":"9.8.7"}', "written by kedge 9.8.7"),
     "a format that is none": ('{"format":"kedge results","format_version":"%s"}' % ESCAPE.replace("\x1b", "\\u001b").replace("\x07", ""), "damaged"),
-    "another file": ('{"format":"pickle"}', "no file of kedge results"),
+    "another file": ('{"format":"pickle"}', "not a file of kedge results"),
     "an endless device": (None, "not a regular file"),
 }
 STITCH = ("--train", "0:150", "--test", "150:200", "--methods", "random-cosine", "--anchors", 10, "--support", 50, "--no-report", "-o", "out")
@@ -106,8 +106,8 @@ CHECKPOINTS = {
     "a later format": (3, lambda p: p.meta.update(format="kedge checkpoint 2", kedge_version="9.8.7"), "written by kedge 9.8.7"),
     "a bundle": (3, lambda p: p.meta.update(format="kedge bundle"), "not a checkpoint"),
     "no format": (3, lambda p: p.meta.pop("format"), "not a checkpoint"),
-    "a purpose nested 100,000 deep": (2, lambda p: p.meta.update(purpose='{"param":{"batch":' + "[" * 100_000 + "]" * 100_000 + "}}"), "another training"),
-    "a purpose that a terminal obeys": (2, lambda p: p.meta.update(purpose=ESCAPE), "another training"),
+    "a purpose nested 100,000 deep": (2, lambda p: p.meta.update(purpose='{"param":{"batch":' + "[" * 100_000 + "]" * 100_000 + "}}"), "a different training run"),
+    "a purpose that a terminal obeys": (2, lambda p: p.meta.update(purpose=ESCAPE), "a different training run"),
     "NaN": (3, lambda p: p.put("logits", p.array("logits") * np.nan), "NaN"),
     "a place that is none": (3, lambda p: p.meta.update(place="[-1,0,0]"), "damaged"),
     "a place far away": (3, lambda p: p.meta.update(place="[18446744073709551615,1,18446744073709551615]"), "no sense"),

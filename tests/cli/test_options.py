@@ -26,7 +26,7 @@ def test_wrong_usage_is_two_and_points_to_help(kedge, arguments):
 
 
 def test_the_wrong_word_is_named(kedge, spaces):
-    kedge.refused(2, "fitt", says=["'fitt' is no command", "attach"])
+    kedge.refused(2, "fitt", says=["there is no command 'fitt'", "attach"])
     kedge.refused(2, "fit", "x.npy", says="'x.npy' was not expected")
     kedge.refused(2, "fit", *spaces, "-o", "y.kedge", "--support", 0, says="1 or more")
     kedge.refused(2, "attach", "x.kedge", "--space", "a=a.npy", "--space", "b=b.npy", "-o", "y.kedge", says="--space")

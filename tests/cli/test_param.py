@@ -46,7 +46,7 @@ def test_an_interrupt_keeps_a_checkpoint_and_resume_ends_in_the_same_bits(kedge,
     message = process.communicate(timeout=60)[1]
     assert process.returncode == 130 and "--resume" in message and "y.kedge.checkpoint" in message, message
     assert not (kedge.folder / "y.kedge").exists()
-    kedge.refused(2, "fit", *spaces, *FIT, *more, "--resume", "--lr", "0.02", says="belongs to another training")
+    kedge.refused(2, "fit", *spaces, *FIT, *more, "--resume", "--lr", "0.02", says="belongs to a different training run")
     kedge.ok("fit", *spaces, *FIT, *more, "--resume")
     assert (kedge.folder / "y.kedge").read_bytes() == (kedge.folder / "whole.kedge").read_bytes()
     assert not (kedge.folder / "y.kedge.checkpoint").exists()

@@ -99,11 +99,11 @@ def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     process.send_signal(signal.SIGINT)
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 130, stderr
-    assert "the same command goes on" in stderr
+    assert "the same command continues from what is in" in stderr
     before = records(kedge, "parts")
     assert 0 < len(before) < len(records(kedge, "whole"))
     again = kedge.ok(*command, "-o", "parts")
-    assert f"has {len(before)} records already" in again.stderr
+    assert f"already has {len(before)} records" in again.stderr
     assert records(kedge, "parts") == records(kedge, "whole")
     assert "param-multi on" not in kedge.ok(*command, "-o", "parts").stderr
 
@@ -133,8 +133,8 @@ def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world):
     assert "/4]" not in said  # no report is asked for, so nothing is missing
     require_kept()
     said = kedge.ok(*command).stderr
-    assert f"has {len(results['records'])} records already, which stay as they are" in said
-    assert said.count("again for figures or a bundle: its records stay as they are") == said.count("/4]") == 4
+    assert f"already has {len(results['records'])} records, which are kept" in said
+    assert said.count("rerun for figures or a bundle; its records are unchanged") == said.count("/4]") == 4
     require_kept()
     assert (out / "figures.json").read_bytes() == figures
     assert "/4]" not in kedge.ok(*command).stderr
@@ -163,7 +163,7 @@ def test_bundles_can_be_kept_and_used(kedge, world):
 def test_no_report_program_is_said_and_costs_nothing(kedge, world, monkeypatch):
     monkeypatch.setenv("KEDGE_REPORT", "/nowhere/kedge-report")
     done = kedge.ok("stitch", *world, *SMALL[:-1], "--methods", "consensus", "-o", "out")
-    assert "there is no report" in done.stderr and "/nowhere/kedge-report" in done.stderr
+    assert "no report was written" in done.stderr and "/nowhere/kedge-report" in done.stderr
     assert len(records(kedge)) == 9
 
 

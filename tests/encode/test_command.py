@@ -50,8 +50,8 @@ def usage(models, sentences, pictures, tmp_path):
         "text model, images": ([*bert, *image, *out], "the data are images"),
         "image model, texts": ([*vit, *text, *out], "the data are texts"),
         "preset of the wrong kind": (["--model", "ViT-S", *text, *out], "the data are texts"),
-        "rows that are not there": ([*bert, *text, *out, "--rows", "0:31"], "among the 30"),
-        "rows in the wrong order": ([*bert, *text, *out, "--rows", "5:5"], "first before end"),
+        "rows that are not there": ([*bert, *text, *out, "--rows", "0:31"], "within the 30"),
+        "rows in the wrong order": ([*bert, *text, *out, "--rows", "5:5"], "FIRST before END"),
         "no rows": ([*bert, *text, *out, "--rows", "five"], "FIRST:END"),
         "not an npy": ([*bert, *text, "-o", tmp_path / "o.csv"], ".npy"),
         "split of texts": ([*bert, *text, *out, "--split", "test"], "--rows"),
@@ -155,7 +155,7 @@ def test_no_gpu_and_no_folder_exit_1(models, sentences, tmp_path, run):
         code, _, err = run("--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--device", "cuda")
         assert code == 1 and "no GPU" in err
     code, _, err = run("--model", models["bert"], "--data", sentences, "-o", tmp_path / "no" / "o.npy")
-    assert code == 1 and "make it first" in err
+    assert code == 1 and "create it first" in err
 
 
 def test_summary_and_record(models, pictures, tmp_path, run):
@@ -168,7 +168,7 @@ def test_summary_and_record(models, pictures, tmp_path, run):
 
 
 def test_the_api_raises_what_the_command_exits_with(models, sentences, tmp_path):
-    with pytest.raises(UsageError, match="among the 30"):
+    with pytest.raises(UsageError, match="within the 30"):
         encode(models["bert"], sentences, tmp_path / "o.npy", rows="0:99")
     with pytest.raises(TypeError):
         encode(models["bert"], sentences, tmp_path / "o.npy", no_such_option=1)

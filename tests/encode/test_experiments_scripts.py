@@ -65,7 +65,7 @@ def test_cifar100_to_the_report(script, models, cifar, tmp_path):
     done = script("cifar100", "support_size", "--quick", "--work", tmp_path / "work", "--cifar", cifar, *replaced,
                   "--encode", "--threads 2", "--", "--no-report", "--threads", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("is there already") == 4  # the second figure takes the embeddings of the table
+    assert done.stderr.count("already exists, made by the same command") == 4  # the second figure takes the embeddings of the table
     for table in ("cifar100", "support_size"):
         assert json.loads((tmp_path / "work" / "out" / table / "results.json").read_text())
     labels = np.load(tmp_path / "work" / "embeddings" / "cifar100" / "labels_coarse.npy")

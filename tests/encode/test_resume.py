@@ -46,7 +46,7 @@ def test_texts_continue_to_the_same_bytes(models, sentences, tmp_path, run, smal
     assert sorted(p.name for p in tmp_path.glob("o.*")) == ["o.npy.partial", "o.npy.partial.json"]
     mend()
     code, out, err = run(*command, "--json")
-    assert code == 0 and "continues after 16 rows" in err and json.loads(out)["resumed_after"] == 16
+    assert code == 0 and "continuing after 16 rows" in err and json.loads(out)["resumed_after"] == 16
     assert (tmp_path / "o.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert sorted(p.name for p in tmp_path.glob("o.*")) == ["o.ids.txt", "o.json", "o.npy"]
 
@@ -92,7 +92,7 @@ def test_other_settings_are_refused_with_what_differs(models, sentences, tmp_pat
     assert run(*command)[0] == 130
     mend()
     code, _, err = run(*command, "--pooling", "cls")
-    assert code == 2 and "pooling (was None, is cls)" in err and "--fresh starts anew" in err
+    assert code == 2 and "pooling (was None, is cls)" in err and "--fresh to start over" in err
     sentences.write_text(sentences.read_text().replace("dog", "cat"))
     code, _, err = run(*command)
     assert code == 2 and "data content" in err
@@ -117,7 +117,7 @@ def test_what_is_there_is_not_made_again(models, sentences, tmp_path, run):
     assert run(*command)[0] == 0
     when = os.stat(tmp_path / "o.npy").st_mtime_ns
     code, out, err = run(*command, "--json")
-    assert code == 0 and "is there already" in err and json.loads(out)["made"] is False
+    assert code == 0 and "already exists, made by the same command" in err and json.loads(out)["made"] is False
     assert os.stat(tmp_path / "o.npy").st_mtime_ns == when
     assert run(*command, "--fresh")[0] == 0 and os.stat(tmp_path / "o.npy").st_mtime_ns != when
     assert run(*command, "--pooling", "cls")[0] == 0  # another command makes the file anew

@@ -102,7 +102,7 @@ def test_an_input_that_becomes_shorter(small, long_rows, tally, case):
     half = long_rows.stat().st_size // 2
     code, message, found, _ = disturbed(small, long_rows, LONG[case], lambda path: os.truncate(path, half))
     assert code == 3, (code, message)
-    assert "long.npy" in message and "became shorter while it was read" in message
+    assert "long.npy" in message and "got shorter while it was being read" in message
     assert found is None
     tally("Input files that change while they are read", case, "cut short: exit 3, says which, no result")
 

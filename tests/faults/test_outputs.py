@@ -24,7 +24,7 @@ def test_a_folder_that_may_not_be_written_to(small, as_nobody, tally, case):
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_folder_that_is_not_there(small, tally, case):
-    small.refused(1, *words(COMMANDS[case], "missing"), says=["missing/", "No such file or directory", "make the folder"])
+    small.refused(1, *words(COMMANDS[case], "missing"), says=["missing/", "No such file or directory", "create the folder"])
     tally(SECTION, case, "no folder: exit 1, says to make it")
 
 
@@ -79,7 +79,7 @@ def test_two_results_in_one_file(small, tally, options):
 def test_a_checkpoint_replaces_checkpoints_only(small, tally):
     (small.folder / "notes.txt").write_text("not ours")
     for file in ("notes.txt", "x.kedge"):
-        small.refused(2, *words(f"{FIT} --checkpoint {file} -o new.kedge"), says=[file, "no checkpoint of kedge"])
+        small.refused(2, *words(f"{FIT} --checkpoint {file} -o new.kedge"), says=[file, "not a checkpoint of kedge"])
         tally(SECTION, "fit, its checkpoint", "is a file of another kind: exit 2, file intact")
 
 

@@ -247,7 +247,7 @@ TEST(OutputFile, WritesBesideTheWorkingDirectoryToo) {
 TEST(OutputFile, SaysWhyItCannotBeMade) {
   const TemporaryFolder folder;
   expect_error(
-      Code::failed, [&] { write_text(folder.file("no/x.txt"), ""); }, "no/x.txt", "make the folder first");
+      Code::failed, [&] { write_text(folder.file("no/x.txt"), ""); }, "no/x.txt", "create the folder first");
   fs::create_directory(folder.file("folder"));
   expect_error(
       Code::failed, [&] { write_text(folder.file("folder"), ""); }, "folder", "Is a directory");

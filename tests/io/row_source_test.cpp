@@ -125,7 +125,7 @@ TEST(RowSource, SaysSoWhenAFileBecomesShorter) {
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
     Matrix out(rows->rows(), rows->cols());
     expect_error(
-        Code::bad_file, [&] { rows->read(0, out.view()); }, path, "became shorter while it was read");
+        Code::bad_file, [&] { rows->read(0, out.view()); }, path, "got shorter while it was being read");
   }
 }
 

@@ -103,7 +103,7 @@ def test_sweeps_leave_out_what_cannot_be(spaces):
         table = kedge.sweep(spaces, train=slice(300), test=slice(300, 400), anchors=[6, 100], support=[50],
                             methods=["random-wip"])
     assert set(table.anchors.dropna()) == {6}
-    assert "100 anchors need as many support rows" in str(said[0].message)
+    assert "100 anchors need at least as many support rows" in str(said[0].message)
 
 
 END = """

@@ -61,7 +61,7 @@ FITS = {
     "no checkpoint to resume": (dict(a=GOOD), dict(method="param", resume=True), ValueError,
                                 "name its file with checkpoint="),
     "nothing to resume": (dict(a=GOOD), dict(method="param", resume=True, checkpoint="c.checkpoint"), ValueError,
-                          "nothing to resume: 'c.checkpoint' does not exist; leave resume out to start anew"),
+                          "nothing to resume: 'c.checkpoint' does not exist; leave out resume to start from scratch"),
     "what only param knows": (dict(a=GOOD), dict(epochs=20), ValueError,
                               "epochs belongs to the method param, but the method is consensus; .+ leave epochs out"),
     "what only param resumes": (dict(a=GOOD), dict(resume=True), ValueError, "resume belongs to the method param"),
@@ -81,7 +81,7 @@ def test_fit_refuses(case, tmp_path, monkeypatch):
 TRANSFORMS = {
     "NaN": (with_value(np.nan), "row 17"),
     "infinity in float32": (with_value(-np.inf, 49).astype(np.float32), "row 49"),
-    "too large": (with_value(1e38, 4).astype(np.float32) * 3, "row 4 .*leaves float32"),
+    "too large": (with_value(1e38, 4).astype(np.float32) * 3, "row 4 .*does not fit in float32"),
     "other width": (GOOD[:, :5], "6 values, got 5"),
     "a million columns": (np.zeros((1, 1_000_000), np.float32), "got 1000000"),
     "no columns": (GOOD[:, :0], "got 0"),
@@ -236,7 +236,7 @@ def test_targets_that_are_tensors():
 
 def test_a_sweep_leaves_out_points_that_cannot_be():
     spaces = {"a": GOOD, "b": GOOD * 2}
-    with pytest.warns(UserWarning, match="20 anchors need as many support rows; left out"):
+    with pytest.warns(UserWarning, match="20 anchors need at least as many support rows, so they are skipped"):
         table = kedge.sweep(spaces, **{**SPLIT, "anchors": [3, 20, 45]}, support=[10, 40])
     assert {*zip(table.anchors, table.support)} == {(3, 10), (3, 40), (20, 40)}
     with pytest.raises(ValueError, match="45 anchors"):

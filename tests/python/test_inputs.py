@@ -99,7 +99,7 @@ REFUSED = {
     "numbers in a list": ([1.0, 2.0], ValueError, r"X\[None, :\]"),
     "an empty list": ([], ValueError, "empty list"),
     "ragged lists": ([[1, 2, 3], [1, 2, 3], [1, 2]], ValueError, "row 2 has length 2, but row 0 has length 3"),
-    "a row that is none": ([[1, 2], None], ValueError, "row 1 is no vector"),
+    "a row that is none": ([[1, 2], None], ValueError, "row 1 is not a vector"),
     "text": (np.array([["a", "b"]]), ValueError, "found text"),
     "text in lists": ([["a", "1"]], ValueError, "found text"),
     "complex": (X.astype(complex), ValueError, "complex numbers"),
@@ -156,7 +156,7 @@ def test_ranges(rows, meant):
     (slice(0, 9, 2), "consecutive rows"), (range(9, 0, -1), "consecutive rows"), ([0, 5], "consecutive rows"),
     (np.arange(5), "consecutive rows"), ((1, 2, 3), "consecutive rows"), ("5", "consecutive rows"), (5, "consecutive"),
     ("a:b", "expected row numbers, found 'a'"), ((0, 5.0), "expected row numbers, found 5.0"),
-    (slice(-5, None), "count from 0 at the first row, found -5"), ("0:-1", "found -1"), ((0, 2**64), "count from 0")])
+    (slice(-5, None), "start at 0 for the first row, found -5"), ("0:-1", "found -1"), ((0, 2**64), "start at 0")])
 def test_ranges_that_are_none(rows, sentence):
     with pytest.raises(ValueError, match=f"^train: .*{sentence}"):
         range_of(rows, "train")

@@ -93,7 +93,7 @@ def test_history_of_a_refinement(spaces):
 
 
 def test_history_of_what_has_none(bundle):
-    with pytest.raises(ValueError, match="the method consensus was not learned in epochs"):
+    with pytest.raises(ValueError, match="the method consensus is not learned in epochs"):
         plot.history(bundle)
     with pytest.raises(ValueError, match="has no history; only method='param' learns epoch by epoch"):
         plot.history(bundle.history)
@@ -187,9 +187,9 @@ def test_two_axes_at_once():
     (lambda: plot.scores(records().drop(columns=["seed"])), "no column 'seed'"),
     (lambda: plot.scores(records(), "mse"), "mse was not measured between encoders; what was: weighted_f1, mrr"),
     (lambda: plot.pairs(records(), "consensu"), "no method 'consensu' in the table; it has absolute, random-cosine"),
-    (lambda: plot.sweep(records()), "less than two values of x='anchors'; make one with kedge.sweep"),
+    (lambda: plot.sweep(records()), "fewer than two values of x='anchors'; make one with kedge.sweep"),
     (lambda: plot.sweep(SWEPT, "support"), "it was swept over anchors"),
-    (lambda: plot.sweep(SWEPT, "method"), "less than two values of x='method'"),
+    (lambda: plot.sweep(SWEPT, "method"), "fewer than two values of x='method'"),
     (lambda: plot.spaces({"a": np.ones((5, 2)), "b": np.ones((4, 2))}), "5 rows of 'a', 4 rows of 'b'"),
     (lambda: plot.spaces({}), "found no space"),
     (lambda: plot.spaces({"a": np.ones(5)}), r"spaces: 'a': .*X\[None, :\]"),

@@ -140,7 +140,7 @@ def test_a_changed_file_is_read_again(spaces, tmp_path):
 
 @pytest.mark.parametrize("space", [None, "dino"])
 def test_an_unknown_space_is_refused(bundle, spaces, space):
-    with pytest.raises(ValueError, match="expected one of the bundle's: vit, rex, clip; let another encoder in"):
+    with pytest.raises(ValueError, match="expected one of the bundle's: vit, rex, clip; add another encoder"):
         RelativeTransformer(bundle=bundle, space=space).fit(spaces["vit"])
 
 

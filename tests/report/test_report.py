@@ -72,7 +72,7 @@ def test_the_summary_has_the_right_numbers(report):
     baseline = statistics.mean(loss(results, "random-cosine", *pair) for pair in pairs())
     assert re.search(rf"random-cosine, loses {baseline:.1f}( ± \d\.\d)? points of F1 on the same pairs", text)
     found = 100 * statistics.mean(values(results, "recall@1", method="consensus", zero_shot=True))
-    assert f"at rank 1 among 1,500 test rows in {found:.1f} % of the look-ups with consensus" in text
+    assert f"at rank 1 among 1,500 test rows in {found:.1f} % of lookups with consensus" in text
 
 
 def test_a_negative_loss_is_a_gain_and_nothing_is_neither(report):
@@ -112,7 +112,7 @@ def test_without_labels_the_page_is_about_retrieval(report):
     assert "heads" not in sections and "retrieval" in sections
     assert "F1" not in html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", page, flags=re.S))
     assert summary(page).count("found at rank 1") >= 1
-    assert "no labels: the colour is the place" in page
+    assert "There are no labels, so an item" in page and "colour is its place along the first axis" in page
 
 
 def test_targets_give_errors_and_pictures(report):
@@ -189,7 +189,7 @@ def test_a_shrinkage_may_be_the_name_of_a_rule(report):
     page = report.made(named)
     assert "Shown at one point of the sweep: 300 anchors, shrinkage oas." in page
     assert [text for text, _ in Tables(page).sections["sweep"][0]] == ["anchors \\ shrinkage", "oas", "ledoit-wolf"]
-    assert "How learning went" in page
+    assert "How training went" in page
 
 
 def test_two_axes_at_once_make_a_grid_and_a_group_of_lines_for_each(report):
@@ -203,7 +203,7 @@ def test_two_axes_at_once_make_a_grid_and_a_group_of_lines_for_each(report):
             each = [statistics.mean(values(results, "weighted_f1", zero_shot=True, seed=seed, anchors=anchors,
                                            support=support)) for seed in range(2)]
             assert text == written(each)
-    assert "The rest stays at 2,000 support rows." in page and "The rest stays at 300 anchors." in page
+    assert "Everything else stays at 2,000 support rows." in page and "Everything else stays at 300 anchors." in page
 
 
 def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(report):
@@ -212,7 +212,7 @@ def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(rep
     for run in results["runs"]:
         run["sources"] = ENCODERS if run["method"] == "param-multi" else run["sources"]
     page = report.made(results)
-    assert "Take care" in page and "that was tested: param-multi on vit-s14, " in page and "never saw it" not in page
+    assert "Take care" in page and "without the tested encoder: param-multi on vit-s14, " in page and "never saw it" not in page
 
 
 def test_holding_out_is_checked_for_each_method_seed_and_point(report):
@@ -229,7 +229,7 @@ def test_holding_out_is_checked_for_each_method_seed_and_point(report):
         if left_out == "vgg16" and all(run[key] == value for key, value in where.items()):
             run["sources"] = ENCODERS
 
-    warning = "that was tested: {} on vgg16."
+    warning = "without the tested encoder: {} on vgg16."
     assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, seed=1))
     assert warning.format("param-multi") in page(lambda run, out: learned_on_all(run, out, anchors=50),
                                                  sweep={"anchors": [50, 300]})

@@ -52,8 +52,8 @@ def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(repo
 
 BAD = {
     "no file": (None, ["results.json", "No such file", "kedge stitch"]),
-    "truncated": ('{"format": "kedge results", "records": [', ["not whole JSON", "line 1", "again"]),
-    "not text": ("\x00\x01", ["not whole JSON"]),
+    "truncated": ('{"format": "kedge results", "records": [', ["not valid JSON", "line 1", "again"]),
+    "not text": ("\x00\x01", ["not valid JSON"]),
     "another format": ({"format": "something"}, ['"kedge results"', '"something"']),
     "a list": ([], ["kedge results"]),
     "a later version": ({**fake_results(seeds=1), "format_version": 2}, ["reads format version 1, found 2"]),
@@ -78,7 +78,7 @@ def test_bad_results_are_refused_in_one_sentence(report, case):
 
 
 @pytest.mark.parametrize("figures, says", [
-    ("{", ["figures.json", "not whole JSON"]),
+    ("{", ["figures.json", "not valid JSON"]),
     ("[1]", ["expected an object, found list"]),
     ({"raw": {"a": [[1, 2, 3]]}}, ["rows of 2 numbers", "space 'a'"]),
     ({"raw": 5}, ["an object of spaces in 'raw'"]),

@@ -81,7 +81,8 @@ TEST(Bundle, AFullDiskKeepsTheOldFile) {
   expect_error(
       Code::failed, [] { save_bundle(small_bundle(), "/dev/full"); }, "/dev/full", "No space left", "free some space");
   expect_error(
-      Code::failed, [&] { save_bundle(small_bundle(), folder.file("no/such/folder.kedge")); }, "make the folder first");
+      Code::failed, [&] { save_bundle(small_bundle(), folder.file("no/such/folder.kedge")); },
+      "create the folder first");
   EXPECT_EQ(test::read_file(path), before);
   EXPECT_THAT(folder.files(), ::testing::ElementsAre("x.kedge"));
 }
@@ -152,14 +153,14 @@ TEST(Bundle, InconsistentPartsAreRefused) {
         m["kedge_version"] = "9.8.7";
       },
       "written by kedge 9.8.7: use that or a newer one");
-  expect_refused([](Tensors&, Metadata& m) { m["kedge_version"] = "9 8"; }, "no version of kedge");
+  expect_refused([](Tensors&, Metadata& m) { m["kedge_version"] = "9 8"; }, "not a version of kedge");
   expect_refused([](Tensors&, Metadata& m) { m["attached"] = std::string(100'000, '['); }, "nested too deeply");
   const auto with_rows = [](Metadata& m, const char* rows) {
     const std::string written = R"("rows":[0,60])";
     m["options"].replace(m["options"].find(written), written.size(), fmt::format(R"("rows":{})", rows));
   };
   expect_refused([&](Tensors&, Metadata& m) { with_rows(m, "[0,10]"); }, "not among the rows 0:10");
-  expect_refused([&](Tensors&, Metadata& m) { with_rows(m, "[60,0]"); }, "which are none");
+  expect_refused([&](Tensors&, Metadata& m) { with_rows(m, "[60,0]"); }, "which is an empty range");
   expect_refused([](Tensors&, Metadata& m) { m.erase("format"); }, "not a bundle");
   expect_refused([](Tensors&, Metadata& m) { m.erase("seed"); }, "lacks 'seed'");
   expect_refused([](Tensors&, Metadata& m) { m["options"] = "{"; }, "metadata is damaged");
@@ -167,8 +168,9 @@ TEST(Bundle, InconsistentPartsAreRefused) {
     const std::string written = R"("keep":0)";
     m["options"].replace(m["options"].find(written), written.size(), R"("keep":)" + value);
   };
-  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, "-1"); }, "where a whole number belongs");
-  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, R"("few")"); }, "where a whole number belongs");
+  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, "-1"); }, "other than a whole number where one belongs");
+  expect_refused([&](Tensors&, Metadata& m) { with_keep(m, R"("few")"); },
+                 "other than a whole number where one belongs");
   expect_refused(
       [](Tensors&, Metadata& m) {
         const std::string written = R"("support_select":"random")";
@@ -221,7 +223,7 @@ TEST(Export, OnnxIsWrittenWholeOrNotAtAll) {
   expect_error(
       Code::failed, [&] { export_onnx(bundle.map("b"), "/dev/full"); }, "No space left");
   expect_error(
-      Code::failed, [&] { export_onnx(bundle.map("b"), folder.file("no/b.onnx")); }, "make the folder first");
+      Code::failed, [&] { export_onnx(bundle.map("b"), folder.file("no/b.onnx")); }, "create the folder first");
   EXPECT_THAT(folder.files(), ::testing::ElementsAre("b.onnx"));
 }
 

@@ -117,7 +117,7 @@ TEST(ResultsFile, ReadsBackWhatItWroteAndRefusesTheRest) {
         Code::bad_file, [&] { (void)load_results(out); }, word);
   };
   refused("\"mrr\":0.8", "\"mrr\":7", "'mrr' is not between 0 and 1");
-  refused("\"seed\":1", "\"seed\":-1", "'seed' is no whole number");
+  refused("\"seed\":1", "\"seed\":-1", "'seed' is not a whole number");
   refused("\"format_version\": 1", "\"format_version\": 0", "format version 0");
   refused("\"method\":\"consensus\"", "\"method\":\"census\"", "'census'");
 }

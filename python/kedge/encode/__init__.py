@@ -12,7 +12,7 @@ def encode(model, data, out, **options):
     """Embeds 'data' with 'model' into the file 'out' and returns it as a read-only memory map, rows x dim.
 
     Options are those of the command, with underscores: kind, library, pooling, revision, split, labels, field,
-    label_field, rows, max_length, batch, device, precision, threads, fresh; quiet is True unless said. Raises Error.
+    label_field, rows, max_length, batch, device, precision, threads, fresh; quiet defaults to True. Raises Error.
     """
     import numpy
 

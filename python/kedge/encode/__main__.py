@@ -12,27 +12,27 @@ from .errors import Error
 def arguments(argv):
     parser = argparse.ArgumentParser(
         prog="kedge-encode",
-        description="Embeds images or texts with a pretrained model, into the .npy files kedge reads.",
-        epilog="Beside OUT.npy come OUT.ids.txt (paths of images, line numbers of texts), OUT.labels.npy and "
-               "OUT.labels.txt where there are labels, and OUT.json. The same command continues an interrupted run.")
+        description="Embeds images or texts with a pretrained model and writes the .npy files kedge reads.",
+        epilog="Next to OUT.npy it writes OUT.ids.txt (paths of images, line numbers of texts), OUT.json and, if there "
+               "are labels, OUT.labels.npy and OUT.labels.txt. The same command continues an interrupted run.")
     add = parser.add_argument
     add("--model", metavar="NAME", help="a preset (see --list), a folder, or a model's name on the hub")
     add("--data", metavar="PATH", help="images: a folder of them, of CIFAR's Python files or of MNIST's idx files; "
                                        "texts: a .txt (one per line), .jsonl, .csv or .tsv")
     add("-o", "--out", metavar="OUT.npy", help="file to write")
     add("--list", action="store_true", help="show the presets and exit")
-    add("--kind", choices=["image", "text"], help="what the data are, where the path does not tell")
+    add("--kind", choices=["image", "text"], help="what the data are, if the path does not tell")
     add("--library", choices=presets.LIBRARIES, help="what loads the model [by preset, folder or kind]")
     add("--revision", metavar="NAME", help="branch, tag or commit of the model on the hub")
-    add("--rows", metavar="FIRST:END", help="only these rows of the data, END not included [all]")
+    add("--rows", metavar="FIRST:END", help="only these rows of the data, END excluded [all]")
     add("--batch", metavar="N", type=int, default=64, help="inputs per step (default: 64)")
-    add("--device", choices=["cpu", "cuda"], help="where to compute [cuda if there is one]")
+    add("--device", choices=["cpu", "cuda"], help="where to compute [cuda if available]")
     add("--precision", choices=["float32", "float16"], default="float32",
-        help="of the output; float16 is half the size and has 11 bits (default: float32)")
+        help="type of the output; float16 is half the size and has 11 bits of precision (default: float32)")
     add("--threads", metavar="N", type=int, default=0, help="processor threads to use; 0 means all (default: 0)")
-    add("--fresh", action="store_true", help="begin anew, even if the file is there or half done")
+    add("--fresh", action="store_true", help="start over, even if the file exists or is half done")
     add("--json", action="store_true", help="print a summary as JSON on stdout")
-    add("-q", "--quiet", action="store_true", help="say nothing but errors")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add = parser.add_argument_group("images").add_argument
     add("--split", choices=["train", "test", "all"], help="all is train, then test [all]")
     add("--labels", choices=["fine", "coarse"], help="which of CIFAR-100's labels [fine]")
@@ -41,11 +41,11 @@ def arguments(argv):
     add("--label-field", metavar="NAME", help="field or column with the label [none]")
     add("--pooling", choices=["last", "mean", "cls"],
         help="how transformers' tokens become one vector [the preset's; else last for causal models, mean for others]")
-    add("--max-length", metavar="N", type=int, help="tokens read of each text [as many as the model can]")
+    add("--max-length", metavar="N", type=int, help="tokens to read of each text [as many as the model can]")
     options = parser.parse_args(argv)
     missing = [name for name in ("model", "data", "out") if getattr(options, name) is None]
     if missing and not options.list:
-        parser.error(f"these are needed: {', '.join('--' + name for name in missing)}")
+        parser.error(f"these options are required: {', '.join('--' + name for name in missing)}")
     return options
 
 
@@ -85,7 +85,7 @@ def main(argv=None):
         print(f"kedge-encode: {error or 'interrupted before the first row; nothing was written'}", file=sys.stderr)
         return 130
     except MemoryError:
-        print("kedge-encode: not enough memory; lower --batch, or take some of the --rows", file=sys.stderr)
+        print("kedge-encode: not enough memory; lower --batch, or embed fewer --rows", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"kedge-encode: {error.filename or options['out']}: {error.strerror or error}", file=sys.stderr)

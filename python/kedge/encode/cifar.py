@@ -43,7 +43,7 @@ _ALLOWED = {("numpy.core.multiarray", "_reconstruct"): _Array, ("numpy._core.mul
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module, name):
         if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, and only arrays of numbers are allowed")
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, but only arrays of numbers are allowed")
         return _ALLOWED[module, name]
 
 
@@ -64,7 +64,7 @@ def unpickle(path, digest):
 def _pixels(path, array):
     import numpy
     if not isinstance(array, _Array) or not isinstance(array.dtype, _Dtype) or array.dtype.code != "u1":
-        raise BadFile(f"{path}: 'data' is no array of bytes")
+        raise BadFile(f"{path}: 'data' is not an array of bytes")
     raw = array.raw if isinstance(array.raw, bytes) else b""
     if array.shape != (len(raw) // PIXELS, PIXELS) or len(raw) % PIXELS:
         raise BadFile(f"{path}: expected rows of {PIXELS} values in 'data', found shape {array.shape} and "
@@ -98,7 +98,7 @@ def open_cifar(folder, split, labels):
         meta, meta_key = folder / "meta", f"{labels or 'fine'}_label_names"
     else:
         if labels:
-            raise UsageError("--labels chooses among CIFAR-100's two kinds, and CIFAR-10 has only one; leave it out")
+            raise UsageError("--labels chooses among CIFAR-100's two kinds, but CIFAR-10 has only one; leave it out")
         what, key = "CIFAR-10", "labels"
         files = {"train": [f"data_batch_{n}" for n in range(1, 6)], "test": ["test_batch"]}
         meta, meta_key = folder / "batches.meta", "label_names"

@@ -38,7 +38,7 @@ def read_idx(path, dims):
     except (OSError, EOFError, zlib.error, OverflowError, MemoryError) as error:
         raise BadFile(f"{path} cannot be read: {error}") from None
     if len(content) != math.prod(shape):
-        raise BadFile(f"{path}: the header says {' x '.join(map(str, shape))} values, and the file has "
+        raise BadFile(f"{path}: the header says {' x '.join(map(str, shape))} values, but the file has "
                       f"{'more' if len(content) > math.prod(shape) else len(content)}")
     return numpy.frombuffer(content, numpy.uint8).reshape(shape)
 
@@ -53,12 +53,12 @@ def open_idx(folder, split):
         for content, dims, into in (("images", 3, images), ("labels", 1, labels)):
             path = _find(folder, part, content, dims)
             if path is None:
-                raise BadFile(f"{folder} has no {PREFIX[part]}-{content}-idx{dims}-ubyte, nor a .gz of it; --split "
-                              "train or test takes only one half")
+                raise BadFile(f"{folder} has no {PREFIX[part]}-{content}-idx{dims}-ubyte, nor a .gz of it; use --split "
+                              "train or test to take only one half")
             into.append(read_idx(path, dims))
             digest.update(into[-1])
         if len(labels[-1]) != len(images[-1]):
-            raise BadFile(f"{path} has {len(labels[-1])} labels, and there are {len(images[-1])} images")
+            raise BadFile(f"{path} has {len(labels[-1])} labels, but there are {len(images[-1])} images")
         ids += [f"{part}/{row}" for row in range(len(images[-1]))]
     if len({part.shape[1:] for part in images}) != 1:
         raise BadFile(f"{folder}: train and test images differ in size")

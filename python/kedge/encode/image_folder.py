@@ -29,14 +29,15 @@ def open_image(path):
 
 
 def open_folder(folder, split):
-    """The Data of a folder; where it has subfolders train and test, they are the splits and classes are below them."""
+    """The Data of a folder; if it has subfolders train and test, they are the splits and classes are below them."""
     import numpy
 
     from .data import Data
     parts = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
     halves = parts == ["test", "train"]
     if split is not None and not halves:
-        raise UsageError(f"{folder} has no subfolders train and test alone, so --split means nothing; leave it out")
+        raise UsageError(f"{folder} does not hold just the subfolders train and test, so --split has no meaning; leave "
+                         "it out")
     paths = []
     for part in (["train", "test"] if split in (None, "all") else [split]) if halves else [""]:
         paths += [(part, *path) if part else path for path in images_under(folder / part)]

@@ -31,7 +31,7 @@ def device_name(asked):
 
 
 def hush(quiet):
-    """Libraries report every unused weight; what matters of that is checked and said here."""
+    """Libraries report every unused weight; what matters is checked and reported here."""
     warnings.filterwarnings("ignore", module=r"(timm|transformers|sentence_transformers|huggingface_hub)\b")
     for name in ("timm", "sentence_transformers", "huggingface_hub", "httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -60,7 +60,7 @@ def why(error, model):
                      "'kedge-encode --list' shows the presets, and a local folder works too")
     if UNREACHABLE.intersection(names):
         return Error(f"could not load {model.name}: the hub is not reachable and the model is not in the cache; give a "
-                     "local folder, or run the same command once where there is a network")
+                     "local folder, or run the same command once with a network connection")
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if "trust_remote_code" in str(error):
         return Error(f"could not load {model.name}: it comes with code of its own, and kedge-encode does not run code "

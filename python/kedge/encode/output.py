@@ -14,7 +14,7 @@ SECONDS_BETWEEN_STATES = 5
 
 
 def write_whole(path, content):
-    """The file appears whole or not at all, and an older one stays until then."""
+    """The file appears complete or not at all, and an older one stays until then."""
     partial = path.with_name(path.name + ".new")
     with open(partial, "wb") as file:
         file.write(content)
@@ -24,7 +24,7 @@ def write_whole(path, content):
 
 
 def read_json(path):
-    """The object in a file, or an empty one where there is none to read."""
+    """The object in a file, or an empty one if there is none to read."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -39,7 +39,7 @@ def differences(before, now):
 
 
 class Output:
-    """settings: what the values depend on, known before a model is loaded; about: what is worth noting beside it."""
+    """settings: what the values depend on, known before a model is loaded; about: what is worth noting besides."""
 
     def __init__(self, path, settings, rows, dtype):
         self.path, self.settings, self.rows, self.dtype = pathlib.Path(path), settings, rows, dtype
@@ -48,9 +48,9 @@ class Output:
         self.file = None
         self.done = 0
         if self.path.suffix != ".npy":
-            raise UsageError(f"-o {path}: embeddings are written as .npy; name a file that ends so")
+            raise UsageError(f"-o {path}: embeddings are written as .npy; give a name that ends in .npy")
         if not self.path.parent.is_dir():
-            raise Error(f"-o {path}: there is no folder {self.path.parent}; make it first")
+            raise Error(f"-o {path}: there is no folder {self.path.parent}; create it first")
 
     def beside(self, ending):
         return self.path.with_suffix(ending)
@@ -68,8 +68,8 @@ class Output:
 
     def _refuse(self, different):
         if different:
-            raise UsageError(f"{self.partial} was begun with other settings: {', '.join(different)}; --fresh starts "
-                             "anew, the old settings continue it")
+            raise UsageError(f"{self.partial} was started with other settings: {', '.join(different)}; use "
+                             "--fresh to start over, or the old settings to continue it")
 
     def begin(self, versions, fresh):
         """Opens the partial file and returns how many rows are done. One process at a time."""
@@ -118,7 +118,7 @@ class Output:
         self.saved = time.monotonic()
 
     def stop(self):
-        """Leaves what is done to the next run, or no trace where there is nothing."""
+        """Leaves what is done for the next run, or no trace if nothing is done."""
         if self.done:
             self.save()
         else:
@@ -127,7 +127,7 @@ class Output:
         self.file.close()
 
     def finish(self, ids, labels, names, about):
-        """Puts everything in place. OUT.json comes last: where it is, all of the rest belongs to it."""
+        """Puts everything in place. OUT.json comes last: if it exists, the rest is complete."""
         import io
 
         import numpy

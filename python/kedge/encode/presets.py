@@ -85,6 +85,6 @@ def resolve(name, kind, library=None):
     else:
         model = Model(name, "sentence-transformers" if name.startswith("sentence-transformers/") else "transformers")
     if model.kind != kind:
-        raise UsageError(f"{name} is a model of {model.library}, which embeds {model.kind}s here, and the data are "
-                         f"{kind}s; choose another model, or say --kind if the data were misread")
+        raise UsageError(f"{name} is a model of {model.library}, which embeds {model.kind}s here, but the data are "
+                         f"{kind}s; choose another model, or give --kind if the data were misread")
     return model

@@ -25,8 +25,8 @@ def refuse_foreign_code(folder):
 class SentenceEncoder:
     def __init__(self, model, device, batch, pooling=None, max_length=None, revision=None):
         if pooling:
-            raise UsageError("a model of sentence-transformers has its own pooling; leave out --pooling, or say "
-                             "--library transformers to pool its tokens otherwise")
+            raise UsageError("a model of sentence-transformers has its own pooling; leave out --pooling, or use "
+                             "--library transformers to pool its tokens differently")
         if model.folder:
             refuse_foreign_code(model.name)
         import sentence_transformers
@@ -35,7 +35,7 @@ class SentenceEncoder:
         limit = self.net.max_seq_length
         if max_length:
             if limit and max_length > limit:
-                raise UsageError(f"--max-length is {max_length}, and the model reads at most {limit} tokens")
+                raise UsageError(f"--max-length is {max_length}, but the model reads at most {limit} tokens")
             self.net.max_seq_length = max_length
         self.batch, self.window = batch, batch * BATCHES_PER_WINDOW
         self.details = {"modules": [type(module).__name__ for module in self.net], "max_length": max_length or limit}

@@ -28,7 +28,7 @@ def _lines(text):
 def _field(path, where, record, field, option):
     if field not in record or record[field] is None:
         there = ", ".join(sorted(str(key) for key in record if key is not None)[:20])
-        raise BadFile(f"{path} {where} has no field '{field}'; it has: {there}. {option} names another")
+        raise BadFile(f"{path} {where} has no field '{field}'; it has: {there}; name another with {option}")
     return record[field]
 
 
@@ -88,7 +88,7 @@ def open_text(path, field, label_field):
         raise BadFile(f"{path} has no rows")
     for where, value in zip(wheres, texts):
         if not isinstance(value, str) or not value.strip():
-            raise BadFile(f"{path} {where} has no text; every row needs some, for rows are what encoders share")
+            raise BadFile(f"{path} {where} has no text; every row needs some, since rows are what encoders share")
     labels, names = numbers(path, wheres, labels) if labels else (None, None)
     return Data("text", ending[1:] if ending in ENDINGS else "txt", [str(n) for n in range(1, len(texts) + 1)],
                 texts.__getitem__, labels, names, hashlib.sha256(raw).hexdigest(),

@@ -24,7 +24,7 @@ def token_limit(config, tokenizer):
 def length_to_use(asked, config, tokenizer):
     limit = token_limit(config, tokenizer)
     if asked and limit and asked > limit:
-        raise UsageError(f"--max-length is {asked}, and the model reads at most {limit} tokens")
+        raise UsageError(f"--max-length is {asked}, but the model reads at most {limit} tokens")
     return asked or limit
 
 
@@ -42,7 +42,7 @@ class TransformersEncoder:
         lacking += sorted(str(key) for key in loaded.get("mismatched_keys", ()))
         if lacking:
             raise Error(f"could not load {model.name}: its checkpoint lacks {len(lacking)} weights, among them "
-                        f"{lacking[0]}, which would be random; is it a whole model?")
+                        f"{lacking[0]}, which would be random; is the model complete?")
         config = self.net.config.get_text_config() if not self.net.config.is_encoder_decoder else self.net.config
         if self.net.config.is_encoder_decoder:
             self.net = self.net.get_encoder()
@@ -69,7 +69,7 @@ class TransformersEncoder:
         tokens = self.tokenizer(texts, truncation=self.length is not None, max_length=self.length)["input_ids"]
         for index, ids in enumerate(tokens):
             if not ids:
-                raise BadRow(index, "the tokenizer makes no token of its text; leave the row out in all files")
+                raise BadRow(index, "the tokenizer makes no tokens from its text; leave the row out of all files")
         order = sorted(range(len(texts)), key=lambda index: -len(tokens[index]))
         rows = None
         for start in range(0, len(order), self.batch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole of the work: open the data, load the model, embed window by window, put the files in place."""
+"""The work from start to end: open the data, load the model, embed window by window, put the files in place."""
 import concurrent.futures
 import dataclasses
 import datetime
@@ -47,12 +47,12 @@ def row_range(text, total):
         raise UsageError(f"--rows {text}: expected FIRST:END, such as 0:1000")
     first, end = int(found[1] or 0), int(found[2] or total)
     if not first < end <= total:
-        raise UsageError(f"--rows {text}: expected rows among the {total} that the data have, first before end")
+        raise UsageError(f"--rows {text}: expected rows within the {total} that the data have, FIRST before END")
     return first, end
 
 
 def model_state(model):
-    """Fingerprint of a local model: other files, other embeddings. A hub's model is told by name and revision."""
+    """Fingerprint of a local model: other files, other embeddings. A hub model is identified by name and revision."""
     if not model.folder:
         return None
     digest = hashlib.sha256()
@@ -73,7 +73,7 @@ def check_finite(rows, dtype, where):
     if len(bad):
         if numpy.isfinite(rows[bad[0]]).all():
             raise Error(f"{where(bad[0])}: its embedding has values beyond what {dtype} holds; use --precision float32")
-        raise Error(f"{where(bad[0])}: the model gives NaN or infinity for it; nothing of this row was written. Is the "
+        raise Error(f"{where(bad[0])}: the model gives NaN or infinity for it; this row was not written. Is the "
                     "checkpoint damaged?")
     return stored
 
@@ -138,7 +138,7 @@ def run(options):
     out = output.Output(options.out, settings, end - first, options.precision)
     summary = {"out": options.out, "rows": end - first, "model": model.name, "library": model.library}
     if not options.fresh and out.finished():
-        say(f"{options.out} is there already, made by the same command; --fresh makes it anew")
+        say(f"{options.out} already exists, made by the same command; use --fresh to make it again")
         return {**output.read_json(out.beside(".json")), **summary, "made": False}
     out.check(options.fresh)
     say(f"{end - first} rows of {data.what}, {model.name} through {model.library}")
@@ -155,7 +155,7 @@ def run(options):
                 "device": models.device_name(options.device), **encoder.versions}
     resumed = out.begin(versions, options.fresh)
     if resumed:
-        say(f"continues after {resumed} rows")
+        say(f"continuing after {resumed} rows")
     embedding_began = time.monotonic()
     progress = Progress(end - first, resumed, options.quiet)
     try:

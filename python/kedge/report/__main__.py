@@ -12,7 +12,7 @@ def arguments(argv):
                                      description="Makes one HTML page from what 'kedge stitch' or 'kedge sweep' wrote.")
     parser.add_argument("folder", metavar="OUT", type=pathlib.Path, help="the folder that holds results.json")
     parser.add_argument("--output", type=pathlib.Path, help="the page to write (default: OUT/report.html)")
-    parser.add_argument("--quiet", action="store_true", help="say nothing where all goes well")
+    parser.add_argument("--quiet", action="store_true", help="print nothing if all goes well")
     return parser.parse_args(argv)
 
 

@@ -11,7 +11,7 @@ from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1, RR_STD
 
 
 def errors(std, scale=1):
-    """No bar where there was one seed."""
+    """No bar if there was only one seed."""
     return None if np.isnan(std).all() else np.nan_to_num(std) * scale
 
 
@@ -131,7 +131,7 @@ def sweeps(results, look):
         metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, RR_STD, MSE, PSNR) if measure.has(along, metric)]
         if R1 in metrics and F1 in metrics:
             metrics.remove(R1)  # MRR says it already
-        text = [f"The rest stays at {measure.point_words(fixed)}."] if fixed else []
+        text = [f"Everything else stays at {measure.point_words(fixed)}."] if fixed else []
         text += measure.comparison(records, metrics, ["method", axis])
         metrics = [metric for metric in metrics if len(measure.common(measure.zero_shot(records), metric,
                                                                       ["method", axis]))]

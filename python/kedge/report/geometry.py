@@ -38,8 +38,8 @@ class Paint:
 
     def words(self):
         if self.labels is None:
-            return ("There are no labels: the colour is the place of an item along the first axis of the first space, "
-                    "so an item has the same colour in every panel.")
+            return ("There are no labels, so an item's colour is its place along the first axis of the first space; it "
+                    "is the same in every panel.")
         kinds = f"{len(self.look)} classes" if len(self.look) > 1 else "one class"
         shapes = " (colour and shape together)" if len(self.look) > 20 else ""
         return f"A dot is a test row, its colour the class ({kinds}){shapes}; the same in every panel."
@@ -67,7 +67,7 @@ def cloud(points, paint, limits, says, dpi):
 
 
 def chosen(entries):
-    """One entry per name, all with the same encoder held out where that can be."""
+    """One entry per name, all with the same encoder held out if possible."""
     held_out = next((entry["held_out"] for entry in entries if entry["held_out"] is not None), None)
     kept = {}
     for entry in entries:
@@ -77,7 +77,7 @@ def chosen(entries):
 
 
 def common_basis(entry, paint, dpi, what):
-    """All panels in one window, but for spaces that would be a speck in it: those are magnified, and it is said."""
+    """All panels in one window, except spaces that would be a speck in it: those are magnified, with a note."""
     reaches = {space: reach(points) for space, points in entry["points"].items()}
     lows, highs = zip(*reaches.values())
     common, half = window(np.min(lows, axis=0), np.max(highs, axis=0))
@@ -97,7 +97,7 @@ def common_basis(entry, paint, dpi, what):
 
 
 def sharpness(drawings):
-    """Dots per inch: fewer where there are many panels, so that the page stays small."""
+    """Dots per inch: fewer if there are many panels, so that the page stays small."""
     entries = chosen(drawings.get("relative", [])) + chosen(drawings.get("similarities", []))
     count = len(drawings.get("raw", {})) + sum(len(entry["points"]) for entry in entries)
     return 160 if count <= 60 else 100

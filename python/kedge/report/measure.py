@@ -20,7 +20,7 @@ class Metric:
     free: bool = False        # of any size, so digits are counted from the first that is not zero
 
     def text(self, value, digits=None):
-        """As a reader sees it: 74.7 of F1, .719 of MRR, – where nothing was measured."""
+        """As a reader sees it: 74.7 of F1, .719 of MRR, – if nothing was measured."""
         if value is None or not np.isfinite(value):
             return "–"
         value *= self.scale
@@ -31,7 +31,7 @@ class Metric:
         return text[1:] if text.startswith("0.") and not self.unit else text
 
     def spread(self, std, mean):
-        """The standard deviation, with the digits of its mean; nothing where there was one seed."""
+        """The standard deviation, with the digits of its mean; nothing if there was only one seed."""
         if not np.isfinite(std):
             return ""
         if not self.free:
@@ -167,7 +167,7 @@ def primary(records):
 
 
 def best_method(records, metric):
-    """The method with the best mean over the zero-shot pairs that all have; None where there is none."""
+    """The method with the best mean over the zero-shot pairs that all have; None if there is none."""
     means = over_seeds(zero_shot(compared(records, metric)), metric, ["method"])["mean"] * (metric.better or 1)
     return None if means.empty else means.idxmax()
 

@@ -4,7 +4,7 @@ import os
 
 
 def write_whole(path, text):
-    """The page appears whole or not at all, and an older one stays until then."""
+    """The page appears complete or not at all, and an older one stays until then."""
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:

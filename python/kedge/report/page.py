@@ -48,7 +48,7 @@ def classification(results, records, look):
 def decoding(results, records, look):
     decoded = tables.pair_table(results, records, MSE)
     return Section("decoders", "Decoders on encoders they have never seen", [
-        "A decoder is a head that makes the target, for instance the picture, from the RR.", *where(results)],
+        "A decoder is a head that reconstructs the target, for instance an image, from the RR.", *where(results)],
         [decoded] if decoded else [])
 
 
@@ -84,7 +84,7 @@ def bars(results, records, look):
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
         if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
     return Section("bars", "The methods in pictures", [
-        f"A bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results),
+        f"Each bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results),
         *measure.comparison(records, metrics)], [], groups)
 
 
@@ -97,32 +97,32 @@ def sweeps(results, records, look):
         grids = [tables.grid_table(results, method, metric, pair, point) for pair in pairs] if method else []
     spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
     return Section("sweep", "How much is enough", [
-        "A line is the mean over all zero-shot pairs; where it turns flat, more anchors or support bring no more."
-        f"{spread} Dashed level lines are methods that do not depend on the axis."], [grid for grid in grids if grid],
-        list(figures.sweeps(results, look)))
+        "Each line is the mean over all zero-shot pairs; where it flattens, more anchors or support no longer help."
+        f"{spread} Dashed horizontal lines are methods that do not depend on the axis."],
+        [grid for grid in grids if grid], list(figures.sweeps(results, look)))
 
 
 def losses(results, records, look):
     group = figures.loss_curves(results, look)
-    return Section("losses", "How learning went", [
-        "The loss over epochs and its parts, as they were before weighting. A thick line is the mean of a method's "
-        "runs, thin ones are the runs (a band from the lowest to the highest where there are many).", *where(results)],
+    return Section("losses", "How training went", [
+        "The loss over epochs, and its parts before weighting. A thick line is the mean of a method's runs; thin lines "
+        "are single runs (or a band from the lowest to the highest if there are many).", *where(results)],
         [], [group] if group else [])
 
 
 def clouds(results, records, look):
     if results.trouble:
         return Section("geometry", "The geometry, before and after",
-                       [f"The drawings are left out, since their file is damaged: {results.trouble}."], alone=True)
+                       [f"The drawings are left out because their file is damaged: {results.trouble}."], alone=True)
     paint = geometry.Paint(results.drawings)
     relative = geometry.after(results.drawings, "relative", paint)
     relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)
     groups = geometry.before(results.drawings, paint) + relative
     text = ["Each panel shows the two main directions (PCA) of the test rows of one encoder. Before, every encoder has "
-            "a geometry of its own. After, the RR of all encoders are drawn in one basis, that of the first: where "
-            "they speak one language, the panels of a row look alike. The centred cosine is the mean cosine between "
-            "two encoders' RR of the same item, each around its own mean: 1 where they agree, 0 where they have "
-            "nothing in common. The outermost dots may lie beyond the frame."] if relative else \
+            "its own geometry. After, the RR of all encoders are drawn in one basis, that of the first: if they speak "
+            "one language, the panels of a row look alike. The centred cosine is the mean cosine between two "
+            "encoders' RR of the same item, each around its own mean: 1 if they agree, 0 if they have nothing in "
+            "common. The outermost dots may lie outside the frame."] if relative else \
            ["Each panel shows the two main directions (PCA) of the test rows of one encoder, on its own."]
     if groups:
         text.append(paint.words())
@@ -133,17 +133,17 @@ def similarities(results, records, look):
     paint = geometry.Paint(results.drawings)
     similar = geometry.after(results.drawings, "similarities", paint)
     return Section("similarities", "What the similarity does", [
-        "The same random anchors, with another similarity in each row; again one basis for all panels of a row. The "
-        "choice of similarity alone decides much of whether the encoders agree."], [], similar, [], paint.legend())
+        "The same random anchors with a different similarity in each row; again, all panels of a row share one basis. "
+        "The choice of similarity alone largely decides whether the encoders agree."], [], similar, [], paint.legend())
 
 
 def pictures(results, records, look):
     drawn = results.drawings.get("reconstructions")
     group = geometry.pictures(drawn, results.methods) if drawn else None
     source, encoder = (drawn["trained_on"], drawn["encoder"]) if drawn else ("", "")
-    return Section("pictures", "What decoders make of it", [
-        f"Test items of {encoder}, decoded from its RR by a decoder that was trained on {source} and has never seen "
-        f"{encoder}. The row absolute is a decoder trained on {encoder} itself. The MSE is that of the items "
+    return Section("pictures", "What decoders reconstruct", [
+        f"Test items of {encoder}, decoded from its RR by a decoder trained on {source}, which has never seen "
+        f"{encoder}. The row absolute is from a decoder trained on {encoder} itself. The MSE is over the items "
         "shown."], [], [group] if group else [])
 
 
@@ -181,11 +181,11 @@ def held_out(results):
             seen.setdefault(row["method"], {})[row["encoder"]] = True
     if seen:
         names = "; ".join(f"{method} on {', '.join(encoders)}" for method, encoders in seen.items())
-        return ["Take care: not zero-shot as far as the runs tell. For some numbers no run of the same method, seed "
-                f"and point learned without the encoder that was tested: {names}."]
-    return ["In every zero-shot number the encoder that is tested was held out: the mixture P was learned on other "
-            "encoders and never saw it, and the head was trained on another encoder. Only the support rows and the "
-            "statistics of the held-out encoder make its anchors, by that same P."]
+        return ["Take care: as far as the runs tell, this is not all zero-shot. For some numbers, no run of the same "
+                f"method, seed and point learned without the tested encoder: {names}."]
+    return ["In every zero-shot number, the tested encoder was held out: the mixture P was learned on other encoders "
+            "and never saw it, and the head was trained on another encoder. The held-out encoder's anchors are made "
+            "only from its own support rows and statistics, by that same P."]
 
 
 def made(results, records, look):
@@ -205,7 +205,7 @@ def made(results, records, look):
         order = sorted(times, key=lambda name: results.methods.index(name) if name in results.methods else 99)
         found.append(tables.Table("Seconds of one run on the machine that made these results: the fit, attaching all "
                                   "encoders and the heads. Methods that share a fit, such as param-multi and "
-                                  "param-cosine, each count it, so the numbers do not add up to the time it all took.",
+                                  "param-cosine, each count it, so the numbers do not add up to the total time.",
                                   [[cell("Method", head=True, kind="group"), cell("Runs", head=True),
                                     cell("Mean seconds of one run", head=True)]],
                                   [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),

@@ -98,7 +98,7 @@ def png(data, says):
 
 
 def label(name, length=22):
-    """A name beside a bar, on two lines where it is long; a longer one loses its middle, since the ends tell more."""
+    """A name next to a bar, on two lines if it is long; a longer one loses its middle, since the ends tell more."""
     if len(name) <= length:
         return name
     if len(name) > 2 * length:
@@ -109,7 +109,7 @@ def label(name, length=22):
 
 
 def class_looks(labels):
-    """Class -> (colour, mark): ten strong colours, twenty where there are more classes, then the next mark."""
+    """Class -> (colour, mark): ten strong colours, twenty if there are more classes, then the next mark."""
     classes, marks = sorted(set(labels)), list(MARKS)
     colours = matplotlib.colormaps["tab10" if len(classes) <= 10 else "tab20"].colors
     return {name: (matplotlib.colors.to_hex(colours[i % len(colours)]), marks[i // len(colours) % len(marks)])

@@ -67,7 +67,7 @@ def load(path):
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "it is not text"
-        raise BadResults(f"{path} is not whole JSON ({reason}); make it again with 'kedge stitch' or 'kedge sweep'")
+        raise BadResults(f"{path} is not valid JSON ({reason}); make it again with 'kedge stitch' or 'kedge sweep'")
 
 
 def expect(good, path, expected, found):

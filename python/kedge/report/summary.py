@@ -24,7 +24,7 @@ def sentence(template, *values):
 
 
 def change(loss, std=np.nan, unit="points of F1"):
-    """'loses 1.8 points of F1'; a negative loss is a gain, and what rounds to nothing is said so."""
+    """'loses 1.8 points of F1'; a negative loss is a gain, and one that rounds to nothing is reported as such."""
     if abs(loss) < 0.05:
         return f"neither loses nor gains {unit.split(' of ')[-1] if ' of ' in unit else unit}"
     spread = f" ± {std:.1f}" if np.isfinite(std) and std >= 0.05 else ""
@@ -113,7 +113,7 @@ def retrieval(results, records):
         among = f" among {rows:,} test rows"
     baseline = sentence("; {}: {} %", name(BASELINE), R1.text(values[BASELINE], 1)) \
         if BASELINE in values and method != BASELINE else ""
-    yield sentence("Across encoders, the same item is found at rank 1{} in {} % of the look-ups with {} (R@1{}{}).",
+    yield sentence("Across encoders, the same item is found at rank 1{} in {} % of lookups with {} (R@1{}{}).",
                    among, R1.text(values[method], 1), name(method), mrr, baseline)
 
 
@@ -147,7 +147,7 @@ def decoders(results, records):
 
 
 def sweep(results):
-    """What the last step along each axis still brought, and from where on there is little left to gain."""
+    """What the last step along each axis still gained, and from which point there is little left to gain."""
     point = measure.reference_point(results)
     for axis in results.swept:
         fixed = {other: value for other, value in point.items() if other != axis}

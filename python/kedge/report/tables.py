@@ -92,15 +92,15 @@ def pair_table(results, records, metric):
     head = [[Cell("Encoder", head=True, kind="group"), Cell("Head trained on", head=True, kind="source"),
              *(Cell(method, head=True) for method in methods)]]
     unit = f", in{metric.unit}," if metric.unit else ""
-    words = [f"{metric.name}{unit} on the test rows of the encoder at the left, with a head trained on the RR of the "
-             f"encoder beside it{over(results)}.", "Rows marked own are heads on their own encoder; all others are "
+    words = [f"{metric.name}{unit} on the test rows of the encoder on the left, with a head trained on the RR of the "
+             f"encoder next to it{over(results)}.", "Rows marked own are heads on their own encoder; all others are "
              "zero-shot.", "Larger is better." if metric.better > 0 else "Smaller is better."]
     if "absolute" in methods:
         words.append("Absolute is a head on the raw embeddings of the encoder itself.")
     if any(cell.best for row in body for cell in row):
-        words.append("Bold is the best zero-shot of a row.")
+        words.append("Bold marks the best zero-shot value in a row.")
     if any(cell.kind == "absent" for row in body for cell in row):
-        words.append("– was not measured.")
+        words.append("– means not measured.")
     return Table(" ".join(words), head, body)
 
 
@@ -136,7 +136,7 @@ def retrieval_table(results, records):
             [Cell(metric.name, head=True) for _ in methods for metric in metrics]]
     caption = ("Each test row's RR in the source is looked up among the RR of all test rows in the other encoder. R@1 "
                "and R@5, in %, say how often the same item comes first, or among the first five; MRR is the mean of "
-               f"1 / rank{over(results)}. Bold is the best method of a row.")
+               f"1 / rank{over(results)}. Bold marks the best method in a row.")
     return Table(caption, head, body)
 
 
@@ -171,7 +171,7 @@ def means_table(results, records):
     notes = " ".join(text for metric, text in words.items() if metric in shown)
     seeds = max(rows.seed.nunique() for _, rows, _ in columns)
     spread = f"; ± is the standard deviation of that mean over {seeds} seeds" if seeds > 1 else ""
-    caption = (f"Means over all pairs{spread}. {notes} Bold is the best of a column.")
+    caption = (f"Means over all pairs{spread}. {notes} Bold marks the best in a column.")
     return Table(caption, head, body)
 
 
@@ -189,7 +189,7 @@ def grid_table(results, method, metric, axes, point):
              *(Cell(measure.amount(value, axes[1]), head=True) for value in across)]]
     body = [[Cell(measure.amount(value, axes[0]), head=True, kind="group"),
              *(value_cell(table, (value, other), metric, heat) for other in across)] for value in down]
-    rest = f" The rest stays at {measure.point_words(fixed)}." if fixed else ""
+    rest = f" Everything else stays at {measure.point_words(fixed)}." if fixed else ""
     caption = (f"{metric.name} of {method} for {axes[0]} (down) and {axes[1]} (across), over all zero-shot pairs"
                f"{over(results)}.{rest}")
     return Table(caption, head, body, f"{axes[0].capitalize()} and {axes[1]} together")
@@ -197,5 +197,7 @@ def grid_table(results, method, metric, axes, point):
 
 def over(results):
     """The words after a number that is a mean over seeds; with one seed there is nothing to say."""
-    most = f"{results.seeds} seeds" if results.even else f"up to {results.seeds} seeds (no best where they differ)"
+    most = f"{results.seeds} seeds"
+    if not results.even:
+        most = f"up to {most} (no best is marked where they differ)"
     return f", mean ± standard deviation over {most}" if results.seeds > 1 else ""

@@ -75,8 +75,8 @@ bool choose(const Lane& lane, ConstPanel x, ConstPanel w, ConstPanel b, ConstPan
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(light(lane), &plan.product, &plan.w, &plan.x, &plan.y,
                                                                &plan.y, preference.get(), 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return false;
-  check(status, "to choose an algorithm of a product");
-  check(found.state, "to choose an algorithm of a product");
+  check(status, "to choose an algorithm for a product");
+  check(found.state, "to choose an algorithm for a product");
   plan.algorithm = found.algo;
   return true;
 }
@@ -101,7 +101,7 @@ AffinePlan& AffinePlans::plan(const Lane& lane, ConstPanel x, ConstPanel w, Cons
   AffinePlan plan;
   // The odd sizes that the fast kinds of numbers cannot have are served in float32.
   if (!choose(lane, x, w, b, y, precision, plan) && !choose(lane, x, w, b, y, Precision::fp32, plan)) {
-    check(CUBLAS_STATUS_NOT_SUPPORTED, "to choose an algorithm of a product");
+    check(CUBLAS_STATUS_NOT_SUPPORTED, "to choose an algorithm for a product");
   }
   return plans_.emplace(key, plan).first->second;
 }

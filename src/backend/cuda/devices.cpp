@@ -13,7 +13,7 @@ namespace {
 constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, and kedge is not built for them
 
 [[noreturn]] void refuse(const std::string& what, const std::string& advice) {
-  throw Error(Code::failed, fmt::format("no GPU can be used here: {}; {}, or use --device cpu", what, advice));
+  throw Error(Code::failed, fmt::format("cannot use a GPU: {}; {}, or use --device cpu", what, advice));
 }
 
 std::string version_of(int number) {
@@ -62,11 +62,11 @@ void require() {
   if (status != cudaSuccess || count == 0) refuse_status(status);
   for (int i = 0; i < count; ++i) {
     int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i), "to say how old it is");
-    if (major >= kLeastMajor) return check(cudaSetDevice(i), "to be chosen");
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i), "to report its compute capability");
+    if (major >= kLeastMajor) return check(cudaSetDevice(i), "to be selected");
   }
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, 0), "to say its name");
+  check(cudaGetDeviceProperties(&properties, 0), "to report its name");
   refuse(fmt::format("the {} has compute capability {}.{}, but {}.0 or more is needed", properties.name,
                      properties.major, properties.minor, kLeastMajor),
          "use an A100 or a newer one");

@@ -122,7 +122,7 @@ void Logistic::covariance(MatrixView<double> to) {
   // The lower triangle by columns is our upper one by rows.
   check(cublasDsyrk(lane_.blas(), CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, dim, rows(), &share, x_.data(), width(), &zero,
                     products.data(), dim),
-        "to sum up products of rows");
+        "to sum products of rows");
   check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), products.data(), dim_ * sizeof(double),
                           dim_ * sizeof(double), dim_, cudaMemcpyDeviceToHost, lane_.stream()),
         kCopying);

@@ -65,7 +65,7 @@ void softmax_loss(cudaStream_t stream, const std::uint32_t* classes, std::size_t
   softmax_kernel<<<blocks, kWarps * kWarp, 0, stream>>>(classes, rows, class_count, logits, losses);
   check_launch("in the cross-entropy");
   sum_kernel<<<1, kSum, 0, stream>>>(losses, rows, loss);
-  check_launch("to sum up losses");
+  check_launch("to sum losses");
 }
 
 }  // namespace kedge::cuda

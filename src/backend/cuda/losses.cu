@@ -277,7 +277,7 @@ void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratc
   check_launch("to compare anchors");
   const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
   orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
-  check_launch("to add up a loss");
+  check_launch("to sum a loss");
 }
 
 void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch) {
@@ -285,7 +285,7 @@ void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch
   const dim3 sums =
       grid_of(all, [](const SymmetricNce& o) { return row_blocks(o.cosines.rows) + column_blocks(o.cosines.rows); });
   nce_sums_kernel<<<sums, kWarps * kWarp, 0, stream>>>(many, scratch);
-  check_launch("to add up cosines");
+  check_launch("to sum cosines");
   const dim3 rows = grid_of(all, [](const SymmetricNce& o) { return (o.cosines.rows + kRows - 1) / kRows + 1; });
   nce_gradient_kernel<<<rows, 2 * kRowThreads, 0, stream>>>(many, scratch);
   check_launch("in the gradient of cosines");

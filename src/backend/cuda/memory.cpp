@@ -21,7 +21,7 @@ struct Memory {
 
 Memory memory_of_gpu() {
   Memory memory;
-  check(cudaMemGetInfo(&memory.free, &memory.total), "to say how much memory is free");
+  check(cudaMemGetInfo(&memory.free, &memory.total), "to report how much memory is free");
   return memory;
 }
 
@@ -30,10 +30,10 @@ Memory memory_of_gpu() {
 void require_free(std::size_t bytes, std::string_view who, std::string_view advice) {
   const Memory memory = memory_of_gpu();
   if (bytes <= memory.free) return;
-  throw Error(Code::failed,
-              fmt::format("{} needs {:.2f} GiB of the GPU's memory, but only {:.2f} of {:.2f} GiB are free; {}, or use "
-                          "--device cpu",
-                          who, gib(bytes), gib(memory.free), gib(memory.total), advice));
+  throw Error(
+      Code::failed,
+      fmt::format("{} needs {:.2f} GiB of GPU memory, but only {:.2f} of {:.2f} GiB are free; {}, or use --device cpu",
+                  who, gib(bytes), gib(memory.free), gib(memory.total), advice));
 }
 
 void* allocate(std::size_t bytes) {
@@ -41,15 +41,15 @@ void* allocate(std::size_t bytes) {
   const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
-    require_free(bytes, "this", "give it less at once, or free what other programs hold there");
+    require_free(bytes, "this", "give it less at once, or free memory that other programs use");
   }
-  check(status, "to give memory");
+  check(status, "to allocate memory");
   return memory;
 }
 
 void* allocate_pinned(std::size_t bytes) {
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault), "to pin memory of the host");
+  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocDefault), "to pin host memory");
   return memory;
 }
 

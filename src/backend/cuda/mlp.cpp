@@ -182,7 +182,7 @@ void Trainer::step() {
   if (recipe_.dropout) {
     const Slot& slot = slots_[slot_];
     upload<std::uint64_t>({slot.words.data(), words(rows)}, bits_.data());
-    check(cudaEventRecord(slot.free.get(), lane_.stream()), "to mark a copy");
+    check(cudaEventRecord(slot.free.get(), lane_.stream()), "to record an event");
     slot_ = (slot_ + 1) % kSlots;
   }
   if (rows == batch_) {

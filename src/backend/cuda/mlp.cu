@@ -198,7 +198,7 @@ __global__ void adam_kernel(const float* gradient, MlpAdam adam, const MlpState*
 void level_rows(cudaStream_t stream, ConstPanel features, Ids ids, const float* scale, const float* shift, Panel unit,
                 Panel scaled) {
   level_rows_kernel<<<blocks(scaled.rows), kThreads, 0, stream>>>(features, ids, scale, shift, unit, scaled);
-  check_launch("to level rows");
+  check_launch("to standardise rows");
 }
 
 void activate(cudaStream_t stream, const float* bias, const MlpDropout& dropout, bool norms, Panel hidden, Panel unit,
@@ -229,7 +229,7 @@ void sum_step(cudaStream_t stream, const MlpSums& sums, const MlpAdam& adam, Mlp
   unsigned all = 1;
   for (const ColumnSum& sum : sums.columns) all += strips(sum);
   sum_step_kernel<<<all, kStrip, 0, stream>>>(sums, adam, state);
-  check_launch("to sum up gradients");
+  check_launch("to sum gradients");
 }
 
 void step_parameters(cudaStream_t stream, const float* gradient, const MlpAdam& adam, const MlpState* state,

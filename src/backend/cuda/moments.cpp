@@ -38,7 +38,7 @@ class Sums final : public RowSums {
   MatrixView<double> buffer(std::size_t rows) override {
     current_ = (current_ + 1) % slots_.size();
     // An event that was never recorded counts as over.
-    check(cudaEventSynchronize(slots_[current_].free.get()), "while it summed up rows");
+    check(cudaEventSynchronize(slots_[current_].free.get()), "while it summed rows");
     return {slots_[current_].values.data(), rows, dim_, dim_};
   }
 
@@ -49,7 +49,7 @@ class Sums final : public RowSums {
     check(cudaMemcpyAsync(rows_.data(), slot.values.data(), rows * dim_ * sizeof(double), cudaMemcpyHostToDevice,
                           lane_.stream()),
           kCopying);
-    check(cudaEventRecord(slot.free.get(), lane_.stream()), "to mark a copy");
+    check(cudaEventRecord(slot.free.get(), lane_.stream()), "to record an event");
     const double one = 1, minus_one = -1;
     const int count = checked_int(rows, "the rows of a block");
     check(cublasDger(lane_.blas(), blas_dim_, count, &minus_one, pilot_.data(), 1, ones_.data(), 1, rows_.data(),
@@ -57,11 +57,11 @@ class Sums final : public RowSums {
           "to centre rows");
     check(cublasDgemv(lane_.blas(), CUBLAS_OP_N, blas_dim_, count, &one, rows_.data(), blas_dim_, ones_.data(), 1, &one,
                       sums_.data(), 1),
-          "to sum up rows");
+          "to sum rows");
     // The lower triangle by columns is our upper one by rows.
     check(cublasDsyrk(lane_.blas(), CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, blas_dim_, count, &one, rows_.data(),
                       blas_dim_, &one, products_.data(), blas_dim_),
-          "to sum up products of rows");
+          "to sum products of rows");
   }
 
   void finish(std::span<double> sums, MatrixView<double> products) override {

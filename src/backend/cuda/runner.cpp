@@ -164,17 +164,17 @@ void Runner::beside(const std::function<void()>& first, const std::function<void
 void Runner::fork(std::span<const std::size_t> lanes) {
   if (lanes.size() < 2) return;
   const Lane& from = lanes_[lanes.front()];
-  check(cudaEventRecord(from.end(), from.stream()), "to mark a place");
+  check(cudaEventRecord(from.end(), from.stream()), "to record an event");
   for (const std::size_t lane : lanes.subspan(1)) {
-    check(cudaStreamWaitEvent(lanes_[lane].stream(), from.end()), "to wait for a place");
+    check(cudaStreamWaitEvent(lanes_[lane].stream(), from.end()), "to wait for an event");
   }
 }
 
 /// The first of them goes on when all others are done.
 void Runner::join(std::span<const std::size_t> lanes) {
   for (const std::size_t lane : lanes.subspan(std::min<std::size_t>(lanes.size(), 1))) {
-    check(cudaEventRecord(lanes_[lane].end(), lanes_[lane].stream()), "to mark a place");
-    check(cudaStreamWaitEvent(lanes_[lanes.front()].stream(), lanes_[lane].end()), "to wait for a place");
+    check(cudaEventRecord(lanes_[lane].end(), lanes_[lane].stream()), "to record an event");
+    check(cudaStreamWaitEvent(lanes_[lanes.front()].stream(), lanes_[lane].end()), "to wait for an event");
   }
 }
 
