@@ -2,7 +2,7 @@
 # make install puts the kedge command, its report, library and headers into PREFIX, by default ~/.local
 # make test    builds everything but CUDA and runs the quick tests, as CI does
 # make test-all      the same, and the slow tests (CONTRIBUTING.md lists them)
-# make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers, and tables (needs 9 GB of disk)
+# make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers, and tables (9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it; installs nothing (docs/gpu.md)
 # make check   runs lint, asan and tsan, and prints a table of what they found
