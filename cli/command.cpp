@@ -77,7 +77,7 @@ Argument& Argument::at_least_one() {
 }
 
 Argument& Argument::at_most(std::size_t most) {
-  option_->check(CLI::Range(std::size_t{0}, most));
+  option_->check(CLI::Range(std::size_t{1}, most));
   return *this;
 }
 

@@ -29,7 +29,7 @@ class Argument {
   Argument& shows_default(const std::string& text);  ///< where the value itself cannot be seen
   Argument& one_of(std::vector<std::string_view> names);
   Argument& at_least_one();
-  Argument& at_most(std::size_t most);
+  Argument& at_most(std::size_t most);  ///< and at least one
   Argument& only_once();  ///< a second value is a mistake
 
   [[nodiscard]] const std::string& name() const { return name_; }  ///< "-o,--out", or "bundle" without dashes

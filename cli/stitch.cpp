@@ -197,7 +197,6 @@ void add_head_options(Command& c, Options& o) {
   const std::string title = "Heads";
   add_options(c, options_of(o.head), {{"head", title}});
   c.add("--samples", o.samples, "Number of test rows whose decoded targets the report shows")
-
       .shows_default()
       .takes("N")
       .group(title);
