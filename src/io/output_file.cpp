@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <random>
 
 namespace kedge::io {
 namespace {
@@ -35,11 +34,15 @@ std::string followed(fs::path path) {
   return path.string();
 }
 
-/// Random, as another container that writes to the same folder may run under the same process id.
+/// Random, as another container that writes to the same folder may run under the same process id. Not from
+/// std::random_device, for which Debian's libstdc++ asks glibc 2.36.
 std::string unused_name(const std::string& target) {
-  thread_local std::random_device chance;
+  std::uint32_t chance = 0;
+  if (::getentropy(&chance, sizeof chance) != 0) {
+    throw Error(Code::failed, fmt::format("cannot find an unused name beside '{}': {}", target, std::strerror(errno)));
+  }
   const fs::path path(target);
-  return (path.parent_path() / fmt::format(".kedge-{}-{:08x}.partial", ::getpid(), chance())).string();
+  return (path.parent_path() / fmt::format(".kedge-{}-{:08x}.partial", ::getpid(), chance)).string();
 }
 
 /// Calls make(name) with names beside the target until one was not taken; the name, or nothing where it failed with

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A root folder with glibc, Python and its standard library, and nothing else of this machine; programs run in it."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+# Beside libc.so.6 itself: what glibc consists of, and libgcc_s, which it loads to end a thread.
+GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libresolv.so.2",
+         "libgcc_s.so.1")
+LEFT_OUT = shutil.ignore_patterns("site-packages", "dist-packages", "test", "tests", "idlelib", "__pycache__",
+                                  "config-*", "_tkinter*")
+
+
+def needed_by(files):
+    """The shared libraries that these files load, with all that those load."""
+    listed = subprocess.run(["ldd", *files], capture_output=True, text=True, check=True).stdout
+    return {pathlib.Path(found) for found in re.findall(r"(/\S+) \(0x", listed)}
+
+
+class BareRoot:
+    def __init__(self, folder):
+        self.folder = folder
+        self.python = pathlib.Path(os.path.realpath(sys._base_executable))
+        stdlib = pathlib.Path(sysconfig.get_path("stdlib"))
+        shutil.copytree(stdlib, self.inside(stdlib), ignore=LEFT_OUT)
+        libraries = needed_by([self.python, *stdlib.glob("lib-dynload/*.so")])
+        glibc = next(library.parent for library in libraries if library.name == "libc.so.6")
+        for file in {self.python, *libraries, *(glibc / name for name in GLIBC)}:
+            self.add(file)
+        for place in ("dev", "proc", "tmp", "work"):
+            self.inside(f"/{place}").mkdir()
+
+    def inside(self, path):
+        """Where a path of the root lies in this machine."""
+        return self.folder / os.fspath(path).lstrip("/")
+
+    def add(self, file):
+        """A file of this machine, at the same place."""
+        self.inside(file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, self.inside(file))
+
+    def run(self, *words):
+        """Runs a program in /work, with PATH=/env/bin and no other variables."""
+        own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        enter = ('mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" && '
+                 'exec env -i PATH=/env/bin HOME=/tmp "$1" --root="$0" --wd=/work "${@:2}"')
+        return subprocess.run(["unshare", "--mount", *own, "bash", "-c", enter, self.folder, shutil.which("unshare"),
+                               *words], capture_output=True, text=True)
