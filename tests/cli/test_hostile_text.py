@@ -25,7 +25,7 @@ CONFIG = {
     "escape sequences as a name": (2, f"{ESCAPE} = 3\n".encode(), "does not know"),
     "escape sequences as a value": (2, f"method = '{ESCAPE}'\n".encode(), "method"),
     "bytes that are no text": (2, bytes(range(1, 256)) * 50, "does not know"),
-    "zero bytes": (3, b"anchors = \0 3\n", "holds a zero byte"),
+    "zero bytes": (3, b"anchors = \0 3\n", "contains a zero byte"),
     "no UTF-8": (2, b"method = '\xff\xfe'\n", "method"),
     "a list that does not end": (2, b"anchors = [1,\n" * 5_000, "anchors"),
     "an empty list where a number belongs": (2, b"threads = []\n", "threads: it is an empty list"),
