@@ -63,7 +63,7 @@ FITS = {
     "nothing to resume": (dict(a=GOOD), dict(method="param", resume=True, checkpoint="c.checkpoint"), ValueError,
                           "nothing to resume: 'c.checkpoint' does not exist; leave out resume to start from scratch"),
     "what only param knows": (dict(a=GOOD), dict(epochs=20), ValueError,
-                              "epochs belongs to the method param, but the method is consensus; .+ leave epochs out"),
+                              "epochs belongs to the method param, but the method is consensus; .+ leave out epochs"),
     "what only param resumes": (dict(a=GOOD), dict(resume=True), ValueError, "resume belongs to the method param"),
     "what only consensus knows": (dict(a=GOOD), dict(method="fps", refine_epochs=2), ValueError,
                                   "refine-epochs belongs to the method consensus, but the method is fps"),
