@@ -77,7 +77,7 @@ TEST(Keep, SignedMixturesAreRefused) {
       [] {
         (void)keep_largest(matrix(1, 3, {1.5, -1, 0.5}), 2);
       },
-      "0 or more", "anchor 0");
+      "none is negative", "anchor 0");
   expect_error(
       Code::bad_argument,
       [] {

@@ -213,7 +213,7 @@ TEST(SupportSelect, WhatCannotWorkIsRefusedBeforeAnyRowIsRead) {
                  o.support = 0;
                  o.support_ids = {1, 2, 3};
                }),
-               "selected by fps", "3 support ids", "one or the other");
+               "select the support by fps", "3 support ids", "one or the other");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.support = 51; }), "support of 51", "only 50 rows");
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) { o.anchors = 41; }), "41 anchors", "40 support rows");
 }
