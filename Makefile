@@ -24,7 +24,7 @@ demo:
 install:
 	@scripts/setup demo
 	@scripts/build release
-	@scripts/install $(PREFIX)
+	@scripts/install "$(PREFIX)"
 
 test:
 	@scripts/test

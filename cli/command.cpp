@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace kedge::cli {
@@ -133,7 +135,9 @@ Argument& Command::add_text(const std::string& name, const std::function<void(co
 
 Argument& Command::get(const std::string& name) {
   const CLI::Option* wanted = app_->get_option(name);
-  return *std::ranges::find_if(arguments_, [&](const Argument& known) { return &known.option() == wanted; });
+  const auto found = std::ranges::find_if(arguments_, [&](const Argument& known) { return &known.option() == wanted; });
+  if (found == arguments_.end()) throw std::logic_error("the command did not add " + name);
+  return *found;
 }
 
 void Command::exclude_each_other(const std::string& name, const std::string& other) {

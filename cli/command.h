@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -30,7 +31,7 @@ class Argument {
   Argument& one_of(std::vector<std::string_view> names);
   Argument& at_least_one();
   Argument& at_most(std::size_t most);  ///< and at least one
-  Argument& only_once();  ///< a second value is a mistake
+  Argument& only_once();                ///< a second value is a mistake
 
   [[nodiscard]] const std::string& name() const { return name_; }  ///< "-o,--out", or "bundle" without dashes
   [[nodiscard]] const std::string& text() const { return help_; }

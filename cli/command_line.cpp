@@ -63,7 +63,7 @@ CommandLine::CommandLine()
       "Run 'kedge COMMAND --help' for help on a command. Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 "
       "interrupted.");
   add_commands(*this);
-  app_->set_config("--config", "", "Read the command's options from a TOML file");
+  app_->set_config("--config", "", "Read the command's options from a TOML file")->type_name("FILE");
 }
 
 CommandLine::~CommandLine() = default;

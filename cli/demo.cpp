@@ -18,8 +18,8 @@ constexpr const char* kEncoders[] = {"smollm2-135m", "gemma3-270m", "minilm-l6",
 constexpr const char* kMethods[] = {"random-cosine", "param-multi", "consensus"};
 constexpr RowRange kTrain{0, 3000};
 constexpr RowRange kTest{3000, 3300};
-constexpr std::size_t kEpochs =
-    40;  // of PARAM: little is gained after that on these rows, and all 95 take two minutes more
+// Of PARAM: little is gained after that on these rows, and all 95 take a minute and a half more.
+constexpr std::size_t kEpochs = 40;
 
 struct Options {
   std::string data = "data/slm";
@@ -123,7 +123,7 @@ void run(const Options& o) {
         "Four independently trained encoders embedded the same 3300 sentences. kedge holds each of them out in turn,\n"
         "learns 300 anchors from how the other three embed 3000 of the sentences, and gives the encoder it has never\n"
         "seen a map to the same anchors. Random anchors compared by cosine (random-cosine) are the baseline; the\n"
-        "paper's anchors (param-multi) are learned for {} epochs here, and for {} unless you say otherwise.\n\n",
+        "paper's anchors (param-multi) are learned for {} epochs here (the default is {}).\n\n",
         kEpochs, ParamOptions().epochs);
     std::fflush(stdout);
   }

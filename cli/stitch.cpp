@@ -219,9 +219,9 @@ void add_command(CommandLine& line, bool sweep, const char* name, const char* he
 }  // namespace
 
 void add_stitch(CommandLine& line) {
-  add_command(
-      line, false, "stitch",
-      "Hold each encoder out in turn and measure how heads trained on the others do on it; writes tables and a report");
+  add_command(line, false, "stitch",
+              "Hold each encoder out in turn and measure how well heads trained on the others work on it; writes "
+              "tables and a report");
 }
 
 void add_sweep(CommandLine& line) {

@@ -5,14 +5,20 @@
 
 #include <cblas.h>
 
+#include <kedge/error.h>
+
 #include <algorithm>
-#include <cassert>
 
 namespace kedge {
 namespace {
 
 int size_of(std::size_t value) {
   return checked_int(value, "a matrix's dimension");
+}
+
+/// BLAS would read and write whatever lies behind the matrix.
+void require_shapes(bool fit) {
+  if (!fit) throw Error(Code::failed, "a product of matrices was asked for whose shapes do not fit together");
 }
 
 int stride_of(std::size_t stride) {
@@ -35,8 +41,8 @@ void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k,
 template <class T>
 void multiply(const Target<T>& to, const Factor<T>& a, const Factor<T>& b, T scale, T keep) {
   const std::size_t shared = a.transposed ? a.rows : a.cols;
-  assert(to.rows == (a.transposed ? a.cols : a.rows) && to.cols == (b.transposed ? b.rows : b.cols) &&
-         shared == (b.transposed ? b.cols : b.rows));
+  require_shapes(to.rows == (a.transposed ? a.cols : a.rows) && to.cols == (b.transposed ? b.rows : b.cols) &&
+                 shared == (b.transposed ? b.cols : b.rows));
   gemm(order_of(a.transposed), order_of(b.transposed), size_of(to.rows), size_of(to.cols), size_of(shared), scale,
        a.data, stride_of(a.stride), b.data, stride_of(b.stride), keep, to.data, stride_of(to.stride));
 }
@@ -52,7 +58,7 @@ EigenRows<T> make_product(const Factor<T>& a, const Factor<T>& b) {
 /// A product with ones, which BLAS takes row by row.
 template <class T>
 auto sum_columns(const Factor<T>& rows) {
-  assert(!rows.transposed);
+  require_shapes(!rows.transposed);
   using Row = Eigen::Matrix<T, 1, Eigen::Dynamic>;
   const Row ones = Row::Ones(static_cast<Eigen::Index>(rows.rows));
   Row sums(static_cast<Eigen::Index>(rows.cols));
@@ -102,7 +108,7 @@ Eigen::RowVectorXd column_means(const Factor<double>& rows) {
 }
 
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale) {
-  assert(to.rows == rows.cols && to.cols == rows.cols);
+  require_shapes(to.rows == rows.cols && to.cols == rows.cols);
   const CBLAS_UPLO which = triangle == Triangle::upper ? CblasUpper : CblasLower;
   if (rows.rows == 1) {
     cblas_dsyr(CblasRowMajor, which, size_of(rows.cols), scale, rows.data, 1, to.data, stride_of(to.stride));

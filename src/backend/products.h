@@ -49,7 +49,7 @@ struct Target {
 };
 
 // Products by BLAS. Eigen's operator does the same, but every file that uses it compiles Eigen's own products too, at a
-// second or more for each. A target may not overlap a factor.
+// second or more for each. A target may not overlap a factor. Shapes that do not fit are an Error(Code::failed).
 
 /// a b
 [[nodiscard]] EigenRows<float> product(const Factor<float>& a, const Factor<float>& b);
@@ -68,7 +68,7 @@ void add_product(const Target<double>& to, const Factor<double>& a, const Factor
 [[nodiscard]] Eigen::RowVectorXd column_means(const Factor<double>& rows);
 
 enum class Triangle { upper, lower };
-/// One triangle of: to += scale rows^T rows
+/// One triangle of: to += scale rows^T rows, which lie apart from it.
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale = 1);
 
 }  // namespace kedge

@@ -8,6 +8,7 @@
 #include <kedge/progress.h>
 
 #include <Eigen/Core>
+#include <optional>
 #include <cstddef>
 #include <memory>
 #include <span>

@@ -10,8 +10,8 @@ std::vector<Option> options_of(HeadOptions& options) {
   std::vector<Option> list;
   append_group(
       list, "head",
-      {name_option("head", "mlp, linear (logistic regression for labels, ridge for targets) or ridge", options.kind,
-                   parse_head_kind, head_kind_names()),
+      {name_option("head", "Kind of head: mlp, linear (logistic regression for labels, ridge for targets) or ridge",
+                   options.kind, parse_head_kind, head_kind_names()),
        count_option("head-epochs",
                     fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
                                 HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs),

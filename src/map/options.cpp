@@ -92,7 +92,7 @@ std::vector<Option> param_options(ParamOptions& param, CheckpointOptions& checkp
       number_option("weight-length", "Weight of the length loss", param.weight_length),
       name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows,
                   parse_coverage_rows, coverage_rows_names()),
-      count_option("coverage-chunk", "Rows at a time if coverage is computed over all", param.coverage_chunk),
+      count_option("coverage-chunk", "Rows at a time if coverage is computed over all rows", param.coverage_chunk),
       std::move(file),
       count_option("checkpoint-every", "Epochs between checkpoints; one is also written when training is interrupted",
                    checkpoint.every),
@@ -134,7 +134,7 @@ std::vector<Option> options_of(FitOptions& options) {
                   options.support_select, parse_support_select, support_select_names()),
       count_option("keep",
                    "Keep only the N largest weights of each anchor and the support rows they need, so that attaching "
-                   "needs fewer rows; 0 keeps all (not for consensus and adapters)",
+                   "needs fewer rows; 0 keeps all (not for consensus, procrustes, ridge and cca)",
                    options.keep),
       count_option("seed", "Same seed, same bundle", options.seed),
       shrinkage_option(options),

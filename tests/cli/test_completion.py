@@ -56,12 +56,12 @@ def test_zsh_offers_commands_options_and_names(kedge, tmp_path):
       zpty -d shell
     """
     environment = os.environ | {"TERM": "dumb", "HOME": str(tmp_path)}
-    done = subprocess.run(["zsh", "-fc", script, "zsh", "kedge ", "kedge fit --si", "kedge fit --similarity c"],
+    done = subprocess.run(["zsh", "-fc", script, "zsh", "kedge ", "kedge fit --si", "kedge fit --method cons"],
                           cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     for command in COMMANDS:
         assert re.search(rf"^{command} +--", done.stdout, re.M), done.stdout
-    assert "--similarity" in done.stdout and "cosine" in done.stdout, done.stdout
+    assert "--similarity" in done.stdout and "consensus" in done.stdout, done.stdout
 
 
 def test_an_unknown_shell_is_refused(kedge):

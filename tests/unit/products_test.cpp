@@ -74,6 +74,18 @@ TEST(Products, OfNothingAreZero) {
   EXPECT_EQ(product(Matrix64(0, 4).view(), Matrix64(4, 2).view()).rows(), 0);
 }
 
+TEST(Products, ShapesThatDoNotFitAreRefused) {
+  const Matrix64 a = wide(3, 5, 1);
+  Matrix64 to(3, 3);
+  const auto words = "shapes do not fit";
+  test::expect_error(
+      Code::failed, [&] { (void)product(a.view(), a.view()); }, words);
+  test::expect_error(
+      Code::failed, [&] { set_product(to.view(), a.view(), wide(5, 2, 2).view()); }, words);
+  test::expect_error(
+      Code::failed, [&] { add_gram(to.view(), Triangle::upper, a.view()); }, words);
+}
+
 TEST(Products, OneTriangleOfAGramMatrix) {
   const Matrix64 rows = wide(9, 4, 3);
   const EigenRows<double> whole = product(as_eigen(rows.view()).transpose(), rows.view());
