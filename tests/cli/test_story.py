@@ -116,8 +116,11 @@ def test_the_demo_tells_its_story(kedge):
     assert len(records) == 4 + 3 * 16
     for pair in (("smollm2-135m", "gemma3-270m"), ("gemma3-270m", "smollm2-135m")):
         assert records["random-cosine", *pair]["recall@1"] < 0.10
-        assert records["param-multi", *pair]["recall@1"] > 0.90
+        assert records["param-multi", *pair]["recall@1"] > 0.85  # 40 epochs; cli.quality asks more of 95
         assert records["consensus", *pair]["recall@1"] > 0.90
+    for method in ("param-multi", "consensus"):
+        found = [r["recall@1"] for (m, a, b), r in records.items() if m == method and a != b]
+        assert len(found) == 12 and np.mean(found) > 0.95
     f1 = {m: np.mean([r["weighted_f1"] for (method, a, b), r in records.items() if method == m and (a != b or m == "absolute")])
           for m in ("absolute", "random-cosine", "param-multi", "consensus")}
     assert f1["consensus"] > f1["absolute"] - 0.01 and f1["param-multi"] > f1["absolute"] - 0.03
