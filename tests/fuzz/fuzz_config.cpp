@@ -50,7 +50,7 @@ const std::function<void()>& work_of(const cli::CommandLine& line, std::string_v
 }
 
 bool is_explained(const std::string& text) {
-  const std::size_t hint = text.rfind("\n       'kedge ");
+  const std::size_t hint = text.rfind("\n       run 'kedge ");
   return hint != std::string::npos && fuzz::is_sentence(text.substr(0, hint));
 }
 
