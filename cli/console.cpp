@@ -125,6 +125,16 @@ void add_device(Command& command, std::string& device, const std::string& what) 
   command.add("--device", device, what).one_of(device_names()).shows_default().takes("NAME");
 }
 
+void add_precision(Command& command, std::string& precision) {
+  command
+      .add("--precision", precision,
+           "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; reading and "
+           "writing the file takes longer than either")
+      .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
+      .shows_default()
+      .takes("NAME");
+}
+
 void CommonOptions::apply() const {
   auto logger = std::make_shared<spdlog::logger>("kedge", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%v");

@@ -54,6 +54,8 @@ void require_different(std::span<const std::string> outputs);
 
 /// --device, by name. `what` is done there.
 void add_device(Command& command, std::string& device, const std::string& what = "Where to compute");
+/// --precision, for a command that streams a file.
+void add_precision(Command& command, std::string& precision);
 
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 [[nodiscard]] Json losses_to_json(const Losses& losses);

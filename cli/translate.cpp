@@ -53,12 +53,7 @@ void add_translate(CommandLine& line) {
   c.add("-o,--out", o->output, "Result, one row per input row: a float32 .npy").required().takes("FILE");
   c.add("--rows", o->rows, "Rows to translate, as FIRST:END [all]").takes("FIRST:END");
   add_device(c, o->device);
-  c.add("--precision", o->precision,
-        "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; reading and "
-        "writing the file takes longer than either")
-      .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
-      .shows_default()
-      .takes("NAME");
+  add_precision(c, o->precision);
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -31,7 +31,7 @@ class BareRoot:
         glibc = next(library.parent for library in libraries if library.name == "libc.so.6")
         for file in {self.python, *libraries, *(glibc / name for name in GLIBC)}:
             self.add(file)
-        for place in ("dev", "proc", "tmp", "work"):
+        for place in ("dev", "proc", "tmp", "here"):
             self.inside(f"/{place}").mkdir()
 
     def inside(self, path):
@@ -44,9 +44,9 @@ class BareRoot:
         shutil.copy2(file, self.inside(file))
 
     def run(self, *words):
-        """Runs a program in /work, with PATH=/env/bin and no other variables."""
+        """Runs a program in /here, with PATH=/env/bin and no other variables."""
         own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         enter = ('mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" && '
-                 'exec env -i PATH=/env/bin HOME=/tmp "$1" --root="$0" --wd=/work "${@:2}"')
+                 'exec env -i PATH=/env/bin HOME=/tmp "$1" --root="$0" --wd=/here "${@:2}"')
         return subprocess.run(["unshare", "--mount", *own, "bash", "-c", enter, self.folder, shutil.which("unshare"),
                                *words], capture_output=True, text=True)

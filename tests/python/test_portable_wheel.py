@@ -78,12 +78,12 @@ def root_with_data(root):
     for library in needed_by([numpy]):
         if library.name.startswith("libstdc++"):
             root.add(library)
-    shutil.copytree(ROOT / "data", root.inside("/work/data"))
+    shutil.copytree(ROOT / "data", root.inside("/here/data"))
     return root
 
 
 def test_the_readme_example_prints_what_it_says(root_with_data):
-    work = root_with_data.inside("/work")
+    work = root_with_data.inside("/here")
     (work / "example.py").write_text(readme_example.CODE)
     (work / "seen.py").write_text(SEEN)
     readme_example.check(printed_by(root_with_data, "python", "seen.py"))
@@ -96,11 +96,11 @@ def test_the_command_makes_its_report(root_with_data):
     printed_by(root_with_data, "/env/bin/kedge", "stitch", "--space", "a=data/slm/minilm-l6.npy", "--space",
                "b=data/slm/use-multilingual.npy", "--train", "0:500", "--test", "3000:3300", "--methods", "consensus",
                "--anchors", "20", "--support", "200", "-o", "out")
-    assert "</html>" in root_with_data.inside("/work/out/report.html").read_text()
+    assert "</html>" in root_with_data.inside("/here/out/report.html").read_text()
 
 
 def test_the_command_and_the_package_give_the_same_bits(root_with_data):
-    work = root_with_data.inside("/work")
+    work = root_with_data.inside("/here")
     printed_by(root_with_data, "kedge", "fit", "--method", "consensus", "--anchors", "20", "--space",
                "a=data/slm/minilm-l6.npy", "--space", "b=data/slm/use-multilingual.npy", "-o", "command.kedge")
     fit = ("import kedge; kedge.fit({'a': 'data/slm/minilm-l6.npy', 'b': 'data/slm/use-multilingual.npy'}, "
