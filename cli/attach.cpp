@@ -92,8 +92,10 @@ void run(const Options& o) {
                   {"statistics_rows", space.rows()},
                   {"seconds", watch.seconds()}};
   if (attached.ridge) summary.update(ridge_to_json(*attached.ridge));
+  if (attached.mixture) summary.update({{"r2", attached.mixture->mean_r2}, {"r2_per_output", attached.mixture->r2}});
+  if (attached.row_check) summary.set("row_check", row_check_to_json(*attached.row_check));
   print_json(o.common, summary);
-  if (attached.ridge) say(o.common, describe_ridge(attached));
+  say_how_it_fits(o.common, {&attached, 1});
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, space.name(), space.dim(),
                             bundle.mixture.rows(), watch.seconds()));
 }

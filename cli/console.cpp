@@ -111,6 +111,17 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return fs::equivalent(a, b, unknown) || place(a) == place(b);
 }
 
+/// For a space made by ridge, or by mixture from targets.
+std::string describe_fit(const Attachment& space) {
+  if (space.mixture) {
+    return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on support rows left out one by one",
+                       space.space(), space.mixture->mean_r2);
+  }
+  const RidgeFit& ridge = space.ridge.value();
+  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on held-out rows (ridge {:g}{})", space.space(),
+                     ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : ", half-whitened");
+}
+
 }  // namespace
 
 void CommonOptions::add_to(Command& command) {
@@ -229,13 +240,41 @@ Json losses_to_json(const Losses& losses) {
           {"length", losses.length}};
 }
 
-std::string describe_ridge(const Attachment& space) {
-  constexpr double kNextToNothing = 0.02;
-  const RidgeFit& fit = space.ridge.value();
-  std::string text = fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on held-out rows (ridge {:g}{})",
-                                 space.space(), fit.mean_r2, fit.strength, fit.whitening == 1 ? "" : ", half-whitened");
-  if (fit.mean_r2 > kNextToNothing) return text;
-  return text + "; that is next to nothing: are its rows the same inputs in the same order?";
+std::string describe_rows(std::span<const Attachment> spaces) {
+  std::string shares;
+  const RowCheck* check = nullptr;
+  for (const Attachment& space : spaces) {
+    if (!space.row_check) continue;
+    check = &*space.row_check;
+    shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", space.space(), percent(check->found_first));
+  }
+  if (check == nullptr) return "";
+  return fmt::format("the same row is found first among {}: {} (chance {})", check->among, shares,
+                     percent(1 / static_cast<double>(check->among)));
+}
+
+Json row_check_to_json(const RowCheck& check) {
+  Json json = {{"rows", check.rows},
+               {"among", check.among},
+               {"found_first", check.found_first},
+               {"deviations", check.deviations},
+               {"suspicious", check.suspicious()}};
+  if (check.remedy == RowCheck::Remedy::none) return json;
+  json.set("found_first_then", check.found_first_then);
+  if (check.remedy == RowCheck::Remedy::shift) json.set("shift", check.shift);
+  return json;
+}
+
+void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {
+  for (const Attachment& space : spaces) {
+    if (space.ridge || space.mixture) say(options, describe_fit(space));
+  }
+  if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
+  for (const Attachment& space : spaces) {
+    if (space.row_check && space.row_check->suspicious()) {
+      say(options, "warning: " + explain(*space.row_check, space.space()));
+    }
+  }
 }
 
 }  // namespace kedge::cli

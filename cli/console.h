@@ -59,8 +59,11 @@ void add_precision(Command& command, std::string& precision);
 
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 [[nodiscard]] Json losses_to_json(const Losses& losses);
-/// One line for a space that was attached by ridge: how strong, and how well it fits.
-[[nodiscard]] std::string describe_ridge(const Attachment& space);
+/// Whether the rows of spaces belong together, as one line; empty where nothing was checked.
+[[nodiscard]] std::string describe_rows(std::span<const Attachment> spaces);
+[[nodiscard]] Json row_check_to_json(const RowCheck& check);
+/// Says how well spaces fit the anchors and each other, and warns of those whose rows are not the others'.
+void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces);
 
 /// Seconds since it was made.
 class Stopwatch {

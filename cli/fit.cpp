@@ -109,6 +109,8 @@ Json spaces_to_json(std::span<const Space> spaces, const Bundle& bundle) {
     const Attachment& attached = bundle.space(space.name());
     Json one = {{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}};
     if (attached.ridge) one.update(ridge_to_json(*attached.ridge));
+    if (attached.mixture) one.update({{"r2", attached.mixture->mean_r2}, {"r2_per_output", attached.mixture->r2}});
+    if (attached.row_check) one.set("row_check", row_check_to_json(*attached.row_check));
     all.push_back(one);
   }
   return all;
@@ -177,9 +179,7 @@ void run(Options& o) {
     say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
                               bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
   }
-  for (const Attachment& space : bundle.spaces) {
-    if (space.ridge) say(o.common, describe_ridge(space));
-  }
+  say_how_it_fits(o.common, bundle.spaces);
   const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),

@@ -30,6 +30,8 @@ Json spaces_to_json(const Bundle& bundle) {
                 {"attach", to_string(space.by)},
                 {"shrinkage", space.shrinkage}};
     if (space.ridge) one.update(ridge_to_json(*space.ridge));
+    if (space.mixture) one.update({{"r2", space.mixture->mean_r2}, {"r2_per_output", space.mixture->r2}});
+    if (space.row_check) one.set("row_check", row_check_to_json(*space.row_check));
     if (space.decoder) one.set("decoder", ridge_to_json(space.decoder->fit));
     all.push_back(one);
   }
@@ -74,6 +76,11 @@ Json to_json(const Bundle& bundle, const std::string& path) {
   return json;
 }
 
+std::string r2_of(const Attachment& space) {
+  if (space.ridge) return fmt::format("{:.3f}", space.ridge->mean_r2);
+  return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
+}
+
 void run(const Options& o) {
   o.common.apply();
   const Bundle bundle = load_bundle(o.bundle);
@@ -100,15 +107,22 @@ void run(const Options& o) {
   }
   std::size_t width = 5;
   for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
-  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}\n", "space", width, "dim", "added by", "map by",
-             "ridge", "R^2", "decode R^2");
+  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
+             "map by", "ridge", "R^2", "decode R^2", "same row");
   for (const Attachment& space : bundle.spaces) {
     fmt::print(
-        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}\n", space.space(), width, space.map.input_dim(),
+        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map.input_dim(),
         is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
         space.ridge ? fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half") : "-",
-        space.ridge ? fmt::format("{:.3f}", space.ridge->mean_r2) : "-",
-        space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-");
+        r2_of(space), space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
+        space.row_check ? percent(space.row_check->found_first) : "-");
+  }
+  const std::string rows = describe_rows(bundle.spaces);
+  if (!rows.empty()) fmt::print("\n  {}\n", rows);
+  for (const Attachment& space : bundle.spaces) {
+    if (space.row_check && space.row_check->suspicious()) {
+      fmt::print("  warning: {}\n", explain(*space.row_check, space.space()));
+    }
   }
 }
 

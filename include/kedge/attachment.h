@@ -3,6 +3,7 @@
 
 #include <kedge/matrix.h>
 #include <kedge/relative_map.h>
+#include <kedge/row_check.h>
 
 #include <optional>
 #include <string>
@@ -30,6 +31,12 @@ struct RidgeFit {
   double mean_r2 = 0;     ///< of the outputs that vary
 };
 
+/// How well a mixture's map does at support rows that are left out of the mixture one by one.
+struct MixtureFit {
+  std::vector<float> r2;  ///< as of a ridge, with the bundle's targets as the truth
+  double mean_r2 = 0;
+};
+
 /// The way back, RR -> x: weight RR + bias.
 struct Decoder {
   Matrix weight;  ///< dim x anchors
@@ -41,9 +48,11 @@ struct Decoder {
 struct Attachment {
   RelativeMap map;
   AttachBy by = AttachBy::mixture;
-  double shrinkage = 0;           ///< of its covariance
-  std::optional<RidgeFit> ridge;  ///< where the map was made by ridge
-  std::optional<Decoder> decoder;
+  double shrinkage = 0;                ///< of its covariance
+  std::optional<RidgeFit> ridge = {};  ///< where the map was made by ridge
+  std::optional<Decoder> decoder = {};
+  std::optional<MixtureFit> mixture = {};  ///< where it was made by mixture and the bundle has targets
+  std::optional<RowCheck> row_check = {};  ///< where there were rows enough to check
 
   [[nodiscard]] const std::string& space() const { return map.space(); }
 };

@@ -39,6 +39,8 @@ struct Bundle {
 
   Matrix mixture;                         ///< anchors x support
   Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible
+  Matrix sketch;                          ///< of the sources' support rows, where there are no targets: enough to tell
+                                          ///< whether rows to be attached are the same
   std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files
   std::vector<std::string> sources;       ///< the spaces that took part in the fit
   std::vector<Attachment> spaces;         ///< the sources, then attached spaces

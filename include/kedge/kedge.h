@@ -15,6 +15,7 @@
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>
+#include <kedge/row_check.h>
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>

@@ -49,4 +49,11 @@ void Cholesky::solve(MatrixView<double> x) const {
                                        checked_int(x.stride, "a matrix's stride")));
 }
 
+void Cholesky::whiten(MatrixView<double> x) const {
+  const auto dim = static_cast<lapack_int>(factor_.rows());
+  require_lapack_memory(LAPACKE_dtrtrs(LAPACK_COL_MAJOR, 'L', 'N', 'N', dim, checked_int(x.rows, "a matrix's rows"),
+                                       factor_.cells().data(), dim, x.data,
+                                       checked_int(x.stride, "a matrix's stride")));
+}
+
 }  // namespace kedge

@@ -16,6 +16,8 @@ class Cholesky {
   [[nodiscard]] double reciprocal_condition() const;
   /// Every row of x becomes the solution for that row.
   void solve(MatrixView<double> x) const;
+  /// Every row of x becomes one of another basis, in which the matrix is the identity.
+  void whiten(MatrixView<double> x) const;
 
  private:
   Matrix64 factor_;

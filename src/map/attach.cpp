@@ -4,6 +4,7 @@
 #include "backend/products.h"
 #include "base/names.h"
 #include "map/fold.h"
+#include "map/judge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -143,7 +144,7 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
   if (bundle_.similarity == Similarity::wip) require_whitenable(space, statistics);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
-    attached = Attachment{map_by_mixture(bundle_, space.name(), support, statistics), by, 0, {}, {}};
+    attached = Attachment{map_by_mixture(bundle_, space.name(), support, statistics), by, 0};
   }
   if (targets_) {
     const RidgeSupport rows(*targets_, std::move(support), statistics.moments.mean);
@@ -161,8 +162,10 @@ Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions&
   Matrix64 support = support_of(bundle, space, options.support_rows);
   Moments moments = compute_moments(space, progress, options.device);
   const Statistics statistics = statistics_of(bundle, space, std::move(moments), options.device);
-  return Attacher(bundle).attach(space, std::move(support), statistics, options.by.value_or(bundle.attach_by),
-                                 options.ridge);
+  Attachment attached = Attacher(bundle).attach(space, std::move(support), statistics,
+                                                options.by.value_or(bundle.attach_by), options.ridge);
+  judge_attached(attached, bundle, space, statistics, options.support_rows);
+  return attached;
 }
 
 }  // namespace kedge

@@ -27,6 +27,17 @@ io::TensorBytes tensor(std::string name, const std::vector<float>& values) {
   return {std::move(name), io::DType::f32, {values.size()}, std::as_bytes(std::span(values))};
 }
 
+Json describe(const RowCheck& check) {
+  Json json = {{"rows", check.rows},
+               {"among", check.among},
+               {"found_first", check.found_first},
+               {"deviations", check.deviations}};
+  if (check.remedy == RowCheck::Remedy::none) return json;
+  json["found_first_then"] = check.found_first_then;
+  if (check.remedy == RowCheck::Remedy::shift) json["shift"] = check.shift;
+  return json;
+}
+
 Json describe(const Attachment& space) {
   Json json = {{"by", to_string(space.by)}, {"shrinkage", space.shrinkage}};
   const auto describe_fit = [](const RidgeFit& fit) {
@@ -34,6 +45,8 @@ Json describe(const Attachment& space) {
   };
   if (space.ridge) json["ridge"] = describe_fit(*space.ridge);
   if (space.decoder) json["decoder"] = describe_fit(space.decoder->fit);
+  if (space.mixture) json["mixture"] = {{"r2", space.mixture->mean_r2}};
+  if (space.row_check) json["row_check"] = describe(*space.row_check);
   return json;
 }
 
@@ -80,12 +93,14 @@ Tensors tensors_of(const Bundle& bundle) {
       {"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
   tensors.push_back(tensor("mixture", bundle.mixture));
   if (bundle.targets.rows() != 0) tensors.push_back(tensor("targets", bundle.targets));
+  if (bundle.sketch.rows() != 0) tensors.push_back(tensor("sketch", bundle.sketch));
   for (const Attachment& space : bundle.spaces) {
     const std::string& name = space.space();
     tensors.push_back(tensor(name + ".weight", space.map.weight()));
     tensors.push_back(tensor(name + ".bias", space.map.bias()));
     tensors.push_back(tensor(name + ".mean", space.map.mean()));
     if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
+    if (space.mixture) tensors.push_back(tensor(name + ".r2", space.mixture->r2));
     if (!space.decoder) continue;
     tensors.push_back(tensor(name + ".decode_weight", space.decoder->weight));
     tensors.push_back(tensor(name + ".decode_bias", space.decoder->bias));

@@ -4,6 +4,7 @@
 #include "base/file_version.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "space/row_sketch.h"
 #include "train/history.h"
 #include "train/param_options.h"
 
@@ -79,6 +80,7 @@ class BundleReader {
     bundle.mixture = matrix("mixture");
     bundle.support_ids = integers("support_ids");
     if (has("targets")) bundle.targets = matrix("targets");
+    if (has("sketch")) bundle.sketch = matrix("sketch");
     require_consistent(bundle);
     read_spaces(bundle);
     return bundle;
@@ -138,14 +140,28 @@ class BundleReader {
             number(how, "r2", std::numeric_limits<double>::lowest())};
   }
 
+  RowCheck read_row_check(const Json& from) const {
+    constexpr double kAny = std::numeric_limits<double>::max();
+    RowCheck check;
+    check.rows = whole_number(from.at("rows"));
+    check.among = whole_number(from.at("among"));
+    check.found_first = number(from, "found_first", 0, 1);
+    check.deviations = number(from, "deviations", -kAny);
+    if (check.rows == 0 || check.among == 0) refuse("it says that no row was checked");
+    if (!from.contains("found_first_then")) return check;
+    check.found_first_then = number(from, "found_first_then", 0, 1);
+    check.remedy = from.contains("shift") ? RowCheck::Remedy::shift : RowCheck::Remedy::sorted_ids;
+    if (check.remedy == RowCheck::Remedy::shift)
+      check.shift = static_cast<std::int64_t>(number(from, "shift", -1e9, 1e9));
+    return check;
+  }
+
   Attachment read_space(const Bundle& bundle, const std::string& name, const Json& how) const {
     const std::size_t anchors = bundle.mixture.rows();
     Attachment space{
         {name, bundle.similarity, matrix(name + ".weight"), vector(name + ".bias"), vector(name + ".mean")},
         parse_attach_by(how.at("by").get<std::string>()),
-        number(how, "shrinkage", 0, 1),
-        {},
-        {}};
+        number(how, "shrinkage", 0, 1)};
     if (space.map.output_dim() != anchors) {
       refuse(fmt::format("it has {} anchors, but the map of '{}' has {}", anchors, name, space.map.output_dim()));
     }
@@ -153,6 +169,13 @@ class BundleReader {
       space.ridge = read_fit(how["ridge"], name + ".r2");
       if (space.ridge->r2.size() != anchors) refuse(fmt::format("'{}.r2' does not have a value per anchor", name));
     }
+    if (how.contains("mixture")) {
+      space.mixture = MixtureFit{vector(name + ".r2"), number(how["mixture"], "r2", -1, 1)};
+      if (space.ridge || space.mixture->r2.size() != anchors) {
+        refuse(fmt::format("'{}.r2' does not have a value per anchor", name));
+      }
+    }
+    if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
     if (how.contains("decoder")) {
       space.decoder = Decoder{matrix(name + ".decode_weight"), vector(name + ".decode_bias"),
                               read_fit(how["decoder"], name + ".decode_r2")};
@@ -183,6 +206,11 @@ class BundleReader {
     if (has("targets") && (targets.rows() != mixture.cols() || targets.cols() != mixture.rows())) {
       refuse(fmt::format("its targets are {} x {}, but it has {} support rows and {} anchors", targets.rows(),
                          targets.cols(), mixture.cols(), mixture.rows()));
+    }
+    const std::size_t sketched = bundle.sketch.rows();
+    if (has("sketch") && (bundle.sketch.cols() == 0 || sketched != checked_positions(mixture.cols()).size())) {
+      refuse(fmt::format("its sketch has {} x {} values, which does not fit its {} support rows", sketched,
+                         bundle.sketch.cols(), mixture.cols()));
     }
     for (std::size_t r = 0; r < mixture.rows() && is_convex(bundle.method); ++r) {
       double sum = 0;

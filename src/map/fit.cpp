@@ -5,6 +5,7 @@
 #include "map/adapter.h"
 #include "map/fit_options.h"
 #include "map/fold.h"
+#include "map/judge.h"
 #include "map/support.h"
 #include "train/consensus.h"
 #include "train/param.h"
@@ -145,7 +146,7 @@ std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const S
 }
 
 /// `statistics` may be empty: they come with what the spaces have in common.
-Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
+Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics>& statistics,
                      const FitOptions& options, const Progress& progress) {
   Moments joint = compute_joint_moments(spaces, progress, options.device);
   if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint, options.device);
@@ -172,7 +173,7 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<S
   return bundle;
 }
 
-Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics> statistics,
+Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics>& statistics,
                   const FitOptions& options, const Progress& progress) {
   if (bundle.similarity == Similarity::wip || bundle.method == Method::param) require_whitenable(spaces, statistics);
   select_support(bundle, spaces, statistics, options, progress);
@@ -213,22 +214,27 @@ void require_fit(std::span<const Space> spaces, const FitOptions& options) {
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
-  if (options.method == Method::consensus) return fit_consensus(std::move(bundle), spaces, {}, options, progress);
   std::vector<Statistics> statistics;
-  for (const Space& space : spaces) {
-    Moments moments = compute_moments(space, progress, options.device);
-    statistics.push_back(statistics_of(bundle, space, std::move(moments), options.device));
+  if (options.method == Method::consensus) {
+    bundle = fit_consensus(std::move(bundle), spaces, statistics, options, progress);
+  } else {
+    for (const Space& space : spaces) {
+      Moments moments = compute_moments(space, progress, options.device);
+      statistics.push_back(statistics_of(bundle, space, std::move(moments), options.device));
+    }
+    bundle = fit_others(std::move(bundle), spaces, statistics, options, progress);
   }
-  return fit_others(std::move(bundle), spaces, std::move(statistics), options, progress);
+  judge_sources(bundle, spaces, statistics);
+  return bundle;
 }
 
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
            const Progress& progress) {
   Bundle bundle = prepare(spaces, options);
   if (options.method == Method::consensus) {
-    return fit_consensus(std::move(bundle), spaces, std::move(statistics), options, progress);
+    return fit_consensus(std::move(bundle), spaces, statistics, options, progress);
   }
-  return fit_others(std::move(bundle), spaces, std::move(statistics), options, progress);
+  return fit_others(std::move(bundle), spaces, statistics, options, progress);
 }
 
 }  // namespace kedge

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace kedge {
+
+/// Whether the rows of a space are the rows of the others: how often a row is found by its own partner, on rows kept
+/// apart from those that taught how to look. It is quick and knows less than the maps do, so it errs downwards.
+struct RowCheck {
+  std::size_t rows = 0;    ///< that were looked up
+  std::size_t among = 0;   ///< in how many each of them was sought; chance is 1 / among
+  double found_first = 0;  ///< share of them that were found first
+  double deviations = 0;   ///< how far pairs are more alike than shuffled ones, in standard deviations of the latter
+
+  /// Another order of the space's rows that fits clearly better, where there is one.
+  enum class Remedy {
+    none,
+    shift,       ///< its row n belongs to row n - shift of the others
+    sorted_ids,  ///< they stand in the order of the sorted support ids instead of the order of the ids
+  };
+  Remedy remedy = Remedy::none;
+  std::int64_t shift = 0;
+  double found_first_then = 0;
+
+  /// Fewer support rows than this cannot tell, and are not checked.
+  static constexpr std::size_t kLeastRows = 50;
+
+  /// No better than shuffled rows, or hardly.
+  [[nodiscard]] bool near_chance() const;
+  /// Either of the two: something to warn of.
+  [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none; }
+};
+
+/// A share as people read it, such as "97.4 %"; only the whole is "100 %".
+[[nodiscard]] std::string percent(double share);
+/// What to tell someone whose space is suspicious: what was found, and what to do.
+[[nodiscard]] std::string explain(const RowCheck& check, const std::string& space);
+
+}  // namespace kedge

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "space/row_sketch.h"
+
+#include "backend/cholesky.h"
+#include "backend/products.h"
+#include "base/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+constexpr double kShrinkage = 0.15;  // as whitening's own default: few rows need it, many do not mind
+// Few rows take little time, so that they can have more directions.
+constexpr std::size_t kProjectedValues = 192'000;
+constexpr std::size_t kLeastWidth = 128, kMostWidth = 512;
+
+Eigen::Index width_for(std::size_t rows) {
+  return static_cast<Eigen::Index>(std::clamp(kProjectedValues / rows, kLeastWidth, kMostWidth));
+}
+
+/// Centred and of a common size, so that float32 holds whatever an encoder gives.
+EigenRows<float> centre(MatrixView<const double> rows) {
+  EigenRows<double> centred = as_eigen(rows).rowwise() - column_means(rows);
+  const double largest = centred.cwiseAbs().maxCoeff();
+  if (largest > 0) centred /= largest;
+  return centred.cast<float>();
+}
+
+void whiten(EigenRows<double>& rows) {
+  const auto width = static_cast<std::size_t>(rows.cols());
+  Matrix64 covariance(width, width);
+  add_gram(covariance.view(), Triangle::upper, {rows.data(), static_cast<std::size_t>(rows.rows()), width, width},
+           (1 - kShrinkage) / static_cast<double>(rows.rows()));
+  auto cells = as_eigen(covariance.view());
+  const double mean_variance = cells.trace() / static_cast<double>(width);
+  cells.diagonal().array() += kShrinkage * mean_variance;
+  const Cholesky factor(std::move(covariance));
+  if (factor.exists()) factor.whiten({rows.data(), static_cast<std::size_t>(rows.rows()), width, width});
+}
+
+/// Positions that are looked up together, and the others.
+struct Fold {
+  std::vector<Eigen::Index> looked_up, anchors;
+};
+
+/// Few rows are all looked up, a fifth at a time; of many a third is plenty.
+std::vector<Fold> folds_of(std::size_t rows) {
+  constexpr std::size_t kFew = 600;
+  const std::size_t parts = rows < kFew ? 5 : 3;
+  std::vector<Fold> folds(rows < kFew ? parts : 1);
+  for (std::size_t f = 0; f < folds.size(); ++f) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      (row % parts == f ? folds[f].looked_up : folds[f].anchors).push_back(static_cast<Eigen::Index>(row));
+    }
+  }
+  return folds;
+}
+
+EigenRows<float> pick(const EigenRows<float>& rows, const std::vector<Eigen::Index>& positions) {
+  return rows(positions, Eigen::all);
+}
+
+/// How alike row i of one space and row j of the other are, seen through the anchors' rows.
+EigenRows<float> similarities(const EigenRows<float>& own, const EigenRows<float>& other, const Fold& fold) {
+  const EigenRows<float> through = product(pick(own, fold.anchors).transpose(), pick(other, fold.anchors));
+  const EigenRows<float> mapped = product(pick(own, fold.looked_up), through);
+  return product(mapped, pick(other, fold.looked_up).transpose());
+}
+
+/// The pairs of a fold against all ways to pair its rows at random, whose mean and variance are known in closed form.
+struct Tally {
+  std::size_t rows = 0, among = 0, first = 0;
+  double above = 0, variance = 0;
+
+  void add(const EigenRows<float>& similar) {
+    const Eigen::Index count = similar.rows();
+    EigenRows<double> centred = similar.cast<double>();
+    centred.rowwise() -= column_means(centred);
+    const Eigen::VectorXd row_means = centred.rowwise().mean();
+    centred.colwise() -= row_means;
+    above += centred.trace();
+    variance += centred.squaredNorm() / static_cast<double>(std::max<Eigen::Index>(count - 1, 1));
+    for (Eigen::Index i = 0; i < count; ++i) {
+      if ((similar.row(i).array() <= similar(i, i)).all()) ++first;
+    }
+    rows += static_cast<std::size_t>(count);
+    among = std::max(among, static_cast<std::size_t>(count));
+  }
+
+  [[nodiscard]] RowCheck result() const {
+    RowCheck check;
+    check.rows = rows;
+    check.among = among;
+    check.found_first = static_cast<double>(first) / static_cast<double>(rows);
+    check.deviations = variance > 0 ? above / std::sqrt(variance) : 0;
+    return check;
+  }
+};
+
+}  // namespace
+
+std::vector<std::size_t> checked_positions(std::size_t total) {
+  std::vector<std::size_t> positions(std::min(total, kMostCheckedRows));
+  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = i * total / positions.size();
+  return positions;
+}
+
+EigenRows<float> project_rows(const EigenRows<float>& rows, Eigen::Index width) {
+  if (rows.cols() <= width) return rows;
+  Random random(0);
+  EigenRows<float> directions(rows.cols(), width);
+  std::uint64_t bits = 0;
+  for (Eigen::Index i = 0; i < directions.size(); ++i, bits >>= 1) {
+    if (i % 64 == 0) bits = random.bits();
+    directions.data()[i] = (bits & 1) != 0 ? 1.0F : -1.0F;
+  }
+  return product(rows, directions);
+}
+
+EigenRows<float> sketch_rows(MatrixView<const double> rows) {
+  EigenRows<double> sketch = project_rows(centre(rows), width_for(rows.rows)).cast<double>();
+  whiten(sketch);
+  for (Eigen::Index r = 0; r < sketch.rows(); ++r) {
+    const double length = sketch.row(r).norm();
+    if (length > 0) sketch.row(r) /= length;
+  }
+  return sketch.cast<float>();
+}
+
+RowCheck look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others) {
+  Tally tally;
+  for (const Fold& fold : folds_of(static_cast<std::size_t>(own.rows()))) {
+    EigenRows<float> similar = similarities(own, others.front(), fold);
+    for (const EigenRows<float>& other : others.subspan(1)) similar += similarities(own, other, fold);
+    tally.add(similar);
+  }
+  return tally.result();
+}
+
+}  // namespace kedge
