@@ -163,7 +163,7 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
 }
 
 void normalize_rows(MatrixView<float> rows) {
-  normalize(as_eigen(rows));
+  normalize(as_eigen(rows));  // in float64, where no square overflows
 }
 
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
