@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from conftest import Kedge
 from commands import DEMO, FILES, FOLDERS, PRINTED, RESULTS, words
 from sanitized import WRITES_ITSELF
 
@@ -34,8 +35,20 @@ def undisturbed(kedge, command, names):
 
 
 def write_old(folder, names):
+    """Results of another bundle's: of the same kind, since nothing else would be replaced, but with other bytes."""
+    kedge = Kedge(folder)
+    kedge.ok(*words("fit --space a=b.npy --space b=a.npy --method random --anchors 4 --support 30 -o old.kedge"))
+    made = {"new.kedge": "old.kedge"}
+    for ending in ("safetensors", "npy", "onnx"):
+        kedge.ok(*words(f"export old.kedge --space a -o old.{ending}"))
     for name in names:
-        (folder / name).write_bytes(b"the old " + name.encode())
+        old = folder / made.get(name, name.replace("a.", "old.", 1))
+        if old.exists():
+            shutil.copy(old, folder / name)
+        else:
+            (folder / name).write_bytes(b"the old " + name.encode())
+    for old in folder.glob("old.*"):
+        old.unlink()
 
 
 @pytest.mark.parametrize("ignored", [(), (signal.SIGXFSZ,)], ids=["", "SIGXFSZ-ignored"])
