@@ -75,6 +75,7 @@ void run(const Options& o) {
                                                 o.bundle, space.name()));
   }
   require_other_file(o.output, file_of(o.space));
+  require_replaceable(o.output, ResultKind::bundle);
   require_writable(o.output);
   if (options.ridge && options.by.value_or(bundle.attach_by) != AttachBy::ridge) {
     throw Error(Code::bad_argument, "--ridge was given, but the space is attached by mixture; give --attach ridge");

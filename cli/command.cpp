@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command.h"
 
+#include <kedge/wording.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -65,7 +67,14 @@ Argument& Argument::shows_default(const std::string& text) {
 
 Argument& Argument::one_of(std::vector<std::string_view> names) {
   choices_ = std::move(names);
-  option_->check(CLI::IsMember(std::vector<std::string>(choices_.begin(), choices_.end())));
+  const std::vector<std::string> known(choices_.begin(), choices_.end());
+  const CLI::IsMember member(known);
+  const auto problem = [member, known](const std::string& text) {
+    std::string word = text;
+    const std::string says = member(word);
+    return says.empty() ? says : says + did_you_mean(word, known);
+  };
+  option_->check(CLI::Validator(problem, member.get_description(), "name"));
   return *this;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/version.h>
+#include <kedge/wording.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -30,19 +31,46 @@ std::string entry_of(const CLI::ConfigError& problem) {
   return shown(what.starts_with(kUnknown) ? what.substr(kUnknown.size()) : what.substr(0, what.rfind(": ")));
 }
 
+/// Every way to write the options of a command, and those of kedge itself.
+std::vector<std::string> option_names(const CLI::App& app, const std::string& command) {
+  std::vector<std::string> names;
+  const auto add = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  };
+  add(app);
+  if (!command.empty()) add(*app.get_subcommand(command));
+  return names;
+}
+
+/// Nothing for what is no option.
+std::string meant_option(const CLI::App& app, const std::string& command, const std::string& word) {
+  if (!word.starts_with('-')) return "";
+  return did_you_mean(word.substr(0, word.find('=')), option_names(app, command));
+}
+
 /// What CLI11 says, but with the word that was wrong where it only says what is missing.
 std::string explain(const CLI::App& app, const CLI::ParseError& problem, const std::string& command,
                     const std::vector<std::string>& known, int argc, const char* const* argv) {
   if (command.empty()) {
     const std::string commands = fmt::format("the commands are: {}", fmt::join(known, ", "));
-    return argc > 1 ? fmt::format("there is no command '{}'; {}", shown(argv[1]), commands)
-                    : "no command was given; " + commands;
+    if (argc <= 1) return "no command was given; " + commands;
+    const std::string word = argv[1];
+    const bool option = word.starts_with('-');
+    const std::string meant = option ? meant_option(app, command, word) : did_you_mean(word, known);
+    return fmt::format("there is no {} '{}'{}{}{}", option ? "option" : "command", shown(word), meant,
+                       meant.empty() ? "; " : " ", commands);
   }
   if (const auto* entry = dynamic_cast<const CLI::ConfigError*>(&problem)) {
-    return fmt::format("the config file has '{}', which 'kedge {}' does not know", entry_of(*entry), command);
+    const std::string name = entry_of(*entry);
+    return fmt::format("the config file has '{}', which 'kedge {}' does not know{}", name, command,
+                       meant_option(app, command, "--" + name.substr(name.rfind('.') + 1)));
   }
   const std::vector<std::string> extra = app.remaining(true);
-  if (!extra.empty()) return fmt::format("'{}' was not expected", shown(extra.front()));
+  if (!extra.empty()) {
+    return fmt::format("'{}' was not expected{}", shown(extra.front()), meant_option(app, command, extra.front()));
+  }
   return shown(problem.what());
 }
 

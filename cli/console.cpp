@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.h"
 
+#include "progress_line.h"
 #include "room.h"
 
 #include <fmt/format.h>
@@ -28,65 +29,6 @@ void on_interrupt(int sent) {
   [[maybe_unused]] const int again = std::raise(sent);
 }
 
-std::string time_left(double seconds) {
-  const auto whole = static_cast<std::size_t>(std::lround(seconds));
-  if (whole < 60) return fmt::format("{} s", whole);
-  return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-}
-
-/// Draws one step after another; a step is known by its name.
-class ProgressLine {
- public:
-  ProgressLine(bool terminal, double wait) : terminal_(terminal), wait_(terminal ? kFrame : wait) {}
-  ~ProgressLine() { wipe(); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void show(const ProgressReport& report) {
-    if (report.step != step_) begin(report.step);
-    const double now = since_start_.seconds();
-    if (now - shown_ < wait_) return;
-    shown_ = now;
-    const double share = static_cast<double>(report.done) / static_cast<double>(report.total);
-    const std::string left = share > 0 && share < 1 ? time_left(now * (1 - share) / share) + " left" : "";
-    if (terminal_) {
-      draw(share, report.detail, left);
-    } else {
-      spdlog::info("{}: {} of {} ({:.0f} %){}{}{}{}", step_, report.done, report.total, 100 * share,
-                   report.detail.empty() ? "" : ", ", report.detail, left.empty() ? "" : ", ", left);
-    }
-  }
-
- private:
-  void begin(std::string_view step) {
-    wipe();
-    step_ = step;
-    since_start_ = Stopwatch();
-    shown_ = 0;
-  }
-  void draw(double share, std::string_view detail, const std::string& left) {
-    const int width = detail.empty() ? 30 : 15;
-    const int filled = static_cast<int>(share * width);
-    fmt::print(stderr, "\r{} [{:#<{}}{:<{}}] {:3.0f} % {}{}{}\x1b[K", step_, "", filled, "", width - filled,
-               100 * share, detail, detail.empty() ? "" : " ", left);
-    std::fflush(stderr);
-    drawn_ = true;
-  }
-  void wipe() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-    drawn_ = false;
-  }
-
-  static constexpr double kFrame = 0.1;  ///< seconds between two drawings of a bar
-
-  bool terminal_;
-  double wait_;
-  bool drawn_ = false;
-  std::string step_;
-  Stopwatch since_start_;
-  double shown_ = 0;
-};
-
 [[noreturn]] void refuse_rows(const std::string& text) {
   throw Error(Code::bad_argument,
               fmt::format("rows '{}' is not a range; write it as FIRST:END, for example 0:50000", text));
@@ -98,17 +40,6 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc{} || end != text.data() + text.size()) refuse_rows(whole);
   return value;
-}
-
-/// Also of files that are not there yet. Devices take any number of results.
-bool is_same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  std::error_code unknown;
-  if (a.empty() || b.empty() || fs::is_character_file(a, unknown)) return false;
-  const auto place = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, unknown), unknown);
-  };
-  return fs::equivalent(a, b, unknown) || place(a) == place(b);
 }
 
 /// For a space made by ridge, or by mixture from targets.
@@ -136,14 +67,11 @@ void add_device(Command& command, std::string& device, const std::string& what) 
   command.add("--device", device, what).one_of(device_names()).shows_default().takes("NAME");
 }
 
-void add_precision(Command& command, std::string& precision) {
-  command
-      .add("--precision", precision,
-           "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; reading and "
-           "writing the file takes longer than either")
-      .one_of({to_string(Precision::fp32), to_string(Precision::tf32)})
-      .shows_default()
-      .takes("NAME");
+std::vector<std::string> CommonOptions::words() const {
+  std::vector<std::string> words{"--threads", std::to_string(threads)};
+  if (json) words.emplace_back("--json");
+  if (quiet) words.emplace_back("--quiet");
+  return words;
 }
 
 void CommonOptions::apply() const {
@@ -186,26 +114,6 @@ void print_json(const CommonOptions& options, const Json& summary) {
   if (options.json) fmt::print("{}\n", summary.dump());
 }
 
-void require_other_file(const std::string& output, const std::string& input) {
-  constexpr std::string_view kWithTensor = ".safetensors#";  // and the name of one
-  const std::size_t tensor = input.find(kWithTensor);
-  const std::string file = tensor == std::string::npos ? input : input.substr(0, tensor + kWithTensor.size() - 1);
-  if (!is_same_file(output, input) && !is_same_file(output, file)) return;
-  throw Error(Code::bad_argument,
-              fmt::format("'{}' is an input; writing the result there would destroy it, so name another file", output));
-}
-
-void require_different(std::span<const std::string> outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    for (std::size_t j = i + 1; j < outputs.size(); ++j) {
-      if (!is_same_file(outputs[i], outputs[j])) continue;
-      throw Error(Code::bad_argument,
-                  fmt::format("'{}' is named for two results, and one would overwrite the other; name another file",
-                              outputs[j]));
-    }
-  }
-}
-
 std::string file_of(const std::string& space) {
   const std::size_t equals = space.find('=');
   return equals == std::string::npos ? space : space.substr(equals + 1);
@@ -215,6 +123,11 @@ Space open_space(const std::string& text, RowRange rows) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) {
     const std::string file = text.substr(0, text.find('#'));
+    if (!std::filesystem::path(file).has_extension() && !std::filesystem::exists(file)) {
+      throw Error(Code::bad_argument, fmt::format("--space '{0}' names no file; write NAME=FILE, for example "
+                                                  "{0}=embeddings.npy",
+                                                  text));
+    }
     return {std::filesystem::path(file).stem().string(), open_rows(text), rows};
   }
   return {text.substr(0, equals), open_rows(text.substr(equals + 1)), rows};
@@ -224,8 +137,14 @@ RowRange parse_rows(const std::string& text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos) refuse_rows(text);
-  return {parse_row_number(std::string_view(text).substr(0, colon), 0, text),
-          parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
+  const RowRange rows{parse_row_number(std::string_view(text).substr(0, colon), 0, text),
+                      parse_row_number(std::string_view(text).substr(colon + 1), RowRange::kEnd, text)};
+  if (rows.begin > rows.end) {
+    throw Error(Code::bad_argument,
+                fmt::format("rows '{}' are in reversed order: FIRST comes before END, so write {}:{}", text, rows.end,
+                            rows.begin));
+  }
+  return rows;
 }
 
 Json ridge_to_json(const RidgeFit& fit) {

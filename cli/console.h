@@ -3,10 +3,10 @@
 
 #include "command.h"
 #include "json.h"
+#include "stopwatch.h"
 
 #include <kedge/kedge.h>
 
-#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +21,8 @@ struct CommonOptions {
   void add_to(Command& command);
   /// To be called once before any work.
   void apply() const;
+  /// The same as words of a command line.
+  [[nodiscard]] std::vector<std::string> words() const;
 };
 
 /// Thrown out of the progress callback after the user pressed Ctrl-C; the work undoes itself on the way up.
@@ -41,10 +43,6 @@ void say(const CommonOptions& options, const std::string& message);
 /// A summary on stdout if --json was given.
 void print_json(const CommonOptions& options, const Json& summary);
 
-/// Throws Error(Code::bad_argument) if the two are the same file, which the output would destroy.
-void require_other_file(const std::string& output, const std::string& input);
-/// Throws Error(Code::bad_argument) if two of them are the same file; empty ones are not given.
-void require_different(std::span<const std::string> outputs);
 /// The FILE of "NAME=FILE".
 [[nodiscard]] std::string file_of(const std::string& space);
 /// "NAME=FILE", or "FILE" named by its stem.
@@ -54,8 +52,6 @@ void require_different(std::span<const std::string> outputs);
 
 /// --device, by name. `what` is done there.
 void add_device(Command& command, std::string& device, const std::string& what = "Where to compute");
-/// --precision, for a command that streams a file.
-void add_precision(Command& command, std::string& precision);
 
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 [[nodiscard]] Json losses_to_json(const Losses& losses);
@@ -64,16 +60,5 @@ void add_precision(Command& command, std::string& precision);
 [[nodiscard]] Json row_check_to_json(const RowCheck& check);
 /// Says how well spaces fit the anchors and each other, and warns of those whose rows are not the others'.
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces);
-
-/// Seconds since it was made.
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace kedge::cli

@@ -16,7 +16,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kFormats{"safetensors", "npy", "onnx"};  // also the endings of files
 
 struct Options {
-  std::string bundle, space, output, format;
+  std::string bundle, space, from, to, output, format;
+  ExportOptions how;
   CommonOptions common;
 };
 
@@ -29,45 +30,70 @@ std::string format_of(const Options& o) {
               fmt::format("cannot tell the format of '{}'; give --format {}", o.output, fmt::join(kFormats, ", ")));
 }
 
+/// A map, or a translator.
+template <class Map>
+std::vector<std::string> write(const Map& map, const Options& o, const std::string& format) {
+  require_other_file(o.output, o.bundle);
+  if (format == "npy") {
+    for (const std::string& part : npy_paths(map, o.output)) require_other_file(part, o.bundle);
+    return export_npy(map, o.output, o.how);
+  }
+  format == "onnx" ? export_onnx(map, o.output, o.how) : export_safetensors(map, o.output, o.how);
+  return {o.output};
+}
+
+template <class Map>
+void run(const Map& map, const Options& o, const std::string& what, Json summary) {
+  const std::string format = format_of(o);
+  const std::vector<std::string> files = write(map, o, format);
+  summary.set("format", format);
+  summary.set("files", files);
+  if (o.how.normalize) summary.set("normalize", true);
+  print_json(o.common, summary);
+  say(o.common,
+      fmt::format("wrote {}: {}, {} -> {} values", fmt::join(files, ", "), what, map.input_dim(), map.output_dim()));
+  if (o.how.normalize && format == "safetensors") {
+    say(o.common, "it holds weight and bias alone: whoever computes with them has to divide each result by its length");
+  }
+}
+
 void run(const Options& o) {
   o.common.apply();
+  if (o.space.empty() && (o.from.empty() || o.to.empty())) {
+    throw Error(
+        Code::bad_argument,
+        "it is not said what to export; give --space NAME for an encoder's map into the shared space, or --from "
+        "NAME and --to NAME for the way from one encoder's space into another's");
+  }
   const Bundle bundle = load_bundle(o.bundle);
-  const RelativeMap& map = bundle.map(o.space);
-  const std::string format = format_of(o);
-  require_other_file(o.output, o.bundle);
-  if (format == "npy" && o.output.ends_with(".npy")) {
-    const std::string stem = o.output.substr(0, o.output.size() - 4);
-    for (const char* part : {"weight", "bias", "mean"})
-      require_other_file(fmt::format("{}.{}.npy", stem, part), o.bundle);
-  }
-  std::vector<std::string> files{o.output};
-  if (format == "npy") {
-    files = export_npy(map, o.output);
-  } else if (format == "onnx") {
-    export_onnx(map, o.output);
+  if (!o.space.empty()) {
+    run(bundle.map(o.space), o, fmt::format("the map of '{}'", o.space), {{"command", "export"}, {"space", o.space}});
   } else {
-    export_safetensors(map, o.output);
+    run(Translator(bundle, o.from, o.to), o, fmt::format("from '{}' to '{}'", o.from, o.to),
+        {{"command", "export"}, {"from", o.from}, {"to", o.to}});
   }
-  print_json(o.common, {{"command", "export"}, {"space", o.space}, {"format", format}, {"files", files}});
-  say(o.common, fmt::format("wrote {}: the map of '{}', {} -> {} values", fmt::join(files, ", "), o.space,
-                            map.input_dim(), map.output_dim()));
 }
 
 }  // namespace
 
 void add_export(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  Command& c = line.add("export", "Write one encoder's map for use outside kedge");
+  Command& c = line.add("export", "Write one encoder's map, or a translation between two, for use outside kedge");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
-  c.add("--space", o->space, "Encoder whose map to write").required().takes("NAME");
+  c.add("--space", o->space, "Encoder whose map to write, as 'kedge transform' uses it").takes("NAME");
+  c.add("--from", o->from, "With --to: encoder to translate from, as 'kedge translate' does").takes("NAME");
+  c.add("--to", o->to, "Encoder to translate to").takes("NAME");
+  for (const char* name : {"--from", "--to"}) c.exclude_each_other("--space", name);
   c.add("-o,--out", o->output,
         "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes x.weight.npy, x.bias.npy "
-        "and x.mean.npy; x.onnx is a model that does what 'kedge transform' does")
+        "and, for a map, x.mean.npy; x.onnx is a model that does what 'kedge transform' or 'kedge translate' does")
       .required()
       .takes("FILE");
   c.add("--format", o->format, "File format [from the extension of --out]")
       .one_of({kFormats.begin(), kFormats.end()})
       .takes("NAME");
+  c.add_flag("--normalize", o->how.normalize,
+             "Let the model divide every result by its length; for onnx, and as a note in the metadata of safetensors");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -50,7 +50,7 @@ FitOptions fit_options_of(const Options& o) {
 void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   save_bundle(bundle, o.output);
   if (!o.history.empty()) write_history(bundle.history, o.history);
-  if (options.method == Method::param) std::filesystem::remove(options.checkpoint.path);
+  remove_checkpoint(options);
 }
 
 /// Fewer directions than anchors is no mistake, but worth a word.
@@ -132,6 +132,7 @@ void run(Options& o) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
     require_other_file(output, o.support_ids);
   }
+  require_replaceable(o.output, ResultKind::bundle);
   require_writable(o.output);
   if (!o.history.empty()) require_writable(o.history);
   std::vector<Space> spaces;

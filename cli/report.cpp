@@ -15,15 +15,6 @@
 namespace kedge::cli {
 namespace {
 
-constexpr const char* kProgram = "kedge-report";
-
-std::string find_program() {
-  if (const char* named = std::getenv("KEDGE_REPORT"); named != nullptr && *named != 0) return named;
-  std::error_code unknown;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / kProgram;
-  return std::filesystem::exists(beside, unknown) ? beside.string() : kProgram;
-}
-
 /// The exit status, or -1 where it could not be started.
 int run(std::vector<std::string> words) {
   std::vector<char*> arguments;
@@ -40,8 +31,15 @@ int run(std::vector<std::string> words) {
 
 }  // namespace
 
+std::string find_program(const std::string& name, const char* variable) {
+  if (const char* named = std::getenv(variable); named != nullptr && *named != 0) return named;
+  std::error_code unknown;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / name;
+  return std::filesystem::exists(beside, unknown) ? beside.string() : name;
+}
+
 std::string make_report(const std::string& folder) {
-  const std::string program = find_program();
+  const std::string program = find_program("kedge-report", "KEDGE_REPORT");
   std::string page = (std::filesystem::path(folder) / "report.html").string();
   const int status = run({program, folder, "--quiet"});
   if (status == 0) return page;

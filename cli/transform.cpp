@@ -2,30 +2,41 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
+#include "parquet.h"
+#include "stream_arguments.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kedge::cli {
 namespace {
 
 struct Options {
   std::string bundle, space, input, output, rows;
-  std::string device{to_string(Device::cpu)}, precision{to_string(Precision::fp32)};
+  StreamArguments stream;
   CommonOptions common;
 };
 
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.device));
+  if (is_parquet(o.input) || is_parquet(o.output)) {
+    std::vector<std::string> words{"transform", o.bundle, "--space", o.space,  "--in",
+                                   o.input,     "--out",  o.output,  "--rows", o.rows};
+    for (const auto& more : {o.stream.words(), o.common.words()}) words.insert(words.end(), more.begin(), more.end());
+    become_parquet(std::move(words));
+  }
+  const StreamOptions options = o.stream.options();
   require_other_file(o.output, o.bundle);
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
   const Space input(o.space, open_rows(o.input), parse_rows(o.rows));
-  transform(map, input, o.output, make_progress(o.common), parse_device(o.device), parse_precision(o.precision));
+  transform(map, input, o.output, make_progress(o.common), options);
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "transform"},
                         {"space", o.space},
@@ -44,11 +55,15 @@ void add_transform(CommandLine& line) {
   Command& c = line.add("transform", "Map one encoder's embeddings into the shared space");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
   c.add("--space", o->space, "Which encoder of the bundle made the embeddings").required().takes("NAME");
-  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length").required().takes("FILE");
-  c.add("-o,--out", o->output, "Result, one row per input row: a float32 .npy").required().takes("FILE");
+  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor, .fvecs or .parquet#column, of any length")
+      .required()
+      .takes("FILE");
+  c.add("-o,--out", o->output,
+        "Result, one row per input row: a float32 .npy, or a .parquet that keeps the input's other columns")
+      .required()
+      .takes("FILE");
   c.add("--rows", o->rows, "Rows to map, as FIRST:END [all]").takes("FIRST:END");
-  add_device(c, o->device, "Where to compute; euclidean maps run on cpu only");
-  add_precision(c, o->precision);
+  o->stream.add_to(c, "Where to compute; euclidean maps run on cpu only");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -2,29 +2,40 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
+#include "parquet.h"
+#include "stream_arguments.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kedge::cli {
 namespace {
 
 struct Options {
   std::string bundle, from, to, input, output, rows;
-  std::string device{to_string(Device::cpu)}, precision{to_string(Precision::fp32)};
+  StreamArguments stream;
   CommonOptions common;
 };
 
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(parse_device(o.device));
+  if (is_parquet(o.input) || is_parquet(o.output)) {
+    std::vector<std::string> words{"translate", o.bundle, "--from", o.from,   "--to",   o.to,
+                                   "--in",      o.input,  "--out",  o.output, "--rows", o.rows};
+    for (const auto& more : {o.stream.words(), o.common.words()}) words.insert(words.end(), more.begin(), more.end());
+    become_parquet(std::move(words));
+  }
+  const StreamOptions options = o.stream.options();
   require_other_file(o.output, o.bundle);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
   const Space input(o.from, open_rows(o.input), parse_rows(o.rows));
-  translate(translator, input, o.output, make_progress(o.common), parse_device(o.device), parse_precision(o.precision));
+  translate(translator, input, o.output, make_progress(o.common), options);
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "translate"},
                         {"from", o.from},
@@ -49,11 +60,15 @@ void add_translate(CommandLine& line) {
   c.add("--to", o->to, "Encoder whose space to translate into, e.g. that of an index or a classifier")
       .required()
       .takes("NAME");
-  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor or .fvecs, of any length").required().takes("FILE");
-  c.add("-o,--out", o->output, "Result, one row per input row: a float32 .npy").required().takes("FILE");
+  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor, .fvecs or .parquet#column, of any length")
+      .required()
+      .takes("FILE");
+  c.add("-o,--out", o->output,
+        "Result, one row per input row: a float32 .npy, or a .parquet that keeps the input's other columns")
+      .required()
+      .takes("FILE");
   c.add("--rows", o->rows, "Rows to translate, as FIRST:END [all]").takes("FIRST:END");
-  add_device(c, o->device);
-  add_precision(c, o->precision);
+  o->stream.add_to(c);
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

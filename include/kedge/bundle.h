@@ -46,28 +46,21 @@ struct Bundle {
   std::vector<Attachment> spaces;         ///< the sources, then attached spaces
 
   [[nodiscard]] bool has(std::string_view space) const;
-  /// Throws Error(Code::bad_argument) that lists the known spaces.
+  /// Throws UnknownSpace, which lists the known ones.
   [[nodiscard]] const Attachment& space(std::string_view name) const;
   [[nodiscard]] const RelativeMap& map(std::string_view name) const { return space(name).map; }
   /// Puts a new space in, or replaces the space of the same name.
   void add(Attachment space);
 };
 
-/// Never leaves half a file, never destroys the old one. The format is in docs/format.md.
-void save_bundle(const Bundle& bundle, const std::string& path);
+/// Never leaves half a file, never destroys the old one. The format is in docs/format.md. Replaces bundles only, unless
+/// `in_place`; throws Error(Code::bad_argument) where something else is there.
+void save_bundle(const Bundle& bundle, const std::string& path, bool in_place = false);
 /// Throws Error(Code::bad_file) for anything that is not a whole, consistent bundle.
 [[nodiscard]] Bundle load_bundle(const std::string& path);
 /// The bytes that save_bundle writes.
 [[nodiscard]] std::string bundle_to_bytes(const Bundle& bundle);
 /// As distrustful as load_bundle; messages call the bytes `label`.
 [[nodiscard]] Bundle bundle_from_bytes(std::string_view bytes, const std::string& label);
-
-/// Writes one map as a safetensors file with `weight` and `bias`, as torch.nn.Linear names them.
-void export_safetensors(const RelativeMap& map, const std::string& path);
-/// Writes PREFIX.weight.npy, PREFIX.bias.npy and PREFIX.mean.npy for a path PREFIX.npy; returns the three paths.
-std::vector<std::string> export_npy(const RelativeMap& map, const std::string& path);
-/// Writes one map as an ONNX model from `x` (rows x input_dim) to `rr` (rows x output_dim), both float32.
-/// Throws Error(Code::bad_argument) where the file would pass the 2 GB that ONNX allows.
-void export_onnx(const RelativeMap& map, const std::string& path);
 
 }  // namespace kedge

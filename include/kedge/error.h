@@ -14,7 +14,7 @@ enum class Code {
   bad_file,      ///< a file is missing, damaged, or does not hold what was asked of it
 };
 
-/// The one exception kedge throws. The message says who, expected, found, and what to do next, in one printable line.
+/// What kedge throws. The message says who, expected, found, and what to do next, in one printable line.
 class Error : public std::runtime_error {
  public:
   /// Names in a message come from files and may hold anything; what() is printable() and of bounded length.
@@ -23,6 +23,12 @@ class Error : public std::runtime_error {
 
  private:
   Code code_;
+};
+
+/// A bundle has no space of that name.
+class UnknownSpace : public Error {
+ public:
+  explicit UnknownSpace(std::string_view message) : Error(Code::bad_argument, message) {}
 };
 
 /// The text as UTF-8 that a terminal shows and does not obey: what would end a line, move the cursor or turn the

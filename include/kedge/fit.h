@@ -46,6 +46,9 @@ struct FitOptions {
 /// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
 
+/// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
+void remove_checkpoint(const FitOptions& options);
+
 /// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, else mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
 

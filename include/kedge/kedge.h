@@ -7,11 +7,13 @@
 #include <kedge/consensus.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
+#include <kedge/export.h>
 #include <kedge/fit.h>
 #include <kedge/head.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/option.h>
+#include <kedge/outputs.h>
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>
@@ -25,3 +27,4 @@
 #include <kedge/validate.h>
 #include <kedge/version.h>
 #include <kedge/whitening.h>
+#include <kedge/wording.h>

@@ -45,10 +45,20 @@ class RelativeMap {
 [[nodiscard]] RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
                                             const Moments& moments, const WhiteningOptions& options);
 
-/// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows. On a GPU the
-/// products are float32 as on the processor, unless told otherwise: files are slower than those.
-/// Throws Error(Code::bad_argument) for euclidean on a GPU.
+/// Divides rows by their lengths; a row of zeros stays one.
+void normalize_rows(MatrixView<float> rows);
+
+/// How rows are taken through a map into a file.
+struct StreamOptions {
+  Device device = Device::cpu;
+  Precision precision = Precision::fp32;  ///< of a GPU; files are slower than either
+  bool normalize = false;                 ///< results of length 1
+  bool in_place = false;                  ///< the result may replace the file that is read, once it is whole
+};
+
+/// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows.
+/// Throws Error(Code::bad_argument) for euclidean on a GPU, and for an output that is the input, unless in place.
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path,
-               const Progress& progress = {}, Device device = Device::cpu, Precision precision = Precision::fp32);
+               const Progress& progress = {}, const StreamOptions& options = {});
 
 }  // namespace kedge

@@ -29,6 +29,8 @@ class RowSource {
   [[nodiscard]] virtual std::size_t cols() const = 0;
   /// What messages call it, e.g. the file's path.
   [[nodiscard]] virtual const std::string& label() const = 0;
+  /// The path of the file it reads, which no result may destroy; empty for rows in memory.
+  [[nodiscard]] virtual std::string file() const { return ""; }
   /// Copies rows [first, first + out.rows), converted. The range must lie inside; out.cols must equal cols().
   virtual void read(std::size_t first, MatrixView<float> out) const = 0;
   virtual void read(std::size_t first, MatrixView<double> out) const = 0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <kedge/bundle.h>
-#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
@@ -38,6 +37,6 @@ class Translator {
 
 /// Streams a space's rows into an `.npy` file, as transform() does.
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
-               const Progress& progress = {}, Device device = Device::cpu, Precision precision = Precision::fp32);
+               const Progress& progress = {}, const StreamOptions& options = {});
 
 }  // namespace kedge

@@ -185,7 +185,11 @@ def range_of(rows, label="rows"):
     if not isinstance(given, tuple) or len(given) != 2:
         raise ValueError(f"{label}: expected consecutive rows as slice(0, 50000), range(0, 50000), (0, 50000) or "
                          f"'0:50000', found {rows!r:.60}")
-    return bound(given[0], 0, rows, label), bound(given[1], END, rows, label)
+    first, end = bound(given[0], 0, rows, label), bound(given[1], END, rows, label)
+    if first > end:
+        raise ValueError(f"{label}: {rows!r:.60} is in reversed order: the first row comes before the end, so write "
+                         f"({end}, {first})")
+    return first, end
 
 
 def bound(value, otherwise, rows, label):

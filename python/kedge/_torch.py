@@ -6,6 +6,21 @@ except ImportError:
     raise ImportError("to_torch needs torch, which is not installed; pip install 'kedge[torch]'") from None
 
 
+def unit(x):
+    """Rows of length 1; a row of zeros stays, and gives no NaN on the way back either."""
+    # The largest value is taken out first, so that squares stay in range, half precision's too. It cancels out.
+    largest = x.detach().abs().amax(-1, keepdim=True)
+    x = x / torch.where(largest > 0, largest, torch.ones_like(largest))
+    return x / torch.where(largest > 0, torch.linalg.vector_norm(x, dim=-1, keepdim=True), torch.ones_like(largest))
+
+
+class UnitRows(torch.nn.Module):
+    """Divides vectors by their lengths."""
+
+    def forward(self, x):
+        return unit(x)
+
+
 class RelativeModule(torch.nn.Module):
     """RR(x) with the similarity cosine or euclidean, for x of shape (..., dim).
 
@@ -20,15 +35,8 @@ class RelativeModule(torch.nn.Module):
 
     def forward(self, x):
         if self.similarity == "cosine":
-            return torch.nn.functional.linear(self.unit(x), self.weight)
+            return torch.nn.functional.linear(unit(x), self.weight)
         return self.distances(x)
-
-    def unit(self, x):
-        """Rows of length 1; a row of zeros stays, and gives no NaN on the way back either."""
-        # The largest value is taken out first, so that squares stay in range, half precision's too. It cancels out.
-        largest = x.detach().abs().amax(-1, keepdim=True)
-        x = x / torch.where(largest > 0, largest, torch.ones_like(largest))
-        return x / torch.where(largest > 0, torch.linalg.vector_norm(x, dim=-1, keepdim=True), torch.ones_like(largest))
 
     def distances(self, x):
         """In float64, as the difference of squares loses its digits close to an anchor."""
@@ -56,7 +64,15 @@ def linear(affine):
     return module
 
 
-def map_to_torch(map):
+def normalized(module, normalize):
+    return torch.nn.Sequential(module, UnitRows()) if normalize else module
+
+
+def map_to_torch(map, normalize):
     if map.similarity in ("wip", "inner"):
-        return linear(map)
-    return RelativeModule(map.similarity, tensor(map.weight), tensor(map.mean))
+        return normalized(linear(map), normalize)
+    return normalized(RelativeModule(map.similarity, tensor(map.weight), tensor(map.mean)), normalize)
+
+
+def translator_to_torch(translator, normalize):
+    return normalized(linear(translator), normalize)

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/relative_map.h>
 
 #include <algorithm>
 #include <cmath>
@@ -51,7 +52,7 @@ void require_finite(const RowFunction& function, const RowSource& x, std::size_t
   }
 }
 
-void apply(const RowFunction& function, const Input& input, MatrixView<float> y) {
+void apply(const RowFunction& function, const Input& input, bool normalize, MatrixView<float> y) {
   const RowSource& x = *input.rows();
   const std::optional<MatrixView<const float>> in_place = input.in_place();
   const std::size_t step = in_place && function.affine ? std::max<std::size_t>(1, x.rows()) : kBlockRows;
@@ -64,6 +65,7 @@ void apply(const RowFunction& function, const Input& input, MatrixView<float> y)
         in_place ? in_place->middle_rows(first, count) : std::as_const(converted).view().middle_rows(0, count),
         y.middle_rows(first, count));
     require_finite(function, x, first, y.middle_rows(first, count));
+    if (normalize) normalize_rows(y.middle_rows(first, count));
   }
 }
 
@@ -89,7 +91,7 @@ Out writable(nb::handle given, const Input& input, std::size_t rows, std::size_t
 
 }  // namespace
 
-nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle given_out) {
+nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle given_out, bool normalize) {
   const Call call;
   const Input input(x, "X", "X");
   require_fits(function, *input.rows());
@@ -105,7 +107,7 @@ nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle given_
   {
     const nb::gil_scoped_release without_gil;
     try {
-      apply(function, input, {values, rows, function.output_dim, function.output_dim});
+      apply(function, input, normalize, {values, rows, function.output_dim, function.output_dim});
     } catch (const Error& problem) {
       if (!input.is_file() && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.what());
       throw;

@@ -21,6 +21,7 @@ struct RowFunction {
 /// What becomes of the rows of x, as a numpy array, or as a tensor where x is one; in `out` where that is not None.
 /// float32 rows are read where they lie. Throws Error(Code::bad_argument) for rows that do not fit or are not finite,
 /// and for an `out` that cannot hold the result as it is.
-[[nodiscard]] nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle out);
+/// With `normalize` results have length 1.
+[[nodiscard]] nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle out, bool normalize);
 
 }  // namespace kedge::python

@@ -72,11 +72,11 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
 }
 
 // Each takes the bundle itself, so that it stays while other threads run.
-void save(const BundleHandle& self, nb::handle path) {
+void save(const BundleHandle& self, nb::handle path, bool in_place) {
   const std::shared_ptr<const Bundle> bundle = self.bundle;
   const std::string to = path_of(path);
   const nb::gil_scoped_release without_gil;
-  save_bundle(*bundle, to);
+  save_bundle(*bundle, to, in_place);
 }
 
 BundleHandle load(nb::handle path) {
@@ -193,8 +193,10 @@ void bind_bundle(nb::module_& module) {
                              "What fit learns and attach extends: the mixture, the rows it mixes, and the map of every "
                              "space. Made by kedge.fit and kedge.load.");
   bind_properties(c);
-  c.def("save", &save, "path"_a,
-        "Write the bundle as the command does; an older file stays until the new one is complete.")
+  c.def("save", &save, "path"_a, nb::kw_only(), "in_place"_a = false,
+        "Write the bundle as the command does; an older file stays until the new one is complete. Replaces only "
+        "bundles, "
+        "unless in_place.")
       .def_static("load", &load, "path"_a,
                   "Read a bundle written by 'save' or the command. Raises OSError for anything else.")
       .def("__getitem__", &BundleHandle::map, "space"_a, "The map of one space.")

@@ -29,7 +29,9 @@ BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std
   const Inputs inputs(given);
   const RowRange range = to_rows(rows);
   return run(progress, !inputs.any_file(), [&](const Progress& report) {
-    return BundleHandle{std::make_shared<const Bundle>(fit(inputs.spaces(range), options, report))};
+    BundleHandle made{std::make_shared<const Bundle>(fit(inputs.spaces(range), options, report))};
+    remove_checkpoint(options);  // the bundle is the caller's now
+    return made;
   });
 }
 

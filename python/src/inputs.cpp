@@ -27,10 +27,6 @@ std::optional<Type> type_of(nb::dlpack::dtype dtype) {
   return std::nullopt;
 }
 
-bool is_parquet(std::string_view path) {
-  return path.ends_with(".parquet") || path.find(".parquet#") != std::string_view::npos;
-}
-
 /// What DLPack would hand over without a word, and what it means would be lost: masks, gradients, signs that torch only
 /// notes. Arrow's arrays are asked in another way, too.
 bool is_more_than_memory(nb::handle given) {
@@ -55,6 +51,10 @@ ArrayView view_of(const nb::ndarray<nb::ro>& array) {
 }
 
 }  // namespace
+
+bool is_parquet(std::string_view path) {
+  return path.ends_with(".parquet") || path.find(".parquet#") != std::string_view::npos;
+}
 
 Input::Input(nb::handle given, const std::string& whose, const std::string& label) {
   if (!is_more_than_memory(given) && take(given, label)) return;

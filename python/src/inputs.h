@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge::python {
@@ -70,5 +71,8 @@ using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::
 
 /// What an argument `rows` says: None for all, a slice, a range, (first, end) or 'first:end'.
 [[nodiscard]] RowRange to_rows(const nb::object& given, const char* label = "rows");
+
+/// Whether a path names a Parquet file, or a column of one.
+[[nodiscard]] bool is_parquet(std::string_view path);
 
 }  // namespace kedge::python

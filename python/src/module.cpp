@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings.h"
+#include "text.h"
 #include "work.h"
 
 #include <kedge/error.h>
+#include <kedge/outputs.h>
 #include <kedge/version.h>
+#include <kedge/wording.h>
 
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace {
 
+void raise(PyObject* type, std::string_view text) {  // which may name a path that is not UTF-8
+  const nb::object message =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  PyErr_SetObject(type, message.ptr());
+}
+
 /// The sentences stay as they are; what kind of help is needed decides the type, by Python's own names.
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const kedge::UnknownSpace& problem) {
+    raise(nb::module_::import_("kedge._errors").attr("UnknownSpace").ptr(), problem.what());
   } catch (const kedge::Error& problem) {
-    PyObject* const type = problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError;
-    const std::string_view text = problem.what();  // may name a path that is not UTF-8
-    const nb::object message =
-        nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-    PyErr_SetObject(type, message.ptr());
+    raise(problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError, problem.what());
   } catch (const nb::cast_error&) {
     PyErr_SetString(PyExc_TypeError, "an argument, or a value inside one, has the wrong type");
   } catch (const std::bad_alloc&) {
@@ -37,6 +45,14 @@ NB_MODULE(_core, module) {
   module.doc() = "kedge's C++ library; use it through the package 'kedge'.";
   module.attr("__version__") = std::string(kedge::version());
   nb::register_exception_translator(translate);
+  kedge::speak_to(kedge::Surface::python);
+  module.def("speak_as_command", [] { kedge::speak_to(kedge::Surface::command); });
+  module.def(
+      "require_other_file",
+      [](const nb::object& output, const nb::object& input, std::optional<bool> in_place) {
+        kedge::require_other_file(path_of(output), path_of(input), in_place);
+      },
+      nb::arg("output"), nb::arg("input"), nb::arg("in_place") = nb::none());
   stop_calls_at_exit();
   bind_options(module);
   bind_devices(module);

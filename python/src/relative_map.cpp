@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apply.h"
 #include "handles.h"
+#include "stream.h"
 #include "text.h"
-#include "work.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
+#include <kedge/error.h>
+#include <kedge/export.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,27 +42,16 @@ MapHandle make(const std::string& space, const std::string& similarity, const Gi
       std::make_shared<const Attachment>(Attachment{std::move(map), AttachBy::direct, 0, std::nullopt, std::nullopt})};
 }
 
-void transform_file(const MapHandle& handle, const nb::object& input, const nb::object& output, const nb::object& rows,
-                    const std::string& device, const std::string& precision, const nb::object& progress) {
-  const RowRange range = to_rows(rows);
-  const std::string from = path_of(input);
-  const std::string to = path_of(output);
-  run(progress, false, [&](const Progress& report) {
-    const Device where = parse_device(device);
-    require_device(where);
-    transform(handle.map(), Space(handle.map().space(), open_rows(from), range), to, report, where,
-              parse_precision(precision));
-  });
+void transform_file(const MapHandle& handle, const StreamCall& call) {
+  stream_file(nb::find(handle), handle.map().space(), call,
+              [&](const Space& input, const std::string& output, const Progress& progress,
+                  const StreamOptions& options) { transform(handle.map(), input, output, progress, options); });
 }
 
 std::string describe(const MapHandle& handle) {
   const RelativeMap& map = handle.map();
   return fmt::format("<kedge.RelativeMap of '{}': {} -> {} values, {}>", map.space(), map.input_dim(), map.output_dim(),
                      to_string(map.similarity()));
-}
-
-nb::object call_package(const char* module, const char* function, const nb::object& argument) {
-  return nb::module_::import_(module).attr(function)(argument);
 }
 
 /// How it was made, after what it is made of: strength, whitening and mean R^2 of a ridge.
@@ -98,6 +89,8 @@ X : array, tensor, column or path
     Embeddings of any float type and layout; float32 in C order is not copied. A tensor gives a tensor.
 out : array of float32, optional
     Where to write the result, in C order.
+normalize : bool
+    Whether to divide every result by its length; a row of zeros stays one.
 
 Raises
 ------
@@ -158,29 +151,44 @@ void bind_relative_map(nb::module_& module) {
       "space"_a, "similarity"_a, "weight"_a, "bias"_a, "mean"_a,
       "A map of your own; docs/format.md says what weight, bias and mean hold for each similarity.");
   bind_properties(c);
-  const auto transform_rows = [](const MapHandle& self, nb::handle x, nb::handle out) {
-    return apply_to(function_of(self), x, out);
+  const auto transform_rows = [](const MapHandle& self, nb::handle x, nb::handle out, bool normalize) {
+    return apply_to(function_of(self), x, out, normalize);
   };
-  c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), kTransformText)
-      .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), "The same as transform.")
-      .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
-           "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),
-           "progress"_a = false,
-           "Stream a file's rows into a float32 .npy, as 'kedge transform' does; memory use does not grow with the "
-           "rows.")
+  c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
+        kTransformText)
+      .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
+           "The same as transform.")
       .def(
-          "to_torch", [](const nb::object& self) { return call_package("kedge._torch", "map_to_torch", self); },
-          "The map as a torch module: nn.Linear for wip and inner, a kedge module otherwise.")
+          "transform_file",
+          [](const MapHandle& self, const nb::object& input, const nb::object& output, const nb::object& rows,
+             const std::string& device, const std::string& precision, bool normalize, bool in_place,
+             const nb::object& progress) {
+            transform_file(self, {input, output, rows, device, precision, normalize, in_place, progress});
+          },
+          "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(), "device"_a = std::string(to_string(Device::cpu)),
+          "precision"_a = std::string(to_string(Precision::fp32)), "normalize"_a = false, "in_place"_a = false,
+          "progress"_a = false, kTransformFileText)
+      .def(
+          "to_torch",
+          [](const nb::object& self, bool normalize) {
+            return nb::module_::import_("kedge._torch").attr("map_to_torch")(self, normalize);
+          },
+          nb::kw_only(), "normalize"_a = false,
+          "The map as a torch module: nn.Linear for wip and inner, a kedge module otherwise. With normalize, results "
+          "have length 1.")
       .def(
           "to_onnx",
-          [](const MapHandle& self, const nb::object& path) {
+          [](const MapHandle& self, const nb::object& path, bool normalize, bool in_place) {
             // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): another thread may let go of it
             const MapHandle held = self;
             const std::string to = path_of(path);
             const nb::gil_scoped_release without_gil;
-            export_onnx(held.map(), to);
+            export_onnx(held.map(), to, {normalize, in_place});
           },
-          "path"_a, "Write the map as an ONNX file with input 'x' and output 'rr'.")
+          "path"_a, nb::kw_only(), "normalize"_a = false, "in_place"_a = false,
+          "Write the map as an ONNX file with input 'x' and output 'rr', of length 1 with normalize. Replaces only "
+          "what "
+          "was exported before, unless in_place.")
       .def("__repr__", &describe)
       .def("__copy__", [](const MapHandle& self) { return self; })
       .def(

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apply.h"
 #include "handles.h"
+#include "stream.h"
 #include "text.h"
-#include "work.h"
 
 #include <fmt/format.h>
+#include <kedge/export.h>
 
 namespace kedge::python {
 namespace {
@@ -17,26 +18,18 @@ RowFunction function_of(const TranslatorHandle& handle) {
           [&translator](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); }};
 }
 
-void transform_file(const TranslatorHandle& handle, const nb::object& input, const nb::object& output,
-                    const nb::object& rows, const std::string& device, const std::string& precision,
-                    const nb::object& progress) {
-  const RowRange range = to_rows(rows);
-  const std::string from = path_of(input);
-  const std::string to = path_of(output);
-  run(progress, false, [&](const Progress& report) {
-    const Device where = parse_device(device);
-    require_device(where);
-    translate(*handle.translator, Space(handle.translator->from(), open_rows(from), range), to, report, where,
-              parse_precision(precision));
-  });
+void transform_file(const TranslatorHandle& handle, const StreamCall& call) {
+  stream_file(nb::find(handle), handle.translator->from(), call,
+              [&](const Space& input, const std::string& output, const Progress& progress,
+                  const StreamOptions& options) { translate(*handle.translator, input, output, progress, options); });
 }
 
 }  // namespace
 
 void bind_translator(nb::module_& module) {
   using Handle = TranslatorHandle;
-  const auto transform_rows = [](const Handle& self, nb::handle x, nb::handle out) {
-    return apply_to(function_of(self), x, out);
+  const auto transform_rows = [](const Handle& self, nb::handle x, nb::handle out, bool normalize) {
+    return apply_to(function_of(self), x, out, normalize);
   };
   nb::class_<Handle>(module, "Translator",
                      "Turns one encoder's embeddings into those another would have made of the same inputs: y = weight "
@@ -57,18 +50,41 @@ void bind_translator(nb::module_& module) {
       .def_prop_ro(
           "bias", [](const Handle& self) { return view_of(self.translator->bias(), self.translator); },
           nb::rv_policy::automatic, "One value per value of the target.")
-      .def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(),
-           "Return the rows of X as the target encoder would have embedded the same inputs. X as for "
-           "RelativeMap.transform.")
-      .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), "The same as transform.")
-      .def("transform_file", &transform_file, "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(),
-           "device"_a = std::string(to_string(Device::cpu)), "precision"_a = std::string(to_string(Precision::fp32)),
-           "progress"_a = false,
-           "Stream a file's rows into a float32 .npy, as 'kedge translate' does; memory use does not grow with the "
-           "rows.")
+      .def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
+           "Return the rows of X as the target encoder would have embedded the same inputs; with normalize, of length "
+           "1. X as for RelativeMap.transform.")
+      .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
+           "The same as transform.")
       .def(
-          "to_torch", [](const nb::object& self) { return nb::module_::import_("kedge._torch").attr("linear")(self); },
-          "The translator as a torch nn.Linear.")
+          "transform_file",
+          [](const Handle& self, const nb::object& input, const nb::object& output, const nb::object& rows,
+             const std::string& device, const std::string& precision, bool normalize, bool in_place,
+             const nb::object& progress) {
+            transform_file(self, {input, output, rows, device, precision, normalize, in_place, progress});
+          },
+          "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(), "device"_a = std::string(to_string(Device::cpu)),
+          "precision"_a = std::string(to_string(Precision::fp32)), "normalize"_a = false, "in_place"_a = false,
+          "progress"_a = false, kTransformFileText)
+      .def(
+          "to_torch",
+          [](const nb::object& self, bool normalize) {
+            return nb::module_::import_("kedge._torch").attr("translator_to_torch")(self, normalize);
+          },
+          nb::kw_only(), "normalize"_a = false,
+          "The translator as a torch nn.Linear; with normalize, followed by a division by the length.")
+      .def(
+          "to_onnx",
+          [](const Handle& self, const nb::object& path, bool normalize, bool in_place) {
+            // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): another thread may let go of it
+            const Handle held = self;
+            const std::string to = path_of(path);
+            const nb::gil_scoped_release without_gil;
+            export_onnx(*held.translator, to, {normalize, in_place});
+          },
+          "path"_a, nb::kw_only(), "normalize"_a = false, "in_place"_a = false,
+          "Write the translator as an ONNX file with input 'x' and output 'y', of length 1 with normalize. Replaces "
+          "only "
+          "what was exported before, unless in_place.")
       .def("__repr__", [](const Handle& self) {
         const Translator& t = *self.translator;
         return fmt::format("<kedge.Translator '{}' -> '{}': {} -> {} values>", t.from(), t.to(), t.input_dim(),

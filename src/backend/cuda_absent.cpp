@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
 
+#include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 namespace kedge::cuda {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(Code::failed,
-              "this build of kedge has no CUDA; install the CUDA toolkit and configure with "
-              "-DKEDGE_CUDA=ON, or use --device cpu");
+  throw Error(Code::failed, fmt::format("this build of kedge has no CUDA; install the CUDA toolkit and configure with "
+                                        "-DKEDGE_CUDA=ON, or use {}",
+                                        option_words("device", "cpu")));
 }
 
 }  // namespace

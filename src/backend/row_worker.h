@@ -15,8 +15,9 @@ class RowWorker {
   virtual ~RowWorker() = default;
   /// Where the next rows are to be put, packed.
   [[nodiscard]] virtual MatrixView<float> input(std::size_t rows) = 0;
-  /// What became of the first `rows` that were put there, packed; stays until the next call.
-  [[nodiscard]] virtual MatrixView<const float> apply(std::size_t rows) = 0;
+  /// What became of the first `rows` that were put there, packed; it is the caller's to change until the next
+  /// call.
+  [[nodiscard]] virtual MatrixView<float> apply(std::size_t rows) = 0;
 };
 
 /// Makes a worker for blocks of up to so many rows; may be called from several threads.

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/rows.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <bit>
@@ -45,6 +46,7 @@ class ArraySource final : public RowSource {
   std::size_t rows() const override { return array_.shape[0]; }
   std::size_t cols() const override { return array_.shape[1]; }
   const std::string& label() const override { return label_; }
+  std::string file() const override { return file_->label(); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
@@ -79,6 +81,7 @@ class FvecsSource final : public RowSource {
   std::size_t rows() const override { return info_.rows; }
   std::size_t cols() const override { return info_.cols; }
   const std::string& label() const override { return file_.label(); }
+  std::string file() const override { return file_.label(); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
@@ -140,6 +143,14 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
     return std::make_shared<ArraySource>(std::move(file), std::move(array), path);
   }
   if (path.ends_with(".fvecs")) return std::make_shared<FvecsSource>(path);
+  if (spoken_to() == Surface::python) {
+    refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor), .fvecs or .parquet (or .parquet#column)");
+  }
+  if (path.find(".parquet") != std::string::npos) {
+    throw Error(Code::bad_file, fmt::format("cannot read '{}': of the commands, only transform and translate read "
+                                            "Parquet; do this in Python, which does, or save the column as .npy",
+                                            path));
+  }
   refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor) or .fvecs");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <kedge/bundle.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,14 +15,13 @@ bool Bundle::has(std::string_view space) const {
 }
 
 const Attachment& Bundle::space(std::string_view name) const {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const Attachment& space : spaces) {
     if (space.space() == name) return space;
     names.push_back(space.space());
   }
-  throw Error(Code::bad_argument,
-              fmt::format("the bundle has no space '{}'; it has: {}; add a new one with 'kedge attach'", name,
-                          fmt::join(names, ", ")));
+  throw UnknownSpace(fmt::format("the bundle has no space '{}'; it has: {}{}", name, fmt::join(names, ", "),
+                                 nearest(name, names) ? did_you_mean(name, names) : "; a new one is attached first"));
 }
 
 void Bundle::add(Attachment space) {

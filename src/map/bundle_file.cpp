@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
+#include <kedge/outputs.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -111,7 +112,8 @@ Tensors tensors_of(const Bundle& bundle) {
 
 }  // namespace
 
-void save_bundle(const Bundle& bundle, const std::string& path) {
+void save_bundle(const Bundle& bundle, const std::string& path, bool in_place) {
+  if (!in_place) require_replaceable(path, ResultKind::bundle);
   io::save_safetensors(path, tensors_of(bundle), describe(bundle));
 }
 

@@ -30,7 +30,7 @@ class BundleReader {
   explicit BundleReader(const io::ByteSource& file)
       : file_(file), label_(file.label()), info_(io::parse_safetensors(file)) {
     if (!info_.metadata.contains("format") || text("format") != "kedge bundle") {
-      refuse("it is a safetensors file, but not a bundle written by 'kedge fit'");
+      refuse("it is a safetensors file, but not a bundle of kedge");
     }
     const auto written_by = info_.metadata.find("kedge_version");
     const std::string problem = format_problem(text("format_version"), kBundleFormat,

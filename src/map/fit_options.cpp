@@ -6,9 +6,12 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -16,12 +19,12 @@
 namespace kedge {
 namespace {
 
-void require_within(const char* name, double value, double least, double most) {
+void require_within(std::string_view name, double value, double least, double most) {
   if (value >= least && value <= most) return;
   throw Error(Code::bad_argument,
               most == std::numeric_limits<double>::max()
-                  ? fmt::format("{} is {}, expected a number of {} or more", name, value, least)
-                  : fmt::format("{} is {}, expected a number from {} to {}", name, value, least, most));
+                  ? fmt::format("{} is {}, expected a number of {} or more", option_words(name), value, least)
+                  : fmt::format("{} is {}, expected a number from {} to {}", option_words(name), value, least, most));
 }
 
 void require_numbers(const FitOptions& options) {
@@ -89,7 +92,14 @@ void require_own_options(const FitOptions& options) {
     if (belongs_to(given[i], options.method) || same_value(given[i], otherwise[i])) continue;
     throw Error(Code::bad_argument,
                 fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
-                            given[i].name, given[i].group, to_string(options.method), given[i].group, given[i].name));
+                            option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
+                            option_words(given[i].name)));
+  }
+}
+
+void remove_checkpoint(const FitOptions& options) {
+  if (options.method == Method::param && !options.checkpoint.path.empty()) {
+    std::filesystem::remove(options.checkpoint.path);
   }
 }
 

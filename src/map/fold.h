@@ -17,9 +17,6 @@ namespace kedge {
 /// Values that left float32 would make a map that cannot be used, or read back: throws Error(Code::bad_file).
 void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias);
 
-/// Divides rows by their lengths, taken in float64 where no square overflows; a zero row stays zero.
-void normalize_rows(MatrixView<float> rows);
-
 /// y = weight x + bias, row by row.
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y);

@@ -3,8 +3,9 @@
 #include "io/protobuf.h"
 
 #include <fmt/format.h>
-#include <kedge/bundle.h>
 #include <kedge/error.h>
+#include <kedge/export.h>
+#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 // The messages are written by hand, with the field numbers of onnx.proto: a model of a dozen nodes needs too few of
 // them to depend on the onnx and protobuf libraries.
@@ -63,37 +65,48 @@ class Graph {
     for (const Message& attribute : attributes) node.message(5, attribute);
     graph_.message(1, node);
   }
-  [[nodiscard]] Message finish(const RelativeMap& map) && {
-    graph_.text(2, "kedge_map").message(11, value_info("x", map.input_dim()));
-    return std::move(graph_.message(12, value_info("rr", map.output_dim())));
+  /// From `x` to `output`.
+  [[nodiscard]] Message finish(std::string_view name, std::size_t input_dim, std::string_view output,
+                               std::size_t output_dim) && {
+    graph_.text(2, name).message(11, value_info("x", input_dim));
+    return std::move(graph_.message(12, value_info(output, output_dim)));
   }
 
  private:
   Message graph_;
 };
 
-void add_affine(Graph& graph, const RelativeMap& map) {
-  graph.constant("bias", {map.output_dim()}, map.bias());
-  graph.node("Gemm", {"x", "weight", "bias"}, "rr", {integer("transB", 1)});
+void add_affine(Graph& graph, const std::vector<float>& bias, std::string_view output) {
+  graph.constant("bias", {bias.size()}, bias);
+  graph.node("Gemm", {"x", "weight", "bias"}, output, {integer("transB", 1)});
 }
 
-void add_cosine(Graph& graph) {
+/// Rows of length 1.
+void add_unit(Graph& graph, std::string_view input, std::string_view output) {
   // RelativeMap takes lengths in float64. Here the largest value is divided out first, so that no square leaves the
   // range of float32, which more runtimes have and are fast in. A row of zeros stays one, as there.
   static constexpr float kSmallest[] = {std::numeric_limits<float>::min()};
+  const auto name = [&](std::string_view part) { return fmt::format("{}_{}", output, part); };
   const Message keep = integer("keepdims", 1);
-  graph.constant("smallest", {}, kSmallest);
-  graph.node("Abs", {"x"}, "magnitudes");
-  graph.node("ReduceMax", {"magnitudes"}, "largest", {along_rows(), keep});
-  graph.node("Max", {"largest", "smallest"}, "scale");
-  graph.node("Div", {"x", "scale"}, "scaled");
-  graph.node("ReduceL2", {"scaled"}, "length", {along_rows(), keep});
-  graph.node("Max", {"length", "smallest"}, "nonzero_length");
-  graph.node("Div", {"scaled", "nonzero_length"}, "unit");
-  graph.node("Gemm", {"unit", "weight"}, "rr", {integer("transB", 1)});
+  const std::string smallest = name("smallest"), magnitudes = name("magnitudes"), largest = name("largest"),
+                    scale = name("scale"), scaled = name("scaled"), length = name("length"),
+                    nonzero_length = name("nonzero_length");
+  graph.constant(smallest, {}, kSmallest);
+  graph.node("Abs", {input}, magnitudes);
+  graph.node("ReduceMax", {magnitudes}, largest, {along_rows(), keep});
+  graph.node("Max", {largest, smallest}, scale);
+  graph.node("Div", {input, scale}, scaled);
+  graph.node("ReduceL2", {scaled}, length, {along_rows(), keep});
+  graph.node("Max", {length, smallest}, nonzero_length);
+  graph.node("Div", {scaled, nonzero_length}, output);
 }
 
-void add_euclidean(Graph& graph, const RelativeMap& map) {
+void add_cosine(Graph& graph, std::string_view output) {
+  add_unit(graph, "x", "unit");
+  graph.node("Gemm", {"unit", "weight"}, output, {integer("transB", 1)});
+}
+
+void add_euclidean(Graph& graph, const RelativeMap& map, std::string_view output) {
   // |x|^2 + |a|^2 - 2 x.a cancels near an anchor, where RelativeMap takes the difference instead. That would need
   // rows x anchors x dim values here; float64 keeps the digits without. The bias, being float32, would lose them again.
   const auto to = [](std::uint64_t type) { return integer("to", type); };
@@ -108,44 +121,75 @@ void add_euclidean(Graph& graph, const RelativeMap& map) {
   graph.node("Add", {"without_row_squares", "row_squares"}, "squared");
   graph.node("Relu", {"squared"}, "not_negative");
   graph.node("Sqrt", {"not_negative"}, "distance");
-  graph.node("Cast", {"distance"}, "rr", {to(kFloat)});
+  graph.node("Cast", {"distance"}, output, {to(kFloat)});
 }
 
-Message make_graph(const RelativeMap& map) {
+/// Its last node is `output`, or what is normalised to become that.
+constexpr std::string_view last_node(std::string_view output, const ExportOptions& options) {
+  return options.normalize ? "any_length" : output;
+}
+
+Message make_graph(const RelativeMap& map, const ExportOptions& options) {
+  constexpr std::string_view kOutput = "rr";
+  const std::string_view last = last_node(kOutput, options);
   Graph graph;
   graph.constant("weight", {map.output_dim(), map.input_dim()}, map.weight().cells());
   switch (map.similarity()) {
     case Similarity::wip:
-    case Similarity::inner: add_affine(graph, map); break;
-    case Similarity::cosine: add_cosine(graph); break;
-    case Similarity::euclidean: add_euclidean(graph, map); break;
+    case Similarity::inner: add_affine(graph, map.bias(), last); break;
+    case Similarity::cosine: add_cosine(graph, last); break;
+    case Similarity::euclidean: add_euclidean(graph, map, last); break;
   }
-  return std::move(graph).finish(map);
+  if (options.normalize) add_unit(graph, last, kOutput);
+  return std::move(graph).finish("kedge_map", map.input_dim(), kOutput, map.output_dim());
 }
 
-}  // namespace
+Message make_graph(const Translator& translator, const ExportOptions& options) {
+  constexpr std::string_view kOutput = "y";
+  const std::string_view last = last_node(kOutput, options);
+  Graph graph;
+  graph.constant("weight", {translator.output_dim(), translator.input_dim()}, translator.weight().cells());
+  add_affine(graph, translator.bias(), last);
+  if (options.normalize) add_unit(graph, last, kOutput);
+  return std::move(graph).finish("kedge_translator", translator.input_dim(), kOutput, translator.output_dim());
+}
 
-void export_onnx(const RelativeMap& map, const std::string& path) {
+using Description = std::vector<std::pair<std::string_view, std::string_view>>;
+
+void save(const Message& graph, const Description& description, const std::string& path, const ExportOptions& options) {
+  if (!options.in_place) require_replaceable(path, ResultKind::onnx_map);
   Message model;
+  // Who made it stands second, where require_replaceable() looks for it.
   model.number(1, kIrVersion).text(2, "kedge").text(3, version());
-  model.message(7, make_graph(map)).message(8, Message().number(2, kOpset));
+  model.message(7, graph).message(8, Message().number(2, kOpset));
   const auto describe = [&](std::string_view key, std::string_view value) {
     model.message(14, Message().text(1, key).text(2, value));
   };
-  describe("format", "kedge map");
+  for (const auto& [key, value] : description) describe(key, value);
   describe("kedge_version", version());
-  describe("space", map.space());
-  describe("similarity", to_string(map.similarity()));
+  if (options.normalize) describe("normalize", "true");
   if (model.size() > kLargest) {
     throw Error(
         Code::bad_argument,
-        fmt::format("cannot export the map of '{}' to '{}': it takes {:.1f} GB, but an ONNX file holds at most 2; "
-                    "export it as safetensors",
-                    map.space(), path, static_cast<double>(model.size()) / 1e9));
+        fmt::format("cannot export to '{}': the model takes {:.1f} GB, but an ONNX file holds at most 2; export "
+                    "it as safetensors",
+                    path, static_cast<double>(model.size()) / 1e9));
   }
   io::OutputFile file(path);
   model.append_to(file);
   file.finish(io::Durability::flushed);
+}
+
+}  // namespace
+
+void export_onnx(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
+  save(make_graph(map, options),
+       {{"format", "kedge map"}, {"space", map.space()}, {"similarity", to_string(map.similarity())}}, path, options);
+}
+
+void export_onnx(const Translator& translator, const std::string& path, const ExportOptions& options) {
+  save(make_graph(translator, options),
+       {{"format", "kedge translator"}, {"from", translator.from()}, {"to", translator.to()}}, path, options);
 }
 
 }  // namespace kedge

@@ -19,7 +19,9 @@ template <class Rows>
 void normalize(Rows&& rows) {
   using Value = typename std::decay_t<Rows>::Scalar;
   for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-    const double length = rows.row(r).template cast<double>().stableNorm();
+    const auto row = rows.row(r).template cast<double>();
+    // Squares of float32 stay in float64, where the plain way is several times as fast.
+    const double length = std::is_same_v<Value, float> ? row.norm() : row.stableNorm();
     if (length > 0) rows.row(r) = (rows.row(r).template cast<double>() / length).template cast<Value>();
   }
 }
@@ -163,7 +165,7 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
 }
 
 void normalize_rows(MatrixView<float> rows) {
-  normalize(as_eigen(rows));
+  normalize(as_eigen(rows));  // in float64, where no square overflows
 }
 
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,

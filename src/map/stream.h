@@ -3,9 +3,9 @@
 
 #include "backend/row_worker.h"
 
-#include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
+#include <kedge/relative_map.h>
 #include <kedge/space.h>
 
 #include <functional>
@@ -19,8 +19,7 @@ struct RowFunction {
   std::string space;  ///< whose embeddings it takes
   std::string_view doing;
   std::size_t input_dim = 0, output_dim = 0;
-  MakeRowWorker make_worker;
-  Device device = Device::cpu;  ///< where they work
+  MakeRowWorker make_worker;  ///< where the options of the stream say
 };
 
 /// Workers on the processor; `apply` is called from several threads.
@@ -28,6 +27,7 @@ struct RowFunction {
                                            std::function<void(MatrixView<const float>, MatrixView<float>)> apply);
 
 /// Streams a space through it into an `.npy` file, on all threads; memory does not grow with rows.
-void stream(const RowFunction& function, const Space& input, const std::string& output_path, const Progress& progress);
+void stream(const RowFunction& function, const Space& input, const std::string& output_path,
+            const StreamOptions& options, const Progress& progress);
 
 }  // namespace kedge

@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
+#include <kedge/outputs.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <memory>
@@ -27,8 +29,8 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 20;     // near a size th
 constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;  // large enough to be worth a round trip
 
 /// Rows per block: a multiple of what the writer likes.
-std::size_t block_rows(const RowFunction& function) {
-  const std::size_t values = function.device == Device::cuda ? kGpuBlockValues : kBlockValues;
+std::size_t block_rows(const RowFunction& function, Device device) {
+  const std::size_t values = device == Device::cuda ? kGpuBlockValues : kBlockValues;
   const std::size_t fitting = values / (function.input_dim + function.output_dim);
   return std::max(RowWriter::kAlignment, fitting / RowWriter::kAlignment * RowWriter::kAlignment);
 }
@@ -48,9 +50,9 @@ constexpr unsigned kSpareWorkers = 2;
 // Each takes memory of the GPU and of the host that cannot be swapped; so many read faster than a bus carries.
 constexpr unsigned kMostGpuWorkers = 16;
 
-unsigned workers_of(const RowFunction& function) {
+unsigned workers_on(Device device) {
   const unsigned all = threads() + kSpareWorkers;
-  return function.device == Device::cuda ? std::min(all, kMostGpuWorkers) : all;
+  return device == Device::cuda ? std::min(all, kMostGpuWorkers) : all;
 }
 
 class ProcessorWorker final : public RowWorker {
@@ -60,7 +62,7 @@ class ProcessorWorker final : public RowWorker {
       : apply_(apply), x_(most_rows, input_dim), y_(most_rows, output_dim) {}
 
   MatrixView<float> input(std::size_t rows) override { return x_.view().middle_rows(0, rows); }
-  MatrixView<const float> apply(std::size_t rows) override {
+  MatrixView<float> apply(std::size_t rows) override {
     const auto result = y_.view().middle_rows(0, rows);
     apply_(input(rows), result);
     return result;
@@ -76,7 +78,7 @@ class UnitRowWorker final : public RowWorker {
  public:
   explicit UnitRowWorker(std::unique_ptr<RowWorker> products) : products_(std::move(products)) {}
   MatrixView<float> input(std::size_t rows) override { return products_->input(rows); }
-  MatrixView<const float> apply(std::size_t rows) override {
+  MatrixView<float> apply(std::size_t rows) override {
     normalize_rows(products_->input(rows));
     return products_->apply(rows);
   }
@@ -98,9 +100,8 @@ MakeRowWorker gpu_rows(const RelativeMap& map, Precision precision) {
     case Similarity::euclidean: break;
   }
   throw Error(Code::bad_argument,
-              fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use "
-                          "--device cpu",
-                          map.space(), to_string(map.similarity())));
+              fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use {}",
+                          map.space(), to_string(map.similarity()), option_words("device", "cpu")));
 }
 
 }  // namespace
@@ -111,7 +112,9 @@ MakeRowWorker processor_rows(std::size_t input_dim, std::size_t output_dim, Proc
   };
 }
 
-void stream(const RowFunction& function, const Space& input, const std::string& output_path, const Progress& progress) {
+void stream(const RowFunction& function, const Space& input, const std::string& output_path,
+            const StreamOptions& options, const Progress& progress) {
+  require_other_file(output_path, input.source().file(), options.in_place);
   if (input.dim() != function.input_dim) {
     throw Error(Code::bad_file,
                 fmt::format("'{}' expects embeddings of {} values, but {} has {}; was it made by another "
@@ -120,16 +123,17 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
   }
   RowWriter writer(output_path, input.rows(), function.output_dim);
   const SingleThreadedBlas one_product_per_thread;
-  const std::size_t block = block_rows(function);
+  const std::size_t block = block_rows(function, options.device);
   std::mutex progress_lock;
   std::size_t done = 0;
-  parallel_blocks(input.rows(), block, workers_of(function), [&] {
+  parallel_blocks(input.rows(), block, workers_on(options.device), [&] {
     // A short input needs no long buffers, and pinned ones take their time to get.
     auto worker = function.make_worker(std::min(block, input.rows()));
     return [&, worker = std::move(worker)](std::size_t first, std::size_t rows) {
       input.read(first, worker->input(rows));
-      const MatrixView<const float> out = worker->apply(rows);
+      const MatrixView<float> out = worker->apply(rows);
       require_finite(function, input, first, out);
+      if (options.normalize) normalize_rows(out);
       writer.write(first, out);
       const std::scoped_lock lock(progress_lock);
       done += rows;
@@ -140,12 +144,13 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
 }
 
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,
-               Device device, Precision precision) {
-  require_device(device);
+               const StreamOptions& options) {
+  require_device(options.device);
   const auto apply = [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); };
-  const MakeRowWorker make_worker =
-      device == Device::cuda ? gpu_rows(map, precision) : processor_rows(map.input_dim(), map.output_dim(), apply);
-  stream({map.space(), "transforming", map.input_dim(), map.output_dim(), make_worker, device}, input, output_path,
+  const MakeRowWorker make_worker = options.device == Device::cuda
+                                        ? gpu_rows(map, options.precision)
+                                        : processor_rows(map.input_dim(), map.output_dim(), apply);
+  stream({map.space(), "transforming", map.input_dim(), map.output_dim(), make_worker}, input, output_path, options,
          progress);
 }
 

@@ -55,14 +55,15 @@ Matrix Translator::apply(MatrixView<const float> x) const {
 }
 
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
-               const Progress& progress, Device device, Precision precision) {
-  require_device(device);
+               const Progress& progress, const StreamOptions& options) {
+  require_device(options.device);
   const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
   const std::size_t from = translator.input_dim(), to = translator.output_dim();
-  const MakeRowWorker make_worker = device == Device::cuda
-                                        ? cuda::affine_rows(translator.weight().view(), translator.bias(), precision)
-                                        : processor_rows(from, to, apply);
-  stream({translator.from(), "translating", from, to, make_worker, device}, input, output_path, progress);
+  const MakeRowWorker make_worker =
+      options.device == Device::cuda
+          ? cuda::affine_rows(translator.weight().view(), translator.bias(), options.precision)
+          : processor_rows(from, to, apply);
+  stream({translator.from(), "translating", from, to, make_worker}, input, output_path, options, progress);
 }
 
 }  // namespace kedge

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -51,7 +52,8 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& 
   try {
     trainer.restore(checkpoint);
   } catch (const Error& problem) {
-    throw Error(problem.code(), fmt::format("{}: {}; leave out --resume to start from scratch", path, problem.what()));
+    throw Error(problem.code(), fmt::format("{}: {}; leave out {} to start from scratch", path, problem.what(),
+                                            option_words("resume")));
   }
 }
 
@@ -92,8 +94,10 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
     require_no_other_file(checkpoints.path);
   }
 
-  backend.require_memory(floats_needed(task, options, backend.at_once()), "learning anchors",
-                         "give fewer rows with --rows, or lower --support, --anchors, --batch or --coverage-chunk");
+  backend.require_memory(
+      floats_needed(task, options, backend.at_once()), "learning anchors",
+      fmt::format("give fewer {}, or lower {}, {}, {} or {}", option_words("rows"), option_words("support"),
+                  option_words("anchors"), option_words("batch"), option_words("coverage-chunk")));
   const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);
   whitenings = {};  // training needs the memory more
   Trainer trainer(backend, spaces, support, task.anchors, options, task.seed);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,19 +18,19 @@ namespace {
 
 constexpr Names<CoverageRows, 2> kNames{"coverage rows", {"batch", "all"}};
 
-void require(bool good, const char* name, double value, const std::string& expected) {
+void require(bool good, const std::string& name, double value, const std::string& expected) {
   if (!good) throw Error(Code::bad_argument, fmt::format("{} is {}, expected {}", name, value, expected));
 }
 
-void require_positive(const char* name, double value) {
+void require_positive(const std::string& name, double value) {
   require(value > 0 && std::isfinite(value), name, value, "a number above 0");
 }
 
-void require_not_negative(const char* name, double value) {
+void require_not_negative(const std::string& name, double value) {
   require(value >= 0 && std::isfinite(value), name, value, "a number of 0 or more");
 }
 
-void require_share(const char* name, double value) {
+void require_share(const std::string& name, double value) {
   require(value >= 0 && value < 1, name, value, "a number from 0 to below 1");
 }
 
@@ -99,13 +100,14 @@ void require_valid(const ParamOptions& o) {
   require_share("beta2", o.beta2);
   require_positive("adam epsilon", o.adam_epsilon);
   require_positive("temperature", o.temperature);
-  require_positive("tau-coverage", o.tau_coverage);
-  require(o.tau_symnce >= static_cast<double>(Backend::kLeastTau) && std::isfinite(o.tau_symnce), "tau-symnce",
-          o.tau_symnce, fmt::format("{} or more, so that its exponentials stay in float32", Backend::kLeastTau));
-  require_not_negative("weight-symnce", o.weight_symnce);
-  require_not_negative("weight-coverage", o.weight_coverage);
-  require_not_negative("weight-orthogonality", o.weight_orthogonality);
-  require_not_negative("weight-length", o.weight_length);
+  require_positive(option_words("tau-coverage"), o.tau_coverage);
+  require(o.tau_symnce >= static_cast<double>(Backend::kLeastTau) && std::isfinite(o.tau_symnce),
+          option_words("tau-symnce"), o.tau_symnce,
+          fmt::format("{} or more, so that its exponentials stay in float32", Backend::kLeastTau));
+  require_not_negative(option_words("weight-symnce"), o.weight_symnce);
+  require_not_negative(option_words("weight-coverage"), o.weight_coverage);
+  require_not_negative(option_words("weight-orthogonality"), o.weight_orthogonality);
+  require_not_negative(option_words("weight-length"), o.weight_length);
 }
 
 }  // namespace kedge

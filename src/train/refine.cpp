@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <array>
@@ -122,16 +123,19 @@ class Refiner {
 void require_refinement(std::span<const Space> spaces, const ConsensusOptions& options) {
   if (spaces.size() < 2) {
     throw Error(Code::bad_argument,
-                "refinement compares spaces with each other, but there is only one; leave refine-epochs at 0");
+                fmt::format("refinement compares spaces with each other, but there is only one; leave {} at 0",
+                            option_words("refine-epochs")));
   }
   if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
-    throw Error(Code::bad_argument, fmt::format("refine-rate is {}, expected a positive number", options.refine_rate));
+    throw Error(Code::bad_argument,
+                fmt::format("{} is {}, expected a positive number", option_words("refine-rate"), options.refine_rate));
   }
   if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
-    throw Error(Code::bad_argument, fmt::format("refine-tau is {}, expected a number of {} or more", options.refine_tau,
-                                                Backend::kLeastTau));
+    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a number of {} or more", option_words("refine-tau"),
+                                                options.refine_tau, Backend::kLeastTau));
   }
-  if (options.refine_batch < 2) throw Error(Code::bad_argument, "refine-batch is too small, expected 2 or more");
+  if (options.refine_batch < 2)
+    throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
 }
 
 Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix& targets,
@@ -150,7 +154,9 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix
   std::size_t width = 0;
   for (const Space& space : task.spaces) width += space.dim();
   backend.require_memory((task.spaces.front().rows() + targets.rows()) * width + 4 * targets.rows() * targets.cols(),
-                         "refinement", "give fewer rows with --rows, or lower --support or --anchors");
+                         "refinement",
+                         fmt::format("give fewer {}, or lower {} or {}", option_words("rows"), option_words("support"),
+                                     option_words("anchors")));
   WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, task.whitenings, progress);
   const auto regressors = upload_regressors(backend, task, exact, width);
   RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(),
@@ -165,7 +171,8 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix
     refiner.pass(split.learned, batch, random);
     result.losses.push_back(refiner.loss(split.watched));
     if (!std::isfinite(result.losses.back())) {
-      throw Error(Code::failed, fmt::format("refinement diverged in epoch {}; lower refine-rate", epoch));
+      throw Error(Code::failed,
+                  fmt::format("refinement diverged in epoch {}; lower {}", epoch, option_words("refine-rate")));
     }
     if (result.losses.back() < least) {
       least = result.losses.back();

@@ -197,7 +197,7 @@ def test_tensors_that_are_not_named_or_not_there(kedge, bundle):
 def test_files_that_are_no_bundles(kedge, bundle):
     kedge.refused(3, "inspect", "a.npy", says="a.npy")
     save_file({"x": np.ones(3, np.float32)}, kedge.folder / "model.safetensors")
-    kedge.refused(3, "inspect", "model.safetensors", says="not a bundle written by 'kedge fit'")
+    kedge.refused(3, "inspect", "model.safetensors", says="not a bundle of kedge")
     whole = (kedge.folder / bundle).read_bytes()
     (kedge.folder / "cut.kedge").write_bytes(whole[:-100])
     kedge.refused(3, "attach", "cut.kedge", "--space", "c=a.npy", "-o", "cut.kedge", says="cut.kedge")

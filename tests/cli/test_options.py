@@ -118,12 +118,6 @@ def test_every_file_kind_gives_the_same_result(kedge, bundle):
         np.testing.assert_array_equal(found, results["f4.npy"], err_msg=name)
 
 
-def test_outputs_may_replace_their_inputs(kedge, bundle):
-    wanted = kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "rr.npy") and np.load(kedge.folder / "rr.npy")
-    kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "a.npy")
-    np.testing.assert_array_equal(np.load(kedge.folder / "a.npy"), wanted)
-
-
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
 def test_the_processor_has_one_precision(kedge, bundle, precision):
     kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "rr.npy")

@@ -33,9 +33,17 @@ def undisturbed(kedge, command, names):
     return sizes
 
 
-def write_old(folder, names):
+def write_old(kedge, folder, names):
+    """Results of another bundle: of the same kind, since nothing else would be replaced, but with other bytes."""
+    made = kedge.folder / "earlier"
+    made.mkdir()
+    kedge.ok(*words("fit --space a=a.npy --space c=c.npy --method random --anchors 4 --support 30 -o earlier/new.kedge"))
+    for ending in ("safetensors", "npy", "onnx"):
+        kedge.ok(*words(f"export earlier/new.kedge --space a -o earlier/a.{ending}"))
     for name in names:
-        (folder / name).write_bytes(b"the old " + name.encode())
+        old = made / name
+        (folder / name).write_bytes(old.read_bytes() if old.exists() else b"the old " + name.encode())
+    shutil.rmtree(made)
 
 
 @pytest.mark.parametrize("ignored", [(), (signal.SIGXFSZ,)], ids=["", "SIGXFSZ-ignored"])
@@ -45,8 +53,7 @@ def write_old(folder, names):
 def test_a_file_has_no_place(small, tally, all_moments, case, ignored):
     command, names = FILES[case]
     largest = max(undisturbed(small, command, names))
-    write_old(small.folder, names)
-    write_old(small.folder, ["new.kedge"])
+    write_old(small, small.folder, [*names, "new.kedge"])
     for size in sizes_below(largest, all_moments):
         done = small.refused(1, *words(command), limits=[(resource.RLIMIT_FSIZE, size)], ignored=ignored,
                              says=["cannot write", "File too large"])
@@ -106,7 +113,8 @@ def test_a_disk_is_full(small, disk, tally, all_moments, case):
     command, names = FILES[case]
     sizes = undisturbed(small, command, names)
     pages = sum((size + PAGE - 1) // PAGE for size in sizes)
-    write_old(disk, names)
+    write_old(small, disk, names)
+    old = {name: (disk / name).read_bytes() for name in names}
     for free in range(pages) if all_moments else {0, pages - 1}:
         fill(disk, free)
         new_bundle = small.folder / "new.kedge"
@@ -117,7 +125,7 @@ def test_a_disk_is_full(small, disk, tally, all_moments, case):
         assert any(name in done.stderr for name in names), done.stderr
         assert sorted(os.listdir(disk)) == sorted([*names, "filler"])
         for name in names:
-            assert (disk / name).read_bytes() == b"the old " + name.encode()
+            assert (disk / name).read_bytes() == old[name]
         tally("Disk full, on a file system of 4 MiB", case, "exit 1, names the file, old files intact")
     (disk / "filler").unlink()
     small.ok(*words(command, "disk"))

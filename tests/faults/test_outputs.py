@@ -101,11 +101,12 @@ def test_special_bits_are_not_passed_on(small, tally):
 @pytest.mark.parametrize("case,command", [("transform", "transform x.kedge --space a -i a.npy"),
                                           ("translate", "translate x.kedge --from a --to b -i a.npy")])
 def test_rows_may_be_replaced_by_what_becomes_of_them(small, tally, case, command):
-    """Asked for in so many words; the input is there until the result is whole."""
+    """Where that is asked for; the input is there until the result is whole."""
     small.ok(*words(command), "-o", "apart.npy")
-    small.ok(*words(command), "-o", "a.npy")
+    small.refused(2, *words(command), "-o", "a.npy", says=["is an input", "--in-place"])
+    small.ok(*words(command), "-o", "a.npy", "--in-place")
     assert (small.folder / "a.npy").read_bytes() == (small.folder / "apart.npy").read_bytes()
-    tally(SECTION, case, "is its own input: replaced when whole")
+    tally(SECTION, case, "is its own input: exit 2, or with --in-place replaced when whole")
 
 
 def test_attach_may_replace_its_bundle(small, tally):

@@ -16,7 +16,7 @@ namespace {
 
 Matrix transformed(const RelativeMap& map, const Space& space, Device device, Precision precision) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}.npy", ::getpid());
-  transform(map, space, path.string(), {}, device, precision);
+  transform(map, space, path.string(), {}, {.device = device, .precision = precision});
   Matrix rr = Space("rr", open_rows(path.string())).read_all();
   std::filesystem::remove(path);
   return rr;

@@ -66,7 +66,7 @@ FITS = {
                               "epochs belongs to the method param, but the method is consensus; .+ leave out epochs"),
     "what only param resumes": (dict(a=GOOD), dict(resume=True), ValueError, "resume belongs to the method param"),
     "what only consensus knows": (dict(a=GOOD), dict(method="fps", refine_epochs=2), ValueError,
-                                  "refine-epochs belongs to the method consensus, but the method is fps"),
+                                  "refine_epochs belongs to the method consensus, but the method is fps"),
 }
 
 

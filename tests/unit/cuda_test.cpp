@@ -163,9 +163,8 @@ TEST_F(OnTheGpu, EveryMethodFitsThere) {
 Matrix transformed(const RelativeMap& map, const Matrix& x, Device device, Precision precision) {
   const TemporaryFolder folder;
   std::size_t last = 0;
-  transform(
-      map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) { last = report.done; }, device,
-      precision);
+  transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) { last = report.done; },
+            {.device = device, .precision = precision});
   EXPECT_EQ(last, x.rows());
   return Space("rr", open_rows(folder.file("rr.npy"))).read_all();
 }
@@ -200,12 +199,14 @@ TEST_F(OnTheGpu, TransformRefusesEuclideanAndLeavesNothing) {
   Matrix x = random_matrix(3000, 4, 5);
   const RelativeMap far("vit", Similarity::euclidean, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   expect_error(
-      Code::bad_argument, [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, Device::cuda); }, "'vit'",
+      Code::bad_argument,
+      [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); }, "'vit'",
       "euclidean", "--device cpu");
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   x.row(2345)[0] = std::nanf("");
   expect_error(
-      Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy"), {}, Device::cuda); }, "row 2345");
+      Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); },
+      "row 2345");
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
 
@@ -217,7 +218,7 @@ TEST_F(OnTheGpu, TranslationAgrees) {
   options.support = 500;
   const Translator translator(fit(world.sources, options), "a", "c");
   const TemporaryFolder folder;
-  translate(translator, world.sources[0], folder.file("c.npy"), {}, Device::cuda);
+  translate(translator, world.sources[0], folder.file("c.npy"), {}, {.device = Device::cuda});
   const Matrix found = Space("c", open_rows(folder.file("c.npy"))).read_all();
   EXPECT_LT(difference(found, translator.apply(world.views[0].view())), 1e-5);
 }

@@ -34,7 +34,7 @@ class Worker final : public RowWorker {
     return {input_.data(), rows, weights_->input_dim, weights_->input_dim};
   }
 
-  MatrixView<const float> apply(std::size_t rows) override {
+  MatrixView<float> apply(std::size_t rows) override {
     const std::size_t in = weights_->input_dim, out = weights_->output_dim;
     check(cudaMemcpyAsync(x_.data(), input_.data(), rows * in * sizeof(float), cudaMemcpyHostToDevice, lane_.stream()),
           "to copy rows");
@@ -78,7 +78,7 @@ MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float>
   return [shared](std::size_t most_rows) {
     require();  // in the worker's own thread
     const std::size_t values = checked_mul(most_rows, shared->input_dim + shared->output_dim);
-    require_free(checked_mul(values, sizeof(float)), "a thread that maps rows", "use fewer --threads");
+    require_free(checked_mul(values, sizeof(float)), "a thread that maps rows", "use fewer threads");
     return std::make_unique<Worker>(shared, most_rows);
   };
 }

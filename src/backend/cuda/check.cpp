@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <string>
 
@@ -11,8 +12,8 @@ namespace {
 
 [[noreturn]] void fail(const char* doing, const std::string& answer) {
   (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
-  throw Error(Code::failed,
-              fmt::format("the GPU failed {}: {}; check it with nvidia-smi, or use --device cpu", doing, answer));
+  throw Error(Code::failed, fmt::format("the GPU failed {}: {}; check it with nvidia-smi, or use {}", doing, answer,
+                                        option_words("device", "cpu")));
 }
 
 }  // namespace

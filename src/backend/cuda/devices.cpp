@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <string>
 
@@ -13,7 +14,8 @@ namespace {
 constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, and kedge is not built for them
 
 [[noreturn]] void refuse(const std::string& what, const std::string& advice) {
-  throw Error(Code::failed, fmt::format("cannot use a GPU: {}; {}, or use --device cpu", what, advice));
+  throw Error(Code::failed,
+              fmt::format("cannot use a GPU: {}; {}, or use {}", what, advice, option_words("device", "cpu")));
 }
 
 std::string version_of(int number) {

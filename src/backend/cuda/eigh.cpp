@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <memory>
@@ -87,9 +88,8 @@ void decompose_largest(const Solver& solver, std::int64_t dim, std::int64_t coun
   check(cudaStreamSynchronize(solver.stream.get()), kDecomposing);
   require_converged(info, dim);
   if (found == count) return;
-  throw Error(Code::failed, fmt::format("the GPU found {} of the {} largest eigenvectors of a {} x {} matrix; use "
-                                        "--device cpu",
-                                        found, count, dim, dim));
+  throw Error(Code::failed, fmt::format("the GPU found {} of the {} largest eigenvectors of a {} x {} matrix; use {}",
+                                        found, count, dim, dim, option_words("device", "cpu")));
 }
 
 }  // namespace

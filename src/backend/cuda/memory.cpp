@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 
@@ -30,10 +31,9 @@ Memory memory_of_gpu() {
 void require_free(std::size_t bytes, std::string_view who, std::string_view advice) {
   const Memory memory = memory_of_gpu();
   if (bytes <= memory.free) return;
-  throw Error(
-      Code::failed,
-      fmt::format("{} needs {:.2f} GiB of GPU memory, but only {:.2f} of {:.2f} GiB are free; {}, or use --device cpu",
-                  who, gib(bytes), gib(memory.free), gib(memory.total), advice));
+  throw Error(Code::failed,
+              fmt::format("{} needs {:.2f} GiB of GPU memory, but only {:.2f} of {:.2f} GiB are free; {}, or use {}",
+                          who, gib(bytes), gib(memory.free), gib(memory.total), advice, option_words("device", "cpu")));
 }
 
 void* allocate(std::size_t bytes) {

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be replaced, results of length 1, and messages that speak Python."""
+import kedge
+import numpy as np
+import onnxruntime
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+def test_a_file_is_not_replaced_by_what_becomes_of_it(bundle, spaces, tmp_path):
+    for made in (bundle["vit"], bundle.translator("vit", "rex")):
+        path = tmp_path / "x.npy"
+        np.save(path, spaces["vit"])
+        with pytest.raises(ValueError, match="is an input.*in_place=True"):
+            made.transform_file(path, path)
+        np.testing.assert_array_equal(np.load(path), spaces["vit"])
+        made.transform_file(path, tmp_path / "apart.npy")
+        made.transform_file(path, path, in_place=True)
+        np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "apart.npy"))
+
+
+@pytest.mark.parametrize("write", [lambda b, *a, **k: b.save(*a, **k), lambda b, *a, **k: b["vit"].to_onnx(*a, **k),
+                                   lambda b, *a, **k: b.translator("vit", "rex").to_onnx(*a, **k)])
+def test_results_replace_their_own_kind_only(bundle, spaces, tmp_path, write):
+    write(bundle, tmp_path / "result")
+    write(bundle, tmp_path / "result")
+    np.save(tmp_path / "x.npy", spaces["vit"])
+    with pytest.raises(ValueError, match="is there already and is not .* in_place=True"):
+        write(bundle, tmp_path / "x.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), spaces["vit"])
+    write(bundle, tmp_path / "x.npy", in_place=True)
+    assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "result").read_bytes()
+
+
+def test_results_of_length_1(bundle, spaces, tmp_path):
+    import torch
+
+    for made in (bundle["vit"], bundle.translator("vit", "rex")):
+        plain = made.transform(spaces["vit"])
+        wanted = plain / np.linalg.norm(plain, axis=1, keepdims=True)
+        np.testing.assert_allclose(made.transform(spaces["vit"], normalize=True), wanted, atol=1e-5)
+        np.testing.assert_allclose(made.to_torch(normalize=True)(torch.from_numpy(spaces["vit"])), wanted, atol=1e-5)
+        made.to_onnx(tmp_path / "m.onnx", normalize=True)
+        session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(session.run(None, {"x": spaces["vit"]})[0], wanted, atol=1e-5)
+        np.save(tmp_path / "x.npy", spaces["vit"])
+        made.transform_file(tmp_path / "x.npy", tmp_path / "y.npy", normalize=True)
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, atol=1e-5)
+
+
+def test_parquet_files_are_streamed(bundle, spaces, tmp_path):
+    x = spaces["vit"]
+    column = pa.FixedSizeListArray.from_arrays(x.ravel(), x.shape[1])
+    pq.write_table(pa.table({"id": range(len(x)), "v": column}), tmp_path / "x.parquet", row_group_size=100)
+    bundle["vit"].transform_file(tmp_path / "x.parquet", tmp_path / "y.parquet", rows=(50, 350))
+    found = pq.read_table(tmp_path / "y.parquet")
+    assert found.column("id").to_pylist() == list(range(50, 350))
+    wanted = bundle["vit"].transform(x)[50:350]
+    np.testing.assert_allclose(np.stack(found.column("v").to_pylist()), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle):
+    for kind in (KeyError, ValueError):
+        with pytest.raises(kind) as caught:
+            bundle["vti"]
+        assert str(caught.value).startswith("the bundle has no space 'vti'; it has: vit, rex, clip")
+    with pytest.raises(KeyError, match="no space 'x'") as caught:
+        bundle.translator("vit", "x")
+    assert "kedge attach" not in str(caught.value)
+
+
+def test_messages_speak_python(spaces, tmp_path):
+    with pytest.raises(ValueError, match="^refine_rate is -1"):
+        kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, anchors=5, refine_epochs=1, refine_rate=-1)
+    with pytest.raises(OSError, match=r"x\.csv.*\.parquet"):
+        kedge.fit({"vit": "x.csv"})
+    with pytest.raises(ValueError, match=r"reversed order.*\(0, 300\)"):
+        kedge.fit({"vit": spaces["vit"]}, rows=(300, 0))
+
+
+def test_a_fit_that_ends_well_leaves_no_checkpoint(spaces, tmp_path):
+    kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="param", anchors=5, epochs=3, batch=100,
+              checkpoint=tmp_path / "c", checkpoint_every=1)
+    assert not (tmp_path / "c").exists()
