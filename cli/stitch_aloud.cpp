@@ -21,7 +21,7 @@ std::string describe_scores(const StitchEvent& event) {
   std::string text;
   for (const MeanScore& score : methods.front().scores) {
     if (score.metric != "F1" && score.metric != "MRR" && score.metric != "MSE") continue;
-    text += fmt::format(", {} {:.{}f}", score.metric, score.mean, score.digits);
+    text += fmt::format(", {} {}", score.metric, score.text);
   }
   return text;
 }
@@ -65,7 +65,9 @@ Json means_to_json(const StitchResults& results) {
                   {"shrinkage", method.point.shrinkage}});
     }
     for (const MeanScore& score : method.scores) {
-      one.set(score.metric, {{"mean", score.mean}, {"std", score.std ? Json(*score.std) : Json()}});
+      one.set(score.metric, {{"mean", score.mean},
+                             {"std", score.std ? Json(*score.std) : Json()},
+                             {"noise", score.noise ? Json(*score.noise) : Json()}});
     }
     all.push_back(one);
   }
@@ -88,7 +90,9 @@ std::string text_summary(const StitchResults& results) {
       if (std::ranges::count(metrics, score.metric) == 0) metrics.push_back(score.metric);
     }
   }
-  std::string text = fmt::format("means over zero-shot pairs (absolute: each encoder's own head)\n{:<{}}", "", width);
+  std::string text = fmt::format(
+      "means over zero-shot pairs (absolute: each encoder's own head); ± is half of the 95 % interval\n{:<{}}", "",
+      width);
   if (swept) text += fmt::format("{:>9}{:>9}{:>13}", "anchors", "support", "shrinkage");
   for (const std::string& metric : metrics) text += fmt::format("{:>14}", metric);
   for (const MethodScores& method : all) {
@@ -101,12 +105,13 @@ std::string text_summary(const StitchResults& results) {
       const auto score = std::ranges::find(method.scores, metric, &MeanScore::metric);
       std::string cell;
       if (score != method.scores.end()) {
-        cell = fmt::format("{:.{}f}", score->mean, score->digits);
-        if (score->std) cell += fmt::format(" ±{:.{}f}", *score->std, score->digits);
+        cell = score->text;
+        if (score->noise) cell += fmt::format(" ±{:.{}f}", *score->noise, score->digits);
       }
       text += fmt::format("{:>14}", cell);
     }
   }
+  for (const std::string& warning : head_warnings(results)) text += "\n" + warning;
   return text;
 }
 

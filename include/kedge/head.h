@@ -32,7 +32,7 @@ struct HeadOptions {
   std::uint64_t seed = 0;
   Device device = Device::cpu;  ///< where heads are trained; small ones, and ridge regression, on the processor anyway
 
-  std::size_t epochs = 0;       ///< of mlp; 0: kClassifierEpochs or kDecoderEpochs
+  std::size_t epochs = 0;       ///< of mlp, on all rows; 0: until a held-out share of them stops improving
   std::size_t batch = 256;      ///< of mlp
   std::size_t hidden = 0;       ///< of mlp; 0: as many as features for a classifier, kDecoderHidden for a decoder
   double learning_rate = 1e-3;  ///< of mlp
@@ -41,9 +41,8 @@ struct HeadOptions {
 
   double l2 = 1;  ///< of logistic regression, added as l2/2 |W|^2 to the sum of losses: 1/C of scikit-learn
 
-  static constexpr std::size_t kClassifierEpochs = 9;
-  static constexpr std::size_t kDecoderEpochs = 40;
   static constexpr std::size_t kDecoderHidden = 512;
+  static constexpr std::size_t kHeldOutOneIn = 10;  ///< rows of which one is held out
 };
 
 /// The options with their names, but for seed and device; they point into `options`, which must outlive the list.

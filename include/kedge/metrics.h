@@ -28,9 +28,10 @@ struct CompareOptions {
 /// How well two matrices over parallel rows agree. Retrieval looks for row i of b from row i of a, by cosine.
 struct Comparison {
   std::size_t rows = 0, dim = 0;
-  double mrr = 0;              ///< mean of 1 / rank; rank = 1 + number of strictly larger cosines
-  std::vector<double> recall;  ///< share of ranks <= k, for each k of recall_at
-  double nmse = 0;             ///< mean squared difference / mean of the two variances
+  double mrr = 0;                  ///< mean of 1 / rank; rank = 1 + number of strictly larger cosines
+  std::vector<double> recall;      ///< share of ranks <= k, for each k of recall_at
+  std::vector<std::size_t> ranks;  ///< of each row, that these are made from
+  double nmse = 0;                 ///< mean squared difference / mean of the two variances
   double rr_std_a = 0, rr_std_b = 0;
   double paired_cosine = 0;
   double linear_cka = 0;

@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -90,6 +91,11 @@ struct Measurement {
   std::optional<Regression> targets;
   std::optional<Comparison> pair;  ///< of trained_on and encoder; none where they are the same
   std::optional<double> rr_std;    ///< of the encoder's features; none for absolute
+  /// Weighted F1 of logistic regression in the place of an mlp that is used on its own encoder: a head that is clearly
+  /// below is undertrained. None elsewhere, and for all but the first seed and point.
+  std::optional<double> linear_f1;
+  /// The scores in each resample of the test rows, by their names in results.json; empty for those of an old folder.
+  std::map<std::string, std::vector<double>> resampled;
 
   [[nodiscard]] bool zero_shot() const { return encoder != trained_on; }
 };
@@ -151,7 +157,9 @@ struct MeanScore {
   std::string metric;
   double mean = 0;
   std::optional<double> std;
-  int digits = 1;  ///< after the point that are worth showing
+  std::optional<double> noise;  ///< half of the 95 % interval, from resampled test rows and seeds; none if unknown
+  std::string text;             ///< the mean as tables show it
+  int digits = 1;               ///< after the point that are worth showing
 };
 struct MethodScores {
   std::string method;
@@ -161,7 +169,10 @@ struct MethodScores {
 /// By method and point of a sweep.
 [[nodiscard]] std::vector<MethodScores> mean_scores(const StitchResults& results);
 
-/// The paper's tables: mean and standard deviation over seeds, the best in bold.
+/// A sentence for each method whose own mlps are clearly below logistic regression on the same features.
+[[nodiscard]] std::vector<std::string> head_warnings(const StitchResults& results);
+
+/// The paper's tables: the mean and half of its 95 % interval; bold is what is better than all others beyond noise.
 [[nodiscard]] std::string markdown_tables(const StitchResults& results);
 [[nodiscard]] std::string latex_tables(const StitchResults& results);
 

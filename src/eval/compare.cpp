@@ -127,7 +127,8 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   const auto rows = static_cast<double>(a.rows);
 
   result.recall.resize(options.recall_at.size());
-  for (const std::size_t rank : retrieval_ranks(a, b, progress, options.device)) {
+  result.ranks = retrieval_ranks(a, b, progress, options.device);
+  for (const std::size_t rank : result.ranks) {
     result.mrr += 1 / static_cast<double>(rank);
     for (std::size_t i = 0; i < result.recall.size(); ++i) {
       if (rank <= options.recall_at[i]) result.recall[i] += 1;

@@ -70,6 +70,7 @@ Json to_json(const Measurement& m) {
   json["linear_cka"] = pair(&Comparison::linear_cka);
   json["mse"] = m.targets ? number(m.targets->mse) : Json();
   json["psnr"] = m.targets ? number(m.targets->psnr) : Json();
+  json["linear_f1"] = number(m.linear_f1);
   return json;
 }
 
@@ -140,6 +141,7 @@ Measurement measurement_of(const Json& json) {
     m.targets = {number_of(json, "mse"), std::isnan(psnr) ? std::numeric_limits<double>::infinity() : psnr};
   }
   if (!json.at("rr_std").is_null()) m.rr_std = number_of(json, "rr_std");
+  if (json.contains("linear_f1") && !json.at("linear_f1").is_null()) m.linear_f1 = share_of(json, "linear_f1");
   if (!json.at("mrr").is_null()) {
     Comparison pair;
     pair.mrr = share_of(json, "mrr");
@@ -152,6 +154,39 @@ Measurement measurement_of(const Json& json) {
     m.pair = std::move(pair);
   }
   return m;
+}
+
+/// The resamples of each record, in the order of the records. Files of older versions have none.
+void read_resamples(const Json& json, std::vector<Measurement>& measurements) {
+  const auto found = json.find("resamples");
+  if (found == json.end()) return;
+  if (!found->is_array() || found->size() != measurements.size()) refuse("'resamples' are not one for each record");
+  for (std::size_t i = 0; i < measurements.size(); ++i) {
+    if (!(*found)[i].is_object()) refuse("one of its 'resamples' is not an object");
+    for (const auto& [key, values] : (*found)[i].items()) {
+      auto& kept = measurements[i].resampled[key];
+      if (!values.is_array()) refuse(fmt::format("the resampled '{}' is not a list", key));
+      for (const Json& value : values) {
+        if (!value.is_number()) refuse(fmt::format("the resampled '{}' is not all numbers", key));
+        kept.push_back(value.get<double>());
+      }
+    }
+  }
+}
+
+/// Six digits are far below the noise that they tell of.
+Json resamples_of(const StitchResults& results) {
+  Json all = Json::array();
+  for (const Measurement& m : results.measurements) {
+    Json one = Json::object();
+    for (const auto& [key, values] : m.resampled) {
+      Json list = Json::array();
+      for (const double value : values) list.push_back(std::stod(fmt::format("{:.6g}", value)));
+      one[key] = std::move(list);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 StitchRun run_of(const Json& json) {
@@ -258,12 +293,14 @@ void save_results(const StitchResults& results, const std::string& folder) {
                      {"kedge_version", version()},
                      {"command", points.size() > 1 ? "sweep" : "stitch"},
                      {"settings", Json::parse(results.settings)}};
-  write_all(folder, {{"results.csv", csv_of(records)},
-                     {"figures.json", results.figures.empty() ? "{}" : results.figures},
-                     {"tables.md", markdown_tables(results)},
-                     {"tables.tex", latex_tables(results)},
-                     {"results.json", fmt::format("{{\n{},\n \"records\": {},\n \"runs\": {}\n}}\n", members_of(head),
-                                                  lines_of(records), lines_of(runs))}});
+  write_all(folder,
+            {{"results.csv", csv_of(records)},
+             {"figures.json", results.figures.empty() ? "{}" : results.figures},
+             {"tables.md", markdown_tables(results)},
+             {"tables.tex", latex_tables(results)},
+             {"results.json",
+              fmt::format("{{\n{},\n \"records\": {},\n \"runs\": {},\n \"resamples\": {}\n}}\n", members_of(head),
+                          lines_of(records), lines_of(runs), lines_of(resamples_of(results)))}});
 }
 
 StitchResults parse_results(std::string_view text) {
@@ -280,6 +317,7 @@ StitchResults parse_results(std::string_view text) {
     results.settings = json.at("settings").dump();
     for (const Json& record : json.at("records")) results.measurements.push_back(measurement_of(record));
     for (const Json& run : json.at("runs")) results.runs.push_back(run_of(run));
+    read_resamples(json, results.measurements);
     return results;
   } catch (const nlohmann::json::exception&) {
     refuse("it is cut short or has been changed");

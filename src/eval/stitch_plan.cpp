@@ -82,14 +82,13 @@ double head_cost(const PlannedRun& run, const StitchData& data, const StitchOpti
     const bool absolute = run.sources.empty();
     const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim() : options.points[run.point].anchors);
     const HeadOptions& head = options.head;
-    const auto passes = [&](std::size_t otherwise) {
-      return static_cast<double>(head.epochs == 0 ? otherwise : head.epochs);
-    };
-    const double epochs = head.kind == HeadKind::mlp ? passes(HeadOptions::kClassifierEpochs) : 2;
+    constexpr std::size_t kPasses = 60;  // what it often takes until nothing improves
+    const auto passes = static_cast<double>(head.epochs == 0 ? kPasses : head.epochs);
+    const double epochs = head.kind == HeadKind::mlp ? passes : 2;
     total += 6 * rows * dim * dim * epochs;
     if (data.targets && head.kind == HeadKind::mlp) {
       const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
-      total += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes(HeadOptions::kDecoderEpochs);
+      total += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes;
     }
   }
   return total * static_cast<double>(run.methods.size());

@@ -2,9 +2,11 @@
 #include "eval/stitch_run.h"
 
 #include "base/eigen.h"
+#include "eval/resample.h"
 #include "map/fit.h"
 
 #include <fmt/format.h>
+#include <kedge/error.h>
 
 #include <algorithm>
 #include <chrono>
@@ -60,6 +62,7 @@ class Features {
 /// The heads that one space's train rows give.
 struct Heads {
   std::optional<Classifier> classifier;
+  std::optional<Classifier> linear;  ///< the yardstick of an mlp that is used on its own encoder
   HeadFunction decoder;
 };
 
@@ -78,12 +81,36 @@ Heads train_heads(const StitchContext& context, const Matrix& features, const Pl
   return heads;
 }
 
+/// Logistic regression as a yardstick; none where it does not converge, which is no reason to end a stitch.
+std::optional<Classifier> train_yardstick(const StitchContext& context, const Matrix& features, const PlannedRun& run,
+                                          const Progress& progress) {
+  HeadOptions options = context.options().head;
+  options.kind = HeadKind::linear;
+  options.device = context.options().points[run.point].device;
+  bool stopped = false;
+  try {
+    return train_classifier(features.view(), context.train_labels(), options, [&](const ProgressReport& report) {
+      stopped = true;
+      if (progress) progress(report);
+      stopped = false;
+    });
+  } catch (const Error& problem) {
+    if (stopped || problem.code() != Code::failed) throw;
+    return std::nullopt;
+  }
+}
+
 /// Judges the heads of one method of a run, pair by pair.
 class Judge {
  public:
   Judge(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, const KnownMeasurements& known,
         const Progress& progress)
-      : context_(context), run_(run), method_(method), known_(known), progress_(progress) {}
+      : context_(context),
+        run_(run),
+        method_(method),
+        known_(known),
+        progress_(progress),
+        resamples_(context.data().test.end - context.data().test.begin) {}
 
   void judge(Features& features, RunOutcome& outcome) {
     std::optional<std::size_t> trained_on;
@@ -93,7 +120,9 @@ class Judge {
       const bool pictured = context_.has_targets() && context_.options().samples > 0 && is_shown(source, encoder);
       if (is_known && !pictured) continue;
       if (source != trained_on && (context_.has_labels() || context_.has_targets())) {
-        heads_ = train_heads(context_, features.train(source), run_, progress_);
+        const Matrix train = features.train(source);
+        heads_ = train_heads(context_, train, run_, progress_);
+        if (needs_yardstick(source)) heads_.linear = train_yardstick(context_, train, run_, progress_);
       }
       trained_on = source;
       Measurement measured = measure(empty, features, source, encoder);
@@ -111,17 +140,58 @@ class Judge {
       what.neighbors = 0;
       what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);
+      resample_ranks(what, result);
     }
-    if (heads_.classifier) {
-      result.labels = score_labels(context_.test_labels(), heads_.classifier->predict(test.view()));
-    }
+    if (heads_.classifier) judge_labels(test, source == encoder, result);
     if (heads_.decoder) {
       const Matrix decoded = heads_.decoder(test.view());
       result.targets = score_targets(context_.test_targets().view(), decoded.view(), context_.target_range());
+      resample_errors(decoded, result);
       if (is_shown(source, encoder)) shown_ = first_rows(decoded, context_.options().samples);
     }
     if (progress_) progress_({"testing heads", 0, 1, ""});
     return result;
+  }
+
+  /// Once for each method and encoder is enough to see whether heads are trained.
+  [[nodiscard]] bool needs_yardstick(std::size_t source) const {
+    const StitchOptions& options = context_.options();
+    return context_.has_labels() && options.head.kind == HeadKind::mlp && run_.seed == options.seeds.front() &&
+           run_.point == 0 && std::ranges::count(run_.pairs, std::pair(source, source)) > 0;
+  }
+
+  void judge_labels(const Matrix& test, bool own, Measurement& result) const {
+    const auto truth = context_.test_labels();
+    const std::vector<std::int64_t> predicted = heads_.classifier->predict(test.view());
+    result.labels = score_labels(truth, predicted);
+    std::vector<double> right;
+    for (std::size_t i = 0; i < truth.size(); ++i) right.push_back(truth[i] == predicted[i] ? 1 : 0);
+    result.resampled["accuracy"] = resamples_.means(right);
+    result.resampled["weighted_f1"] = resamples_.weighted_f1(truth, predicted);
+    if (!own || !heads_.linear) return;
+    const std::vector<std::int64_t> linear = heads_.linear->predict(test.view());
+    result.linear_f1 = score_labels(truth, linear).weighted_f1;
+    result.resampled["linear_f1"] = resamples_.weighted_f1(truth, linear);
+  }
+
+  void resample_ranks(const CompareOptions& what, Measurement& result) const {
+    const std::vector<std::size_t>& ranks = result.pair->ranks;
+    std::vector<double> values(ranks.size());
+    std::ranges::transform(ranks, values.begin(), [](std::size_t rank) { return 1 / static_cast<double>(rank); });
+    result.resampled["mrr"] = resamples_.means(values);
+    for (const std::size_t k : what.recall_at) {
+      std::ranges::transform(ranks, values.begin(), [k](std::size_t rank) { return rank <= k ? 1 : 0; });
+      result.resampled[fmt::format("recall@{}", k)] = resamples_.means(values);
+    }
+  }
+
+  void resample_errors(const Matrix& decoded, Measurement& result) const {
+    const Matrix& truth = context_.test_targets();
+    std::vector<double> errors;
+    for (std::size_t r = 0; r < truth.rows(); ++r) {
+      errors.push_back(score_targets(truth.view().middle_rows(r, 1), decoded.view().middle_rows(r, 1), 1).mse);
+    }
+    result.resampled["mse"] = resamples_.means(errors);
   }
 
   [[nodiscard]] bool is_shown(std::size_t source, std::size_t encoder) const {
@@ -144,6 +214,7 @@ class Judge {
   const StitchMethod& method_;
   const KnownMeasurements& known_;
   const Progress& progress_;
+  Resamples resamples_;
   Heads heads_;
   Matrix shown_;
 };

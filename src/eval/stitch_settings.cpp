@@ -80,7 +80,7 @@ Json fit_settings(const FitOptions& o) {
 Json head_settings(const HeadOptions& o) {
   // Targets get the same head from ridge and linear, so that their results can stand together.
   const HeadKind kind = o.kind == HeadKind::ridge ? HeadKind::linear : o.kind;
-  return {{"kind", to_string(kind)}, {"epochs", o.epochs},
+  return {{"kind", to_string(kind)}, {"epochs", o.epochs == 0 ? Json("auto") : Json(o.epochs)},
           {"batch", o.batch},        {"hidden", o.hidden},
           {"lr", o.learning_rate},   {"weight_decay", o.weight_decay},
           {"dropout", o.dropout},    {"l2", o.l2}};

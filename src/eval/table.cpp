@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace kedge {
 namespace {
@@ -20,6 +22,9 @@ struct Metric {
   std::function<std::optional<double>(const Measurement&)> of;
   Better better = Better::larger;
   int digits = 1;
+  double most = std::numeric_limits<double>::infinity();  ///< a value can have
+  std::string key = {};  ///< of Measurement::resampled; empty for what is not resampled
+  double scale = 1;      ///< what that is multiplied with
 };
 
 template <class Part>
@@ -38,22 +43,31 @@ auto recall(std::size_t index) {
 }
 
 const Metric& f1() {
-  static const Metric metric{"F1", part_of(&Measurement::labels, &Classification::weighted_f1, 100)};
+  static const Metric metric{
+      "F1", part_of(&Measurement::labels, &Classification::weighted_f1, 100), Better::larger, 1, 100, "weighted_f1",
+      100};
   return metric;
 }
 const Metric& mse() {
-  static const Metric metric{"MSE", part_of(&Measurement::targets, &Regression::mse), Better::smaller, 4};
+  static const Metric metric{"MSE", part_of(&Measurement::targets, &Regression::mse), Better::smaller,
+                             4,     std::numeric_limits<double>::infinity(),          "mse"};
   return metric;
 }
+Metric recall_metric(std::size_t index) {
+  const std::size_t at = CompareOptions().recall_at.at(index);
+  return {fmt::format("R@{}", at), recall(index), Better::larger, 1, 100, fmt::format("recall@{}", at), 100};
+}
 std::vector<Metric> retrieval_metrics() {
-  return {{"R@1", recall(0)}, {"R@5", recall(1)}};
+  return {recall_metric(0), recall_metric(1)};
 }
 
 std::vector<Metric> all_metrics() {
-  std::vector<Metric> metrics{f1(), {"accuracy", part_of(&Measurement::labels, &Classification::accuracy, 100)}};
-  metrics.push_back({"MRR", part_of(&Measurement::pair, &Comparison::mrr), Better::larger, 3});
+  std::vector<Metric> metrics{f1(),
+                              {"accuracy", part_of(&Measurement::labels, &Classification::accuracy, 100),
+                               Better::larger, 1, 100, "accuracy", 100}};
+  metrics.push_back({"MRR", part_of(&Measurement::pair, &Comparison::mrr), Better::larger, 3, 1, "mrr"});
   for (std::size_t i = 0; i < CompareOptions().recall_at.size(); ++i) {
-    metrics.push_back({fmt::format("R@{}", CompareOptions().recall_at[i]), recall(i)});
+    metrics.push_back(recall_metric(i));
   }
   metrics.push_back({"nMSE", part_of(&Measurement::pair, &Comparison::nmse), Better::smaller, 3});
   metrics.push_back({"RR_std", [](const Measurement& m) { return m.rr_std; }, Better::neither, 3});
@@ -62,46 +76,72 @@ std::vector<Metric> all_metrics() {
   return metrics;
 }
 
-/// The mean over pairs is taken seed by seed, so that the deviation is that between seeds.
+/// The mean over pairs is taken seed by seed, so that the deviation is that between seeds. Resampled only if every
+/// measurement is.
 template <class Keep>
-std::optional<TableCell> cell_of(const StitchResults& results, const Metric& metric, const Keep& keep) {
-  std::map<std::uint64_t, std::pair<double, std::size_t>> seeds;
+std::optional<Estimate> estimate_of(const StitchResults& results, const Metric& metric, const Keep& keep) {
+  struct Sum {
+    double value = 0;
+    std::size_t count = 0;
+    std::vector<double> resampled = std::vector<double>(Resamples::kCount);
+  };
+  std::map<std::uint64_t, Sum> seeds;
+  bool all_resampled = !metric.key.empty();
   for (const Measurement& m : results.measurements) {
     if (!keep(m)) continue;
     const std::optional<double> value = metric.of(m);
     if (!value) continue;
-    seeds[m.seed].first += *value;
-    ++seeds[m.seed].second;
+    Sum& sum = seeds[m.seed];
+    sum.value += *value;
+    ++sum.count;
+    const auto found = m.resampled.find(metric.key);
+    all_resampled = all_resampled && found != m.resampled.end() && found->second.size() == Resamples::kCount;
+    for (std::size_t i = 0; i < Resamples::kCount && all_resampled; ++i) {
+      sum.resampled[i] += metric.scale * found->second[i];
+    }
   }
   if (seeds.empty()) return std::nullopt;
-  const auto count = static_cast<double>(seeds.size());
-  TableCell cell;
-  for (const auto& [seed, sum] : seeds) cell.mean += sum.first / static_cast<double>(sum.second) / count;
-  if (seeds.size() > 1) {
-    double squares = 0;
-    for (const auto& [seed, sum] : seeds)
-      squares += std::pow(sum.first / static_cast<double>(sum.second) - cell.mean, 2);
-    cell.std = std::sqrt(squares / (count - 1));
+  Estimate estimate;
+  if (all_resampled) estimate.resampled.resize(Resamples::kCount);
+  for (const auto& [seed, sum] : seeds) {
+    estimate.seeds[seed] = sum.value / static_cast<double>(sum.count);
+    for (std::size_t i = 0; i < estimate.resampled.size(); ++i) {
+      estimate.resampled[i] += sum.resampled[i] / static_cast<double>(sum.count * seeds.size());
+    }
   }
+  return estimate;
+}
+
+template <class Keep>
+std::optional<TableCell> cell_of(const StitchResults& results, const Metric& metric, const Keep& keep) {
+  std::optional<Estimate> estimate = estimate_of(results, metric, keep);
+  if (!estimate) return std::nullopt;
+  const std::optional<double> noise = estimate->noise();
+  TableCell cell{std::move(*estimate), "", noise ? fmt::format("{:.{}f}", *noise, metric.digits) : "", false};
+  cell.text = shown(cell.estimate.mean(), metric.digits, metric.most);
   return cell;
 }
 
-/// Ties at the digits shown are all best. Columns that are references take no part, and nobody is best alone.
-void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, int digits, std::size_t first,
-               std::size_t step, const std::vector<bool>& reference) {
-  std::size_t rivals = 0;
-  for (std::size_t i = first; i < cells.size(); i += step) rivals += cells[i] && !reference[i] ? 1 : 0;
-  if (better == Better::neither || rivals < 2) return;
-  const double scale = std::pow(10, digits);
-  const auto shown = [&](const TableCell& cell) { return std::round(cell.mean * scale); };
-  std::optional<double> best;
+/// Whether the first is better than the second by more than chance would make of it.
+bool beyond_noise(const Estimate& a, const Estimate& b, Better better) {
+  const Estimate gap = better == Better::larger ? difference(a, b) : difference(b, a);
+  const std::optional<double> noise = gap.seeds.empty() ? std::nullopt : gap.noise();
+  return noise && gap.mean() > *noise;
+}
+
+/// Marks the one that is better than all others beyond noise, if there is one. Columns that are references take no
+/// part, and nobody is best alone.
+void mark_best(std::vector<std::optional<TableCell>>& cells, Better better, std::size_t first, std::size_t step,
+               const std::vector<bool>& reference) {
+  if (better == Better::neither) return;
+  std::vector<std::size_t> rivals;
   for (std::size_t i = first; i < cells.size(); i += step) {
-    if (!cells[i] || reference[i]) continue;
-    const double value = shown(cells[i].value());
-    if (!best || (better == Better::larger ? value > *best : value < *best)) best = value;
+    if (cells[i] && !reference[i]) rivals.push_back(i);
   }
-  for (std::size_t i = first; i < cells.size(); i += step) {
-    if (cells[i] && !reference[i] && best && shown(cells[i].value()) == *best) cells[i].value().best = true;
+  for (const std::size_t i : rivals) {
+    cells[i]->best = rivals.size() > 1 && std::ranges::all_of(rivals, [&](std::size_t other) {
+                       return other == i || beyond_noise(cells[i]->estimate, cells[other]->estimate, better);
+                     });
   }
 }
 
@@ -145,7 +185,7 @@ Table by_pair(const StitchResults& results, const std::vector<Metric>& metrics, 
     }
   }
   for (const Pair& pair : pairs_of(results, by_source, by_source)) {
-    Table::Row row{{pair.first, pair.second}, {}, metrics.front().digits};
+    Table::Row row{{pair.first, pair.second}, {}};
     const Pair wanted = by_source ? Pair{pair.second, pair.first} : pair;
     for (const std::string& method : methods) {
       for (const Metric& metric : metrics) {
@@ -155,7 +195,7 @@ Table by_pair(const StitchResults& results, const std::vector<Metric>& metrics, 
       }
     }
     for (std::size_t i = 0; i < metrics.size() && pair.first != pair.second; ++i) {
-      mark_best(row.cells, metrics[i].better, metrics[i].digits, i, metrics.size(), reference);
+      mark_best(row.cells, metrics[i].better, i, metrics.size(), reference);
     }
     table.rows.push_back(std::move(row));
   }
@@ -175,12 +215,12 @@ Table by_method(const StitchResults& results) {
               {}};
   std::erase(table.columns, "absolute");
   for (const Metric& metric : all_metrics()) {
-    Table::Row row{{metric.name}, {}, metric.digits};
+    Table::Row row{{metric.name}, {}};
     for (const std::string& method : table.columns) {
       row.cells.push_back(
           cell_of(results, metric, [&](const Measurement& m) { return m.method == method && m.zero_shot(); }));
     }
-    mark_best(row.cells, metric.better, metric.digits, 0, 1, std::vector<bool>(row.cells.size()));
+    mark_best(row.cells, metric.better, 0, 1, std::vector<bool>(row.cells.size()));
     if (has_any(row)) table.rows.push_back(std::move(row));
   }
   return table;
@@ -203,13 +243,13 @@ Table by_point(const StitchResults& results, const Metric& metric, const std::se
               {}};
   std::erase(table.columns, "absolute");
   for (const StitchPoint& point : points) {
-    Table::Row row{{fmt::to_string(point.anchors), fmt::to_string(point.support), point.shrinkage}, {}, metric.digits};
+    Table::Row row{{fmt::to_string(point.anchors), fmt::to_string(point.support), point.shrinkage}, {}};
     for (const std::string& method : table.columns) {
       row.cells.push_back(cell_of(results, metric, [&](const Measurement& m) {
         return m.method == method && m.zero_shot() && m.point == point;
       }));
     }
-    mark_best(row.cells, metric.better, metric.digits, 0, 1, std::vector<bool>(row.cells.size()));
+    mark_best(row.cells, metric.better, 0, 1, std::vector<bool>(row.cells.size()));
     if (has_any(row)) table.rows.push_back(std::move(row));
   }
   return table;
@@ -229,11 +269,50 @@ std::vector<MethodScores> mean_scores(const StitchResults& results) {
       const auto cell = cell_of(results, metric, [&](const Measurement& other) {
         return std::pair{other.method, other.point} == key && (other.zero_shot() || other.method == "absolute");
       });
-      if (cell) scores.scores.push_back({metric.name, cell->mean, cell->std, metric.digits});
+      if (!cell) continue;
+      const Estimate& estimate = cell->estimate;
+      scores.scores.push_back(
+          {metric.name, estimate.mean(), estimate.std(), estimate.noise(), cell->text, metric.digits});
     }
     all.push_back(std::move(scores));
   }
   return all;
+}
+
+std::vector<std::string> head_warnings(const StitchResults& results) {
+  constexpr double kPoints = 2;  // fewer are no matter, however sure
+  static const Metric linear{"linear",
+                             [](const Measurement& m) -> std::optional<double> {
+                               if (!m.linear_f1) return std::nullopt;
+                               return 100 * *m.linear_f1;
+                             },
+                             Better::larger,
+                             1,
+                             100,
+                             "linear_f1",
+                             100};
+  std::vector<std::string> warnings;
+  for (const std::string& method : methods_of(results)) {
+    const auto own = [&](const Measurement& m) { return m.method == method && m.linear_f1 && m.labels; };
+    const auto heads = cell_of(results, f1(), own);
+    const auto logistic = cell_of(results, linear, own);
+    if (!heads || !logistic) continue;
+    const Estimate gap = difference(logistic->estimate, heads->estimate);
+    if (gap.mean() < std::max(kPoints, gap.noise().value_or(0))) continue;
+    warnings.push_back(
+        fmt::format("The heads of {} are undertrained: on their own encoders they reach an F1 of {} %, logistic "
+                    "regression on the same features {} %. Differences between methods may be those of training; use "
+                    "--head-epochs 0, which trains until nothing improves, or --head linear.",
+                    method, heads->text, logistic->text));
+  }
+  return warnings;
+}
+
+std::string shown(double value, int digits, double most) {
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  const std::string full = fmt::format("{:.{}f}", most, digits);
+  const double unit = std::pow(10, -digits);
+  return value < most && text == full ? fmt::format("{:.{}f}", most - unit, digits) : text;
 }
 
 std::vector<Table> make_tables(const StitchResults& results) {
@@ -242,6 +321,14 @@ std::vector<Table> make_tables(const StitchResults& results) {
     if (!std::ranges::any_of(table.rows, has_any)) return;
     if (*title != 0) table.title = title;
     if (*caption != 0) table.caption = caption;
+    const auto has_noise = [](const auto& cell) { return cell && !cell->noise.empty(); };
+    const bool noisy = std::ranges::any_of(
+        table.rows, [&](const Table::Row& row) { return std::ranges::any_of(row.cells, has_noise); });
+    if (noisy) {
+      table.caption +=
+          " ± is half of the 95 % interval over test rows and seeds; bold is better than all others beyond "
+          "noise.";
+    }
     tables.push_back(std::move(table));
   };
   const std::set<StitchPoint> points = points_of(results);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "eval/resample.h"
+
 #include <kedge/stitch.h>
 
 #include <optional>
@@ -9,10 +11,10 @@
 
 namespace kedge {
 
-/// A mean over seeds and, where there are several, their standard deviation.
 struct TableCell {
-  double mean = 0;
-  std::optional<double> std;
+  Estimate estimate;
+  std::string text;   ///< the mean as it is shown
+  std::string noise;  ///< half of its 95 % interval; empty if unknown
   bool best = false;
 };
 
@@ -24,10 +26,12 @@ struct Table {
   struct Row {
     std::vector<std::string> labels;
     std::vector<std::optional<TableCell>> cells;
-    int digits = 1;
   };
   std::vector<Row> rows;
 };
+
+/// A number as tables show it: what is below the largest possible value is not rounded up to it.
+[[nodiscard]] std::string shown(double value, int digits, double most);
 
 /// The tables that the measurements allow: heads, decoders and retrieval by pair, then metrics by method; for a sweep
 /// metrics by point instead.

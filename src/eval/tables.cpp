@@ -31,17 +31,15 @@ std::string latex_text(const std::string& text) {
   return result;
 }
 
-std::string markdown_cell(const std::optional<TableCell>& cell, int digits) {
+std::string markdown_cell(const std::optional<TableCell>& cell) {
   if (!cell) return "–";
-  std::string text = fmt::format("{:.{}f}", cell->mean, digits);
-  if (cell->std) text += fmt::format(" ± {:.{}f}", *cell->std, digits);
+  const std::string text = cell->noise.empty() ? cell->text : fmt::format("{} ± {}", cell->text, cell->noise);
   return cell->best ? "**" + text + "**" : text;
 }
 
-std::string latex_cell(const std::optional<TableCell>& cell, int digits) {
+std::string latex_cell(const std::optional<TableCell>& cell) {
   if (!cell) return "--";
-  std::string text = fmt::format("{:.{}f}", cell->mean, digits);
-  if (cell->std) text += fmt::format(" \\pm {:.{}f}", *cell->std, digits);
+  const std::string text = cell->noise.empty() ? cell->text : fmt::format("{} \\pm {}", cell->text, cell->noise);
   return cell->best ? fmt::format("$\\mathbf{{{}}}$", text) : fmt::format("${}$", text);
 }
 
@@ -55,7 +53,7 @@ std::string markdown(const Table& table) {
   for (const Table::Row& row : table.rows) {
     text += "\n|";
     for (const std::string& label : row.labels) text += fmt::format(" {} |", markdown_text(label));
-    for (const auto& cell : row.cells) text += fmt::format(" {} |", markdown_cell(cell, row.digits));
+    for (const auto& cell : row.cells) text += fmt::format(" {} |", markdown_cell(cell));
   }
   return text + "\n";
 }
@@ -79,7 +77,7 @@ std::string latex(const Table& table) {
     for (std::size_t i = 0; i < row.labels.size(); ++i) {
       cells.push_back(i == 0 && same ? "" : latex_text(row.labels[i]));
     }
-    for (const auto& cell : row.cells) cells.push_back(latex_cell(cell, row.digits));
+    for (const auto& cell : row.cells) cells.push_back(latex_cell(cell));
     text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
   }
   return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
@@ -89,12 +87,14 @@ std::string latex(const Table& table) {
 
 std::string markdown_tables(const StitchResults& results) {
   std::string text;
+  for (const std::string& warning : head_warnings(results)) text += fmt::format("> {}\n", markdown_text(warning));
   for (const Table& table : make_tables(results)) text += (text.empty() ? "" : "\n") + markdown(table);
   return text;
 }
 
 std::string latex_tables(const StitchResults& results) {
   std::string text = "% needs \\usepackage{booktabs}\n";
+  for (const std::string& warning : head_warnings(results)) text += fmt::format("% {}\n", warning);
   for (const Table& table : make_tables(results)) text += "\n" + latex(table);
   return text;
 }

@@ -51,7 +51,7 @@ HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<co
                                                 o.hidden == 1 ? "hidden values" : "features"));
   }
   const MlpTraining training{{features.cols, o.hidden == 0 ? features.cols : o.hidden, class_count, true},
-                             o.epochs == 0 ? HeadOptions::kClassifierEpochs : o.epochs,
+                             o.epochs,
                              o.batch,
                              o.learning_rate,
                              o.weight_decay,
@@ -96,7 +96,7 @@ HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<cons
   const Matrix y = out.matrix(targets);
   const MlpTraining training{
       {features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
-      o.epochs == 0 ? HeadOptions::kDecoderEpochs : o.epochs,
+      o.epochs,
       o.batch,
       o.learning_rate,
       o.weight_decay,

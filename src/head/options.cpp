@@ -13,8 +13,7 @@ std::vector<Option> options_of(HeadOptions& options) {
       {name_option("head", "Kind of head: mlp, linear (logistic regression for labels, ridge for targets) or ridge",
                    options.kind, parse_head_kind, head_kind_names()),
        count_option("head-epochs",
-                    fmt::format("Passes of an mlp over the rows; 0 means {} for labels and {} for targets",
-                                HeadOptions::kClassifierEpochs, HeadOptions::kDecoderEpochs),
+                    "Passes of an mlp over the rows; 0 means until a held-out tenth of them stops improving",
                     options.epochs),
        count_option(
            "head-hidden",

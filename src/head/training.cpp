@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 namespace kedge {
 namespace {
@@ -66,8 +70,18 @@ double squared_error(std::span<const std::size_t> ids, MatrixView<const float> t
   return loss;
 }
 
-Mlp<float> train_on_processor(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
-                              const Progress& progress) {
+/// The loss of a batch of either kind.
+double replace_by_gradient(std::span<const std::size_t> ids, const MlpTruth& truth, EigenRows<float>& outputs) {
+  return truth.classes.empty() ? squared_error(ids, truth.targets, outputs)
+                               : cross_entropy(ids, truth.classes, outputs);
+}
+
+/// What watches the training: called after every epoch with the number of those done and a way to read the mlp as it is
+/// then. False ends it.
+using Watch = std::function<bool(std::size_t epochs, const std::function<const Mlp<float>&()>& now)>;
+
+Mlp<float> learn_on_processor(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                              const Watch& go_on) {
   Random random(training.seed);
   Mlp<float> mlp(training.shape, random);
   const Dropout dropout(training.dropout);
@@ -76,7 +90,8 @@ Mlp<float> train_on_processor(MatrixView<const float> features, const MlpTruth& 
   EigenRows<float> batch;
   EigenRows<float> keep;
   Eigen::VectorXf gradient;
-  for (std::size_t epoch = 0; epoch < training.epochs; ++epoch) {
+  std::size_t epoch = 0;
+  do {
     const std::vector<std::size_t> order = random.sample(features.rows, features.rows);
     for (std::size_t first = 0; first < order.size(); first += training.batch) {
       const auto ids = std::span(order).subspan(first, std::min(training.batch, order.size() - first));
@@ -88,20 +103,17 @@ Mlp<float> train_on_processor(MatrixView<const float> features, const MlpTruth& 
         dropout.draw(random, keep);
       }
       EigenRows<float> outputs = mlp.forward(batch, keep, trace);
-      const double loss = truth.classes.empty() ? squared_error(ids, truth.targets, outputs)
-                                                : cross_entropy(ids, truth.classes, outputs);
-      require_finite(loss, training, epoch);
+      require_finite(replace_by_gradient(ids, truth, outputs), training, epoch);
       mlp.backward(keep, outputs, trace, gradient);
       adam.step(gradient, mlp.parameters());
     }
-    if (progress) progress({training.doing, epoch + 1, training.epochs, ""});
-  }
+  } while (go_on(++epoch, [&]() -> const Mlp<float>& { return mlp; }));
   return mlp;
 }
 
 /// The host draws, the GPU learns.
-Mlp<float> train_on_gpu(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
-                        const Progress& progress) {
+Mlp<float> learn_on_gpu(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                        const Watch& go_on) {
   Random random(training.seed);
   Mlp<float> mlp(training.shape, random);
   const Dropout dropout(training.dropout);
@@ -118,25 +130,143 @@ Mlp<float> train_on_gpu(MatrixView<const float> features, const MlpTruth& truth,
                                dropout.kept};
   const std::span<float> parameters(mlp.parameters().data(), static_cast<std::size_t>(mlp.parameters().size()));
   const auto trainer = cuda::make_mlp_trainer(recipe, features, truth, parameters);
-  for (std::size_t epoch = 0; epoch < training.epochs; ++epoch) {
+  const auto now = [&]() -> const Mlp<float>& {
+    trainer->read(parameters);
+    return mlp;
+  };
+  std::size_t epoch = 0;
+  do {
     trainer->start_epoch(random.sample(features.rows, features.rows));
     for (std::size_t done = 0; done < features.rows; done += training.batch) {
       for (std::uint64_t& bits : trainer->random_bits()) bits = random.bits();
       trainer->step();
     }
     require_finite(trainer->loss(), training, epoch);
-    if (progress) progress({training.doing, epoch + 1, training.epochs, ""});
+  } while (go_on(++epoch, now));
+  return now();
+}
+
+Mlp<float> learn(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                 const Watch& go_on) {
+  return (training.device == Device::cuda ? learn_on_gpu : learn_on_processor)(features, truth, training, go_on);
+}
+
+Mlp<float> learn_for(std::size_t epochs, MatrixView<const float> features, const MlpTruth& truth,
+                     const MlpTraining& training, const Progress& progress) {
+  return learn(features, truth, training, [&](std::size_t done, const auto&) {
+    if (progress) progress({training.doing, done, epochs, ""});
+    return done < epochs;
+  });
+}
+
+/// Some rows and their truth, copied so that they lie one after the other.
+struct Part {
+  Matrix features, targets;
+  std::vector<std::size_t> classes;
+
+  Part(std::span<const std::size_t> ids, MatrixView<const float> all, const MlpTruth& truth)
+      : features(ids.size(), all.cols), targets(truth.classes.empty() ? ids.size() : 0, truth.targets.cols) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::ranges::copy(all.row(ids[i]), features.row(i).begin());
+      if (!truth.classes.empty()) {
+        classes.push_back(truth.classes[ids[i]]);
+      } else {
+        std::ranges::copy(truth.targets.row(ids[i]), targets.row(i).begin());
+      }
+    }
   }
-  trainer->read(parameters);
-  return mlp;
+  [[nodiscard]] MlpTruth truth() const {
+    if (!classes.empty()) return {classes, {}};
+    return {{}, targets.view()};
+  }
+};
+
+/// A tenth of the rows, and the others. Of labelled rows, every class gives its tenth: the rows are shuffled, put in
+/// the order of their classes, and every tenth of them is held out.
+struct Split {
+  std::vector<std::size_t> learned, held_out;
+
+  Split(std::size_t rows, const MlpTruth& truth, std::uint64_t seed) {
+    Random random(seed);
+    std::vector<std::size_t> order = random.sample(rows, rows);
+    if (!truth.classes.empty()) {
+      std::ranges::stable_sort(order, {}, [&](std::size_t id) { return truth.classes[id]; });
+    }
+    for (std::size_t i = 0; i < rows; ++i) {
+      (i % HeadOptions::kHeldOutOneIn == HeadOptions::kHeldOutOneIn / 2 ? held_out : learned).push_back(order[i]);
+    }
+  }
+};
+
+std::size_t steps_of_epoch(std::size_t rows, std::size_t batch) {
+  return (rows + batch - 1) / batch;
+}
+
+/// How training is ended. Counted in steps, because Adam needs some hundreds of them however few rows there are:
+/// between two looks at the held-out rows lie at least kStepsBetweenLooks, and kPatience looks without a gain end it.
+constexpr std::size_t kStepsBetweenLooks = 20;
+constexpr std::size_t kPatience = 4;
+/// Share of the loss of knowing nothing that counts as a gain. Of that and not of the best loss, which on rows that are
+/// easy to tell apart halves again and again and no longer changes an answer.
+constexpr double kGain = 2e-3;
+constexpr std::size_t kMostSteps = 4000;
+constexpr std::size_t kMostEpochs = 100;
+/// With fewer rows, a held-out tenth is a handful, whose loss says nothing.
+constexpr std::size_t kLeastRowsToHoldOut = 50;
+constexpr std::size_t kStepsForFewRows = 400;
+
+/// Epochs of at least so many steps together.
+std::size_t epochs_for(std::size_t steps, std::size_t rows, std::size_t batch) {
+  const std::size_t each = steps_of_epoch(rows, batch);
+  return std::max<std::size_t>(1, (steps + each - 1) / each);
+}
+
+/// The number of steps after which the loss on held-out rows was lowest.
+std::size_t best_steps(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                       const Progress& progress) {
+  const Split split(features.rows, truth, training.seed);
+  const Part learned(split.learned, features, truth);
+  const Part held_out(split.held_out, features, truth);
+  const EigenRows<float> unseen = as_eigen(held_out.features.view());
+  std::vector<std::size_t> all(split.held_out.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+
+  const std::size_t rows = split.learned.size();
+  const std::size_t between = epochs_for(kStepsBetweenLooks, rows, training.batch);
+  const std::size_t most = std::max(kMostEpochs, epochs_for(kMostSteps, rows, training.batch));
+  // Targets are standardised, so that their mean alone has an error of 1.
+  const double gain = kGain * (truth.classes.empty() ? 1 : std::log(static_cast<double>(training.shape.outputs)));
+  double best = std::numeric_limits<double>::infinity();
+  std::size_t best_epochs = 1;
+  std::size_t looks_since = 0;
+  (void)learn(learned.features.view(), learned.truth(), training, [&](std::size_t done, const auto& now) {
+    if (progress) progress({training.doing, done, most, ""});
+    if (done % between != 0) return done < most;
+    EigenRows<float> outputs = now().apply(unseen);
+    const double loss = replace_by_gradient(all, held_out.truth(), outputs);
+    looks_since = loss < best - gain ? 0 : looks_since + 1;
+    if (looks_since == 0) {
+      best = loss;
+      best_epochs = done;
+    }
+    return done < most && looks_since < kPatience;
+  });
+  return best_epochs * steps_of_epoch(rows, training.batch);
 }
 
 }  // namespace
 
 Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                      const Progress& progress) {
-  const auto train = training.device == Device::cuda ? train_on_gpu : train_on_processor;
-  return train(features, truth, training, progress);
+  std::size_t epochs = training.epochs;
+  if (epochs == 0) {
+    // The head that stopped has not seen the held-out rows, which small sets can least spare: so a new one learns from
+    // all of them, for as many steps.
+    const std::size_t steps =
+        features.rows < kLeastRowsToHoldOut ? kStepsForFewRows : best_steps(features, truth, training, progress);
+    epochs = epochs_for(steps, features.rows, training.batch);
+  }
+  return learn_for(epochs, features, truth, training, progress);
 }
 
 }  // namespace kedge

@@ -11,7 +11,8 @@ namespace kedge {
 /// How an mlp is learned from rows in batches.
 struct MlpTraining {
   MlpShape shape;
-  std::size_t epochs = 0, batch = 0;
+  std::size_t epochs = 0;  ///< 0: as many as a held-out share of the rows asks for
+  std::size_t batch = 0;
   double learning_rate = 0, weight_decay = 0, dropout = 0;
   std::uint64_t seed = 0;
   std::string_view doing;  ///< what progress calls it
@@ -21,8 +22,10 @@ struct MlpTraining {
 /// What the mlp is to say of each row; decides between cross-entropy and the mean squared error.
 using cuda::MlpTruth;
 
-/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Every device starts and draws
-/// alike, so that only rounding tells their heads apart. Throws Error(Code::failed) where the loss is not finite.
+/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Without a number of epochs, one
+/// mlp is trained without a tenth of the rows until its loss on them no longer falls, and a second one on all rows for
+/// as many steps as were best. Every device starts and draws alike, so that only rounding tells their heads apart.
+/// Throws Error(Code::failed) where the loss is not finite.
 [[nodiscard]] Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                                    const Progress& progress);
 

@@ -192,6 +192,28 @@ TEST_P(EveryHead, DecodesWhatFollowsFromTheFeatures) {
   EXPECT_LT(score.mse, 0.02 * 25 * 6);  // of the targets' variance
 }
 
+/// So few rows that a few passes over them are no more than a few dozen steps.
+TEST(MlpHead, TrainsUntilItIsAsGoodAsLogisticRegressionHoweverFewTheRows) {
+  const Clusters train(700, 16, 10, 1, 1.1F);
+  const Clusters unseen(1000, 16, 10, 2, 1.1F);
+  const auto reached = [&](HeadKind kind, std::size_t epochs) {
+    HeadOptions options;
+    options.kind = kind;
+    options.epochs = epochs;
+    return accuracy(train_classifier(train.rows.view(), train.labels, options), unseen);
+  };
+  const double linear = reached(HeadKind::linear, 0);
+  EXPECT_GT(linear, 0.85);
+  EXPECT_GT(reached(HeadKind::mlp, 0), linear - 0.02);
+  EXPECT_LT(reached(HeadKind::mlp, 9), linear - 0.05) << "nine epochs are enough here, so this shows nothing";
+}
+
+TEST(MlpHead, LearnsFromRowsTooFewToHoldAnyOut) {
+  const Clusters train(24, 6, 3, 1, 0.3F);
+  const Clusters unseen(300, 6, 3, 2, 0.3F);
+  EXPECT_GT(accuracy(train_classifier(train.rows.view(), train.labels), unseen), 0.9);
+}
+
 TEST(Decoder, OfRidgeIsThatOfLinear) {
   const Matrix x = random_matrix(60, 4, 1);
   const Matrix y = random_matrix(60, 3, 2);

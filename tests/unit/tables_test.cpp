@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "eval/resample.h"
 #include "support.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace kedge {
 namespace {
@@ -42,11 +45,88 @@ StitchResults two_encoders() {
   return results;
 }
 
-TEST(Tables, GiveMeanAndDeviationOverSeedsAndTheBestInBold) {
+/// Resampled F1 and MRR that scatter around the measured ones: by `noise` with the same signs for all, as rows that
+/// all find hard make them, and by `apart` with signs of the measurement's own.
+StitchResults resampled(StitchResults results, double noise, double apart) {
+  unsigned number = 0;
+  for (Measurement& m : results.measurements) {
+    ++number;
+    for (std::size_t i = 0; i < Resamples::kCount; ++i) {
+      const double moved = (i % 2 == 0 ? noise : -noise) + ((i / 2 + number * (i / 4)) % 2 == 0 ? apart : -apart);
+      m.resampled["weighted_f1"].push_back(m.labels->weighted_f1 + moved);
+      if (m.pair) m.resampled["mrr"].push_back(m.pair->mrr + moved);
+    }
+  }
+  return results;
+}
+
+StitchResults close_race() {
+  StitchResults results = two_encoders();
+  std::erase_if(results.measurements, [](const Measurement& m) { return m.seed == 1; });
+  for (Measurement& m : results.measurements) {
+    if (m.method == "consensus") m.labels->weighted_f1 = 0.31;
+  }
+  return results;
+}
+
+TEST(Tables, CallNothingBestWithinNoise) {
+  const std::string heads = "| x_1 | y& | – | ";
+  EXPECT_THAT(markdown_tables(close_race()), HasSubstr(heads + "30.0 | 31.0 |"));  // nobody knows the noise
+  EXPECT_THAT(markdown_tables(resampled(close_race(), 0, 0.02)), HasSubstr(heads + "30.0 ± 4.0 | 31.0 ± 4.0 |"));
+  // Rows that are hard for both do not hide a difference.
+  EXPECT_THAT(markdown_tables(resampled(close_race(), 0.02, 0)), HasSubstr(heads + "30.0 ± 4.0 | **31.0 ± 4.0** |"));
+}
+
+TEST(Tables, RoundNothingUpToAll) {
+  StitchResults results = close_race();
+  for (Measurement& m : results.measurements) m.labels->weighted_f1 = 0.9997;
+  EXPECT_THAT(markdown_tables(results), HasSubstr("| x_1 | y& | – | 99.9 | 99.9 |"));
+  for (Measurement& m : results.measurements) m.labels->weighted_f1 = 1;
+  EXPECT_THAT(markdown_tables(results), HasSubstr("| x_1 | y& | – | 100.0 | 100.0 |"));
+}
+
+TEST(Tables, WarnOfHeadsThatAreBelowLogisticRegression) {
+  StitchResults results = close_race();
+  for (Measurement& m : results.measurements) {
+    if (!m.zero_shot()) m.linear_f1 = m.method == "consensus" ? 0.97 : m.labels->weighted_f1 + 0.005;
+  }
+  ASSERT_EQ(head_warnings(results).size(), 1U);
+  EXPECT_THAT(head_warnings(results).front(), HasSubstr("heads of consensus"));
+  EXPECT_THAT(head_warnings(results).front(),
+              HasSubstr("F1 of 31.0 %, logistic regression on the same features 97.0 %"));
+  EXPECT_THAT(markdown_tables(results), HasSubstr("> The heads of consensus are undertrained"));
+}
+
+TEST(Resamples, HaveTheSpreadThatAShareHas) {
+  std::vector<double> right(400);
+  std::vector<std::int64_t> truth(400);
+  std::vector<std::int64_t> predicted(400);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    truth[i] = static_cast<std::int64_t>(i % 2);
+    right[i] = i % 5 == 0 ? 0 : 1;
+    predicted[i] = i % 5 == 0 ? 1 - truth[i] : truth[i];
+  }
+  const Resamples resamples(400);
+  const Estimate share{{{0, 0.8}}, resamples.means(right)};
+  EXPECT_NEAR(share.noise().value(), 1.98 * std::sqrt(0.8 * 0.2 / 400), 0.01);
+  const Estimate f1{{{0, 0.8}}, resamples.weighted_f1(truth, predicted)};
+  EXPECT_NEAR(f1.noise().value(), share.noise().value(), 0.005);
+  EXPECT_EQ(difference(share, share).noise(), 0);  // the same rows are drawn for all
+}
+
+TEST(Estimate, AddsTheSpreadOverSeedsToThatOverRows) {
+  EXPECT_FALSE((Estimate{{{0, 1.0}}, {}}.noise()));
+  EXPECT_NEAR((Estimate{{{0, 1.0}, {1, 3.0}, {2, 2.0}}, {}}.noise().value()), 4.303 / std::sqrt(3.0), 0.05);
+  std::vector<double> rows(Resamples::kCount);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = i % 2 == 0 ? 1 : 3;
+  EXPECT_GT((Estimate{{{0, 1.0}, {1, 3.0}, {2, 2.0}}, rows}.noise().value()), 2);
+}
+
+TEST(Tables, GiveMeanAndNoiseAndTheBestInBold) {
   const std::string text = markdown_tables(two_encoders());
   EXPECT_THAT(text, HasSubstr("| encoder | head trained on | absolute | random-cosine | consensus |"));
-  EXPECT_THAT(text, HasSubstr("| x_1 | y& | – | 31.0 ± 1.4 | **91.0 ± 1.4** |"));
-  EXPECT_THAT(text, HasSubstr("| x_1 | x_1 | 95.0 ± 0.0 | 81.0 ± 1.4 | 81.0 ± 1.4 |"));
+  EXPECT_THAT(text, HasSubstr("| x_1 | y& | – | 31.0 ± 11.3 | **91.0 ± 11.3** |"));
+  EXPECT_THAT(text, HasSubstr("| x_1 | x_1 | 95.0 ± 0.0 | 81.0 ± 11.3 | 81.0 ± 11.3 |"));
   EXPECT_THAT(text, HasSubstr("| y& | x_1 | 5.0 ± 0.0 | 10.0 ± 0.0 | **40.0 ± 0.0** | **80.0 ± 0.0** |"));
   EXPECT_THAT(text, HasSubstr("| nMSE | 0.900 ± 0.000 | **0.200 ± 0.000** |"));  // smaller is better
   EXPECT_THAT(text, HasSubstr("| RR_std | 1.250 ± 0.000 | 1.250 ± 0.000 |"));    // neither is
@@ -54,7 +134,7 @@ TEST(Tables, GiveMeanAndDeviationOverSeedsAndTheBestInBold) {
 
 TEST(Tables, SpeakLatexWithoutItsSpecialCharacters) {
   const std::string text = latex_tables(two_encoders());
-  EXPECT_THAT(text, HasSubstr("\n & y\\& & -- & $31.0 \\pm 1.4$ & $\\mathbf{91.0 \\pm 1.4}$ \\\\"));
+  EXPECT_THAT(text, HasSubstr("\n & y\\& & -- & $31.0 \\pm 11.3$ & $\\mathbf{91.0 \\pm 11.3}$ \\\\"));
   EXPECT_THAT(text, HasSubstr("\\toprule"));
   EXPECT_EQ(std::string::npos, text.find("F1 in %."));  // a comment would swallow the rest of the line
 }
@@ -68,7 +148,7 @@ TEST(Tables, PraiseNoMethodThatStandsAlone) {
 TEST(Tables, OfOneSeedHaveNoDeviation) {
   StitchResults results = two_encoders();
   std::erase_if(results.measurements, [](const Measurement& m) { return m.seed == 1; });
-  EXPECT_THAT(markdown_tables(results), HasSubstr("| x_1 | y& | – | 30.0 | **90.0** |"));
+  EXPECT_THAT(markdown_tables(results), HasSubstr("| x_1 | y& | – | 30.0 | 90.0 |"));
 }
 
 TEST(Tables, OfASweepHaveARowForEveryPoint) {
@@ -81,8 +161,8 @@ TEST(Tables, OfASweepHaveARowForEveryPoint) {
   }
   const std::string text = markdown_tables(results);
   EXPECT_THAT(text, HasSubstr("## Sweep: F1"));
-  EXPECT_THAT(text, HasSubstr("| 50 | 5000 | 0.15 | 21.0 ± 1.4 | **81.0 ± 1.4** |"));
-  EXPECT_THAT(text, HasSubstr("| 300 | 5000 | 0.15 | 31.0 ± 1.4 | **91.0 ± 1.4** |"));
+  EXPECT_THAT(text, HasSubstr("| 50 | 5000 | 0.15 | 21.0 ± 11.3 | **81.0 ± 11.3** |"));
+  EXPECT_THAT(text, HasSubstr("| 300 | 5000 | 0.15 | 31.0 ± 11.3 | **91.0 ± 11.3** |"));
 }
 
 TEST(MeanScores, AreTakenOverZeroShotPairsOnly) {
@@ -98,9 +178,14 @@ TEST(ResultsFile, ReadsBackWhatItWroteAndRefusesTheRest) {
   const test::TemporaryFolder folder;
   const std::string out = folder.file("");
   EXPECT_TRUE(load_results(out).measurements.empty());
-  save_results(two_encoders(), out);
+  StitchResults whole = resampled(two_encoders(), 0.01, 0.01);
+  whole.measurements.front().linear_f1 = 0.96;
+  save_results(whole, out);
   const StitchResults loaded = load_results(out);
-  EXPECT_EQ(markdown_tables(loaded), markdown_tables(two_encoders()));
+  EXPECT_EQ(markdown_tables(loaded), markdown_tables(whole));
+  EXPECT_EQ(loaded.measurements.front().linear_f1, 0.96);
+  EXPECT_NEAR(loaded.measurements.back().resampled.at("mrr").at(2), whole.measurements.back().resampled.at("mrr")[2],
+              1e-6);
   EXPECT_THAT(test::read_file(folder.file("results.csv")), HasSubstr("consensus,x_1,y&,true,1,300,5000,0.15,0.92"));
   for (const char* text :
        {"", "{", "[]", "{\"format\": \"kedge results\"}", "{\"format\": \"other\"}", "{\"format\": 7}"}) {
@@ -109,7 +194,7 @@ TEST(ResultsFile, ReadsBackWhatItWroteAndRefusesTheRest) {
         Code::bad_file, [&] { (void)load_results(out); }, "results.json", "cannot be read");
   }
   const auto refused = [&](const std::string& from, const std::string& to, const char* word) {
-    save_results(two_encoders(), out);
+    save_results(whole, out);
     std::string text = test::read_file(folder.file("results.json"));
     ASSERT_NE(text.find(from), std::string::npos);
     test::write_file(folder.file("results.json"), text.replace(text.find(from), from.size(), to));
@@ -117,6 +202,10 @@ TEST(ResultsFile, ReadsBackWhatItWroteAndRefusesTheRest) {
         Code::bad_file, [&] { (void)load_results(out); }, word);
   };
   refused("\"mrr\":0.8", "\"mrr\":7", "'mrr' is not between 0 and 1");
+  refused("\"linear_f1\":0.96", "\"linear_f1\":96", "'linear_f1' is not between 0 and 1");
+  refused("\"resamples\": [", "\"resamples\": [{},", "not one for each record");
+  refused("{\"weighted_f1\":[", "{\"weighted_f1\":[null,", "not all numbers");
+  refused("{\"weighted_f1\":[", "{\"other\":7,\"weighted_f1\":[", "'other' is not a list");
   refused("\"seed\":1", "\"seed\":-1", "'seed' is not a whole number");
   refused("\"format_version\": 1", "\"format_version\": 0", "format version 0");
   refused("\"method\":\"consensus\"", "\"method\":\"census\"", "'census'");
