@@ -54,7 +54,7 @@ class Rows:
         import pyarrow.parquet
 
         try:
-            self.file = pyarrow.parquet.ParquetFile(self.path)
+            self.file = pyarrow.parquet.ParquetFile(self.path, pre_buffer=False)
         except (pyarrow.ArrowException, OSError) as error:
             raise OSError(f"cannot read '{self.path}': {error}") from None
         self.schema = self.file.schema_arrow
@@ -75,7 +75,9 @@ class Rows:
 
     def __iter__(self):
         row = 0
-        for batch in self.file.iter_batches(BATCH_ROWS):
+        # One group after the other: given all at once, those that are done would stay in memory.
+        groups = range(self.file.num_row_groups)
+        for batch in (batch for group in groups for batch in self.file.iter_batches(BATCH_ROWS, row_groups=[group])):
             skip, stop = max(self.first - row, 0), min(self.end - row, len(batch))
             if skip < stop:
                 part = batch.slice(skip, stop - skip)
