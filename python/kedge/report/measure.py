@@ -99,14 +99,16 @@ class Estimate:
 
 def estimate(frame, metric):
     """Of all rows that have the metric; resampled only if every one of them is."""
-    rows = frame.dropna(subset=[metric.key])
-    seeds = rows.groupby("seed", sort=False)[metric.key].mean()
-    lists = [one.get(metric.key) for one in rows.resampled]
-    sizes = {0 if values is None else len(values) for values in lists}
+    values, lists = {}, {}
+    for seed, value, resampled in zip(frame.seed, frame[metric.key], frame.resampled):
+        if not np.isnan(value):
+            values.setdefault(seed, []).append(value)
+            lists.setdefault(seed, []).append(resampled.get(metric.key, ()))
+    seeds = pd.Series({seed: sum(each) / len(each) for seed, each in values.items()}, dtype=float)
+    sizes = {len(one) for each in lists.values() for one in each}
     if len(sizes) != 1 or sizes == {0}:
         return Estimate(seeds, np.array([]))
-    each = [np.mean([lists[i] for i in places], axis=0) for places in rows.reset_index().groupby("seed").indices.values()]
-    return Estimate(seeds, np.mean(each, axis=0))
+    return Estimate(seeds, np.mean([np.mean(each, axis=0) for each in lists.values()], axis=0))
 
 
 def over_seeds(frame, metric, by):
