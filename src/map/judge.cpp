@@ -66,7 +66,8 @@ RowCheck try_rows(const Space& space, const FileRows& rows, std::span<const Sket
 
 bool is_clearly_better(const RowCheck& other, const RowCheck& than) {
   constexpr double kTwice = 2, kBeyondNoise = 4;
-  return other.deviations > kTwice * than.deviations + kBeyondNoise && other.found_first > kTwice * than.found_first;
+  return !other.near_chance() && other.deviations > kTwice * than.deviations + kBeyondNoise &&
+         other.found_first > kTwice * than.found_first;
 }
 
 /// Looks for an order of the rows that explains why so few are found.

@@ -46,11 +46,12 @@ struct Fold {
   std::vector<Eigen::Index> looked_up, anchors;
 };
 
-/// Few rows are all looked up, a fifth at a time; of many a third is plenty.
+/// Every row is looked up in one of them: a fifth at a time of few rows, which leaves more to look through, else a
+/// third.
 std::vector<Fold> folds_of(std::size_t rows) {
   constexpr std::size_t kFew = 600;
   const std::size_t parts = rows < kFew ? 5 : 3;
-  std::vector<Fold> folds(rows < kFew ? parts : 1);
+  std::vector<Fold> folds(parts);
   for (std::size_t f = 0; f < folds.size(); ++f) {
     for (std::size_t row = 0; row < rows; ++row) {
       (row % parts == f ? folds[f].looked_up : folds[f].anchors).push_back(static_cast<Eigen::Index>(row));
@@ -131,11 +132,14 @@ EigenRows<float> sketch_rows(MatrixView<const double> rows) {
 }
 
 RowCheck look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others) {
+  constexpr std::size_t kPlenty = 200;  // rows that tell, where they do so beyond doubt
+  constexpr double kBeyondDoubt = 15;
   Tally tally;
   for (const Fold& fold : folds_of(static_cast<std::size_t>(own.rows()))) {
     EigenRows<float> similar = similarities(own, others.front(), fold);
     for (const EigenRows<float>& other : others.subspan(1)) similar += similarities(own, other, fold);
     tally.add(similar);
+    if (tally.rows >= kPlenty && tally.result().deviations > kBeyondDoubt) break;
   }
   return tally.result();
 }

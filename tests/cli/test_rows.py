@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows are taken, and whether they belong together."""
+import json
+
+import numpy as np
+import pytest
+
+from conftest import SLM
+
+NAMES = {"gemma": "gemma3-270m", "mini": "minilm-l6", "smol": "smollm2-135m", "use": "use-multilingual"}
+
+
+def slm(name):
+    return np.load(SLM / f"{NAMES[name]}.npy").astype(np.float32)
+
+
+def options_of(**files):
+    return [word for name, file in files.items() for word in ("--space", f"{name}={file}")]
+
+
+@pytest.fixture
+def real(kedge):
+    """All encoders of the data that ships with kedge, and one of them off by a row."""
+    for name in NAMES:
+        np.save(kedge.folder / f"{name}.npy", slm(name))
+    np.save(kedge.folder / "off.npy", np.roll(slm("mini"), 1, axis=0))
+    return kedge
+
+
+@pytest.mark.parametrize("method", [["consensus"], ["param", "--epochs", 2], ["random", "--similarity", "cosine"]])
+def test_a_source_that_is_off_by_one_row_is_noticed(real, method):
+    rows = ["--rows", "0:2700", "--method", *method]
+    right = real.ok("fit", *options_of(gemma="gemma.npy", mini="mini.npy", use="use.npy"), *rows, "-o", "right.kedge")
+    assert "the same row is found first among 500: gemma " in right.stderr
+    assert "(chance 0.2 %)" in right.stderr
+    assert "warning" not in right.stderr
+    wrong = real.ok("fit", *options_of(gemma="gemma.npy", mini="off.npy", use="use.npy"), *rows, "-o", "wrong.kedge")
+    assert wrong.stderr.count("warning: the rows of 'mini' do not match those of the others") == 1
+    assert "row n of 'mini' belonged to row n - 1 of the others" in wrong.stderr
+    assert wrong.stderr.count("warning") == 1
+
+    shown = {space["name"]: space for space in json.loads(real.ok("inspect", "wrong.kedge", "--json").stdout)["spaces"]}
+    assert shown["mini"]["row_check"]["suspicious"] and shown["mini"]["row_check"]["shift"] == 1
+    assert not shown["use"]["row_check"]["suspicious"]
+    assert "warning: the rows of 'mini'" in real.ok("inspect", "wrong.kedge").stdout
+
+
+@pytest.mark.parametrize("method", [["consensus"], ["param", "--epochs", 2], ["kmeans", "--similarity", "euclidean"]])
+def test_an_attached_space_that_is_off_is_noticed(real, method):
+    real.ok("fit", *options_of(gemma="gemma.npy", use="use.npy"), "--rows", "0:2700", "--method", *method, "-o", "x.kedge")
+    right = real.ok("attach", "x.kedge", "--space", "smol=smol.npy", "--rows", "0:2700", "-o", "x.kedge")
+    assert "the same row is found first among 500: smol " in right.stderr and "warning" not in right.stderr
+    summary = real.json("attach", "x.kedge", "--space", "off=off.npy", "--rows", "0:2700", "-o", "y.kedge")
+    assert summary["row_check"]["suspicious"] and summary["row_check"]["found_first_then"] > 0.5
+
+
+@pytest.mark.parametrize("rows", ["0:50", "1000:1050", "0:200", "0:3300"])
+def test_honest_encoders_are_not_accused(real, rows):
+    everyone = {name: f"{name}.npy" for name in NAMES}
+    done = real.ok("fit", *options_of(**everyone), "--rows", rows, "-o", "x.kedge")
+    assert "the same row is found first among" in done.stderr
+    assert "warning" not in done.stderr
+
+
+@pytest.mark.parametrize("count", [50, 2000])
+def test_encoders_nobody_trained_are_not_accused(kedge, count):
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(count, 30))
+    for name, dim in (("a", 64), ("b", 300)):
+        hidden = np.maximum(inputs @ rng.normal(size=(30, dim)), 0) @ rng.normal(size=(dim, dim))
+        np.save(kedge.folder / f"{name}.npy", hidden + hidden.std() * rng.normal(size=hidden.shape))
+    assert "warning" not in kedge.ok("fit", *options_of(a="a.npy", b="b.npy"), "-o", "x.kedge").stderr
+
+
+def test_mixture_maps_say_how_well_they_fit(real):
+    both = options_of(gemma="gemma.npy", use="use.npy")
+    done = real.ok("fit", *both, "--method", "kmeans", "--support", 500, "-o", "x.kedge")
+    assert "'use' fits the anchors with a mean R^2 of" in done.stderr
+    attached = real.json("attach", "x.kedge", "--space", "mini=mini.npy", "-o", "x.kedge")
+    assert -1 <= attached["r2"] < 1
+    table = real.ok("inspect", "x.kedge").stdout
+    line = next(line for line in table.splitlines() if line.split()[:1] == ["mini"])
+    assert f"{attached['r2']:.3f}" in line
+
+
+def test_fewer_anchors_than_the_default_are_no_complaint(kedge, spaces):
+    done = kedge.ok("fit", *spaces, "-o", "x.kedge")
+    assert "asked for" not in done.stderr
+    anchors = kedge.json("inspect", "x.kedge")["anchors"]
+    assert anchors <= 13
+    assert f"the bundle has {anchors} anchors, not 300: that is how many directions the spaces share" in done.stderr
+    done = kedge.ok("fit", *spaces, "--method", "random", "-o", "y.kedge")
+    assert "the bundle has 200 anchors, not 300: there are no more support rows" in done.stderr
+
+
+@pytest.mark.parametrize("method", [["consensus"], ["param", "--epochs", 1]])
+def test_rows_are_chosen_by_number_or_by_mask(kedge, spaces, method):
+    ids = np.arange(1, 200, 2)
+    np.save(kedge.folder / "ids.npy", ids)
+    np.save(kedge.folder / "mask.npy", np.arange(200) % 2 == 1)
+    for name in ("a", "b"):
+        np.save(kedge.folder / f"half-{name}.npy", np.load(kedge.folder / f"{name}.npy")[ids])
+    for chosen in ("ids", "mask"):
+        kedge.ok("fit", *spaces, "--method", *method, "--rows-file", f"{chosen}.npy", "-o", f"{chosen}.kedge")
+    assert (kedge.folder / "ids.kedge").read_bytes() == (kedge.folder / "mask.kedge").read_bytes()
+    shown = kedge.json("inspect", "ids.kedge")
+    assert set(shown["support_ids"]) == set(ids)  # numbers of the file
+    # The same as a fit on files of those rows alone.
+    kedge.ok("fit", *options_of(a="half-a.npy", b="half-b.npy"), "--method", *method, "-o", "half.kedge")
+    kedge.ok("transform", "ids.kedge", "--space", "a", "-i", "a.npy", "-o", "one.npy", "--rows-file", "ids.npy")
+    kedge.ok("transform", "half.kedge", "--space", "a", "-i", "half-a.npy", "-o", "other.npy")
+    one, other = np.load(kedge.folder / "one.npy"), np.load(kedge.folder / "other.npy")
+    np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(one).max())
+
+
+def test_rows_come_in_the_order_they_are_asked_for(kedge, bundle):
+    np.save(kedge.folder / "ids.npy", np.array([7, 3, 150]))
+    kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "all.npy")
+    kedge.ok("transform", bundle, "--space", "a", "-i", "a.npy", "-o", "some.npy", "--rows-file", "ids.npy")
+    whole = np.load(kedge.folder / "all.npy")
+    np.testing.assert_allclose(np.load(kedge.folder / "some.npy"), whole[[7, 3, 150]], atol=1e-6 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("values, says", [
+    (np.array([1, 200]), "row 200"), (np.array([-1, 2]), "row -1"), (np.array([4, 4]), "row 4 is given more than once"),
+    (np.ones(199, bool), "mask of rows is for 199 rows"), (np.zeros(200, bool), "chooses no row"),
+    (np.array([], int), "no row numbers"), (np.array([0.5]), "array of integers")])
+def test_rows_that_cannot_be_are_refused(kedge, spaces, values, says):
+    np.save(kedge.folder / "rows.npy", values)
+    done = kedge.run("fit", *spaces, "--rows-file", "rows.npy", "-o", "x.kedge")
+    assert done.returncode in (2, 3) and says in done.stderr, done.stderr
+    assert not (kedge.folder / "x.kedge").exists()
+
+
+def test_heads_are_trained_and_tested_on_chosen_rows(kedge, spaces):
+    labels = (np.load(kedge.folder / "a.npy")[:, 0] > 3).astype(int)
+    np.save(kedge.folder / "y.npy", labels)
+    np.save(kedge.folder / "even.npy", np.arange(200) % 2 == 0)
+    np.save(kedge.folder / "odd.npy", np.arange(1, 200, 2))
+    stitch = ["stitch", *spaces, "--labels", "y.npy", "--methods", "absolute,consensus", "--head", "linear", "--no-report"]
+    kedge.ok(*stitch, "--train-file", "even.npy", "--test-file", "odd.npy", "-o", "by-file")
+    order = np.r_[np.arange(0, 200, 2), np.arange(1, 200, 2)]
+    for file in ("a.npy", "b.npy", "y.npy"):
+        np.save(kedge.folder / file, np.load(kedge.folder / file)[order])
+    kedge.ok(*stitch, "--train", "0:100", "--test", "100:200", "-o", "by-range")
+    scores = [[record["accuracy"] for record in json.loads((kedge.folder / out / "results.json").read_text())["records"]]
+              for out in ("by-file", "by-range")]
+    assert scores[0] == scores[1]
+    both = kedge.run(*stitch, "--train-file", "even.npy", "--test", "0:10", "-o", "x")
+    assert both.returncode == 2 and "row 0 is a test row and a train row" in both.stderr
+    kedge.refused(2, *stitch, "--test", "0:10", "-o", "y", says="--train is required, or --train-file")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows are taken, and whether they belong together, from Python."""
+import warnings
+
+import numpy as np
+import pytest
+
+import kedge
+
+
+@pytest.fixture
+def encoders():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 12))
+    return {name: np.tanh(inputs @ rng.normal(size=(12, dim)) / 3).astype(np.float32)
+            for name, dim in (("a", 30), ("b", 40), ("c", 50))}
+
+
+def test_rows_that_do_not_match_are_a_warning(encoders):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bundle = kedge.fit(encoders)
+    assert bundle["a"].row_check["found_first"] > 0.5 and not bundle["a"].row_check["suspicious"]
+    with pytest.warns(UserWarning, match="the rows of 'b' do not match") as caught:
+        kedge.fit({**encoders, "b": np.roll(encoders["b"], 1, axis=0)})
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="row n \\+ 3 of the others") as caught:
+        bundle.attach("late", np.roll(encoders["b"], -3, axis=0))
+    assert caught[0].filename == __file__
+    assert bundle["late"].row_check["shift"] == -3
+
+
+def test_mixtures_have_an_r2(encoders):
+    bundle = kedge.fit(encoders, method="kmeans", anchors=20)
+    assert -1 <= bundle["a"].r2 < 1
+    assert kedge.fit(encoders, method="kmeans", similarity="cosine", anchors=20)["a"].r2 is None
+
+
+@pytest.mark.parametrize("rows", [np.arange(0, 400, 2), list(range(0, 400, 2)), np.arange(400) % 2 == 0,
+                                  [i % 2 == 0 for i in range(400)], np.arange(0, 400, 2).astype(np.uint16)])
+def test_rows_are_arrays_or_masks(encoders, rows, tmp_path):
+    chosen = kedge.fit(encoders, rows=rows, anchors=20)
+    assert set(chosen.support_ids) == set(range(0, 400, 2))
+    alone = kedge.fit({name: x[::2] for name, x in encoders.items()}, anchors=20)
+    one, other = chosen["a"].transform(encoders["a"]), alone["a"].transform(encoders["a"])
+    np.testing.assert_allclose(one, other, atol=1e-4 * np.abs(one).max())
+    scores = kedge.compare(one, other, rows=rows)
+    assert scores["rows"] == 200
+    np.save(tmp_path / "x.npy", encoders["a"])
+    chosen["a"].transform_file(tmp_path / "x.npy", tmp_path / "y.npy", rows=rows)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), one[::2], atol=1e-5 * np.abs(one).max())
+
+
+def test_heads_learn_from_chosen_rows(encoders):
+    labels = (encoders["a"][:, 0] > 0).astype(int)
+    even = np.arange(400) % 2 == 0
+    options = dict(labels=labels, methods=["absolute"], head="linear")
+    by_mask = kedge.stitch(encoders, train=even, test=np.flatnonzero(~even), **options)
+    order = np.argsort(~even, kind="stable")
+    by_range = kedge.stitch({name: x[order] for name, x in encoders.items()}, train=(0, 200), test=(200, 400),
+                            **{**options, "labels": labels[order]})
+    assert list(by_mask["accuracy"]) == list(by_range["accuracy"])
+
+
+@pytest.mark.parametrize("rows, says", [
+    (np.zeros(400, bool), "no rows are chosen"), (np.ones(399, bool), "mask of rows is for 399"), ([3, 3], "more than once"),
+    ([-1], "row -1"), ([400], "row 400"), ([0.5], "whole numbers")])
+def test_rows_that_cannot_be_are_refused(encoders, rows, says):
+    with pytest.raises(ValueError, match=says):
+        kedge.fit(encoders, rows=rows)
+
+
+def test_anchors_default_to_what_there_is(encoders):
+    assert kedge.fit(encoders, method="random", support=25).n_anchors == 25
+    assert kedge.fit(encoders).n_anchors <= 120

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <numeric>
+
+namespace kedge {
+namespace {
+
+using test::random_matrix;
+using test::space_of;
+using test::TemporaryFolder;
+
+constexpr std::size_t kRows = 700;
+
+/// An encoder nobody trained: a random layer over what the inputs are, and noise of its own.
+Matrix encode(const Matrix& inputs, std::size_t dim, unsigned seed, float noise = 0.3F) {
+  const Matrix layer = random_matrix(inputs.cols(), dim, seed);
+  Matrix result = random_matrix(inputs.rows(), dim, seed + 1000);
+  for (std::size_t r = 0; r < inputs.rows(); ++r) {
+    for (std::size_t c = 0; c < dim; ++c) {
+      float sum = 0;
+      for (std::size_t k = 0; k < inputs.cols(); ++k) sum += inputs.row(r)[k] * layer.row(k)[c];
+      result.row(r)[c] = noise * result.row(r)[c] + std::tanh(sum / 3);
+    }
+  }
+  return result;
+}
+
+/// Row n becomes row n + shift, round the end.
+Matrix rolled(const Matrix& rows, std::size_t shift) {
+  Matrix result(rows.rows(), rows.cols());
+  for (std::size_t r = 0; r < rows.rows(); ++r) {
+    std::ranges::copy(rows.row(r), result.row((r + shift) % rows.rows()).begin());
+  }
+  return result;
+}
+
+Matrix picked(const Matrix& rows, std::span<const std::int64_t> ids) {
+  Matrix result(ids.size(), rows.cols());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    std::ranges::copy(rows.row(static_cast<std::size_t>(ids[i])), result.row(i).begin());
+  }
+  return result;
+}
+
+struct Encoders {
+  Matrix inputs = random_matrix(kRows, 20, 1);
+  Matrix a = encode(inputs, 40, 2), b = encode(inputs, 60, 3), c = encode(inputs, 150, 4), d = encode(inputs, 50, 5);
+};
+
+FitOptions options_of(Method method, Similarity similarity) {
+  FitOptions options;
+  options.method = method;
+  options.similarity = similarity;
+  options.anchors = 30;
+  if (method == Method::param) options.param.epochs = 2;
+  if (is_adapter(method) && method != Method::cca) options.anchors = 0;
+  return options;
+}
+
+class RowCheckOfMethod : public ::testing::TestWithParam<std::pair<Method, Similarity>> {};
+
+TEST_P(RowCheckOfMethod, NoticesASourceThatIsOffByOneRowAndNoOther) {
+  const Encoders made;
+  const auto [method, similarity] = GetParam();
+  const FitOptions options = options_of(method, similarity);
+  const Matrix off = rolled(made.b, 1);
+  std::vector<Space> right{space_of("a", made.a), space_of("b", made.b)};
+  std::vector<Space> wrong{space_of("a", made.a), space_of("b", off)};
+  if (!is_adapter(method)) {
+    right.push_back(space_of("c", made.c));
+    wrong.push_back(space_of("c", made.c));
+  }
+  for (const Attachment& space : fit(right, options).spaces) {
+    ASSERT_TRUE(space.row_check) << space.space();
+    EXPECT_FALSE(space.row_check->suspicious()) << space.space();
+    EXPECT_GT(space.row_check->found_first, 0.5) << space.space();
+  }
+  const Bundle bundle = fit(wrong, options);
+  EXPECT_TRUE(bundle.space("b").row_check->near_chance());
+  EXPECT_EQ(bundle.space("a").row_check->suspicious(), is_adapter(method));  // of two, nobody knows who is wrong
+  const RowCheck& told =
+      *bundle.spaces[is_adapter(method) && bundle.spaces[0].row_check->remedy != RowCheck::Remedy::none ? 0 : 1]
+           .row_check;
+  EXPECT_EQ(told.remedy, RowCheck::Remedy::shift);
+  EXPECT_EQ(std::abs(told.shift), 1);
+  EXPECT_GT(told.found_first_then, 0.5);
+}
+
+TEST_P(RowCheckOfMethod, NoticesAnAttachedSpaceThatIsOff) {
+  const Encoders made;
+  const auto [method, similarity] = GetParam();
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
+  const TemporaryFolder folder;
+  save_bundle(fit(spaces, options_of(method, similarity)), folder.file("x.kedge"));
+  const Bundle bundle = load_bundle(folder.file("x.kedge"));
+  const Attachment right = attach(bundle, space_of("d", made.d));
+  ASSERT_TRUE(right.row_check);
+  EXPECT_FALSE(right.row_check->suspicious());
+
+  const Matrix off = rolled(made.d, kRows - 2);
+  const Attachment wrong = attach(bundle, space_of("d", off));
+  EXPECT_TRUE(wrong.row_check->near_chance());
+  EXPECT_EQ(wrong.row_check->shift, -2);
+  const std::string told = explain(*wrong.row_check, "d");
+  EXPECT_THAT(told, ::testing::HasSubstr("the rows of 'd' do not match"));
+  EXPECT_THAT(told, ::testing::HasSubstr("row n + 2 of the others"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryMethod, RowCheckOfMethod,
+    ::testing::Values(std::pair(Method::consensus, Similarity::wip), std::pair(Method::param, Similarity::wip),
+                      std::pair(Method::random, Similarity::cosine), std::pair(Method::kmeans, Similarity::euclidean),
+                      std::pair(Method::fps, Similarity::inner), std::pair(Method::param, Similarity::cosine),
+                      std::pair(Method::ridge, Similarity::wip), std::pair(Method::procrustes, Similarity::inner),
+                      std::pair(Method::cca, Similarity::wip)),
+    [](const auto& one) {
+      return std::string(to_string(one.param.first)) + "_" + std::string(to_string(one.param.second));
+    });
+
+TEST(RowCheck, DoesNotAccuseHonestEncodersThatAreWeakOrFew) {
+  const Matrix inputs = random_matrix(1000, 20, 1);
+  const std::vector<std::pair<std::size_t, float>> settings{{1000, 2.0F}, {300, 1.5F}, {100, 0.7F}, {50, 0.3F}};
+  for (const auto& [rows, noise] : settings) {
+    std::vector<std::int64_t> ids(rows);
+    std::iota(ids.begin(), ids.end(), 0);
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      const Matrix some = picked(inputs, ids);
+      const Matrix a = encode(some, 60, 10 + seed, noise), b = encode(some, 80, 20 + seed, noise);
+      const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
+      for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+        EXPECT_FALSE(space.row_check->suspicious())
+            << rows << " rows, noise " << noise << ", seed " << seed << ": " << space.row_check->deviations;
+      }
+    }
+  }
+}
+
+TEST(RowCheck, ShuffledRowsAreNoticedWhateverTheirNumber) {
+  for (const std::size_t rows : {50U, 120U, 599U, 600U, 2000U}) {
+    const Matrix a = encode(random_matrix(rows, 20, 1), 40, 2), b = encode(random_matrix(rows, 20, 7), 40, 3);
+    const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
+    for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+      EXPECT_TRUE(space.row_check->near_chance()) << rows << ": " << space.row_check->deviations;
+      EXPECT_EQ(space.row_check->remedy, RowCheck::Remedy::none) << rows;
+    }
+  }
+}
+
+TEST(RowCheck, KnowsSupportRowsThatWereSavedInTheOrderOfSortedIds) {
+  const Encoders made;
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
+  FitOptions options = options_of(Method::consensus, Similarity::wip);
+  for (std::int64_t i = 0; i < 200; ++i) options.support_ids.push_back((i * 37) % 200 + 300);
+  const Bundle bundle = fit(spaces, options);
+  AttachOptions only_support;
+  only_support.support_rows = true;
+  const Matrix right = picked(made.d, options.support_ids);
+  EXPECT_FALSE(attach(bundle, space_of("d", right), only_support).row_check->suspicious());
+  std::ranges::sort(options.support_ids);
+  const Matrix sorted = picked(made.d, options.support_ids);
+  const Attachment wrong = attach(bundle, space_of("d", sorted), only_support);
+  EXPECT_EQ(wrong.row_check->remedy, RowCheck::Remedy::sorted_ids);
+  EXPECT_THAT(explain(*wrong.row_check, "d"), ::testing::HasSubstr("order of the sorted support ids"));
+}
+
+TEST(RowCheck, SaysNothingWhereItCannotTell) {
+  const Encoders made;
+  const FitOptions options = options_of(Method::consensus, Similarity::wip);
+  EXPECT_FALSE(fit(std::vector{space_of("a", made.a)}, options).spaces[0].row_check);
+  const RowRange few{0, RowCheck::kLeastRows - 1};
+  const std::vector<Space> spaces{space_of("a", made.a).with_rows(few), space_of("b", made.b).with_rows(few)};
+  EXPECT_FALSE(fit(spaces, options).spaces[0].row_check);
+}
+
+TEST(RowCheck, IsKeptInTheBundle) {
+  const Encoders made;
+  const Matrix off = rolled(made.b, 1);
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", off), space_of("c", made.c)};
+  const Bundle before = fit(spaces, options_of(Method::kmeans, Similarity::wip));
+  const Bundle after = bundle_from_bytes(bundle_to_bytes(before), "x");
+  const RowCheck& was = *before.space("b").row_check;
+  const RowCheck& is = *after.space("b").row_check;
+  EXPECT_EQ(is.rows, was.rows);
+  EXPECT_EQ(is.among, was.among);
+  EXPECT_EQ(is.found_first, was.found_first);
+  EXPECT_EQ(is.deviations, was.deviations);
+  EXPECT_EQ(is.shift, was.shift);
+  EXPECT_EQ(is.found_first_then, was.found_first_then);
+  EXPECT_EQ(after.space("b").mixture->r2, before.space("b").mixture->r2);
+}
+
+TEST(RowCheck, PercentsRoundToTheWholeOnlyWhereNothingIsMissing) {
+  EXPECT_EQ(percent(1), "100 %");
+  EXPECT_EQ(percent(0.9997), "99.9 %");
+  EXPECT_EQ(percent(0.002), "0.2 %");
+}
+
+/// The mean squared error of new rows, relative to the variance of what the sources say of them.
+double r2_on_new_rows(const Bundle& bundle, const Matrix& a, const Matrix& b, const Matrix& d) {
+  const Matrix ra = bundle.map("a").apply(a.view()), rb = bundle.map("b").apply(b.view());
+  const Matrix rd = bundle.map("d").apply(d.view());
+  double sum = 0;
+  for (std::size_t c = 0; c < ra.cols(); ++c) {
+    double mean = 0, error = 0, variance = 0;
+    for (std::size_t r = 0; r < ra.rows(); ++r) mean += (ra.row(r)[c] + rb.row(r)[c]) / 2;
+    mean /= static_cast<double>(ra.rows());
+    for (std::size_t r = 0; r < ra.rows(); ++r) {
+      const double truth = (ra.row(r)[c] + rb.row(r)[c]) / 2;
+      error += std::pow(truth - rd.row(r)[c], 2);
+      variance += std::pow(truth - mean, 2);
+    }
+    sum += std::max(-1.0, 1 - error / variance);
+  }
+  return sum / static_cast<double>(ra.cols());
+}
+
+TEST(MixtureFit, EstimatesWhatNewRowsGet) {
+  const Matrix inputs = random_matrix(2 * kRows, 20, 1);
+  const Matrix a = encode(inputs, 40, 2), b = encode(inputs, 60, 3), d = encode(inputs, 50, 5);
+  const RowRange old{0, kRows}, fresh{kRows, 2 * kRows};
+  const std::vector<Space> spaces{space_of("a", a).with_rows(old), space_of("b", b).with_rows(old)};
+  for (const Method method : {Method::random, Method::kmeans, Method::param}) {
+    FitOptions options = options_of(method, Similarity::wip);
+    if (method == Method::param) options.param.epochs = 60;
+    Bundle bundle = fit(spaces, options);
+    EXPECT_TRUE(bundle.space("a").mixture);
+    bundle.add(attach(bundle, space_of("d", d).with_rows(old)));
+    const double truth =
+        r2_on_new_rows(bundle, space_of("a", a).with_rows(fresh).read_all(),
+                       space_of("b", b).with_rows(fresh).read_all(), space_of("d", d).with_rows(fresh).read_all());
+    EXPECT_NEAR(bundle.space("d").mixture->mean_r2, truth, 0.1) << to_string(method);
+  }
+}
+
+TEST(Anchors, DefaultToWhatThereIs) {
+  const Encoders made;
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
+  EXPECT_EQ(fit(spaces, FitOptions()).mixture.rows(), 40U);  // a has no more directions to share
+  FitOptions few;
+  few.method = Method::random;
+  few.support = 25;
+  EXPECT_EQ(fit(spaces, few).mixture.rows(), 25U);
+}
+
+}  // namespace
+}  // namespace kedge
