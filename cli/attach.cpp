@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "options.h"
+#include "row_arguments.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace {
 
 struct Options {
   AttachOptions attach;
-  std::string bundle, space, output, rows;
+  std::string bundle, space, output;
+  RowArguments rows;
   bool replace = false;
   CommonOptions common;
 };
@@ -69,7 +71,7 @@ void run(const Options& o) {
   require_device(options.device);
   const BundleLock lock(o);
   Bundle bundle = load_bundle(o.bundle);
-  const Space space = open_space(o.space, parse_rows(o.rows));
+  const Space space = o.rows.open(o.space);
   if (bundle.has(space.name()) && !o.replace) {
     throw Error(Code::bad_argument, fmt::format("{} already has a space '{}'; choose another name, or give --replace",
                                                 o.bundle, space.name()));
@@ -112,7 +114,7 @@ void add_attach(CommandLine& line) {
       .takes("NAME=FILE")
       .only_once();
   c.add("-o,--out", o->output, "Bundle to write; may be the same file").required().takes("FILE");
-  c.add("--rows", o->rows, "Rows to compute its mean and covariance from, as FIRST:END [all]").takes("FIRST:END");
+  o->rows.add_to(c, "Rows to compute its mean and covariance from, as FIRST:END [all]");
   add_options(c, options_of(o->attach));
   c.add_flag("--replace", o->replace, "Replace the space of that name if there is one");
   o->common.add_to(c);

@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "options.h"
+#include "row_arguments.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -12,7 +13,8 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string a, b, rows;
+  std::string a, b;
+  RowArguments rows;
   CompareOptions compare;
   CommonOptions common;
 };
@@ -26,8 +28,8 @@ Json to_json(const Comparison& result, const CompareOptions& options) {
 void run(const Options& o) {
   o.common.apply();
   require_device(o.compare.device);
-  const Space a("first", open_rows(o.a), parse_rows(o.rows));
-  const Space b("second", open_rows(o.b), parse_rows(o.rows));
+  const Space a = o.rows.open("first", open_rows(o.a));
+  const Space b = o.rows.open("second", open_rows(o.b));
   if (a.rows() != b.rows() || a.dim() != b.dim()) {
     throw Error(Code::bad_file,
                 fmt::format("compare needs the same rows in the same shared space: {} is {} x {}, {} is {} x {}; "
@@ -58,7 +60,7 @@ void add_compare(CommandLine& line) {
       "Measure how well two encoders agree in the shared space: does row i of the first find row i of the second?");
   c.add("first", o->a, "One encoder's transformed embeddings").required().takes("FILE");
   c.add("second", o->b, "Those of another encoder, for the same inputs in the same order").required().takes("FILE");
-  c.add("--rows", o->rows, "Rows to compare, as FIRST:END [all]").takes("FIRST:END");
+  o->rows.add_to(c, "Rows to compare, as FIRST:END [all]");
   add_options(c, options_of(o->compare));
   o->common.add_to(c);
   c.runs([o] { run(*o); });

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "options.h"
+#include "row_arguments.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -19,7 +20,8 @@ namespace {
 struct Options {
   FitOptions fit;
   std::vector<std::string> spaces;
-  std::string output, rows, support_ids, history;
+  std::string output, support_ids, history;
+  RowArguments rows;
   bool validate = false;
   CommonOptions common;
 };
@@ -53,21 +55,29 @@ void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   remove_checkpoint(options);
 }
 
-/// Fewer directions than anchors is no mistake, but worth a word.
-void warn_of_idle_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
+/// Fewer anchors than expected is no mistake, but worth a word.
+void tell_of_fewer_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
+  const std::size_t anchors = bundle.mixture.rows();
+  if (options.anchors == 0) {
+    if (is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return;
+    const bool all = anchors >= bundle.support_ids.size();
+    return say(o.common,
+               fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
+                           all ? "there are no more support rows" : "that is how many directions the spaces share"));
+  }
   const bool may_clip = options.method == Method::consensus || options.method == Method::cca;
-  if (may_clip && bundle.mixture.rows() < options.anchors) {
+  if (may_clip && anchors < options.anchors) {
     say(o.common, fmt::format("asked for {0} anchors, but the spaces span only {1} directions, so the bundle has {1}",
-                              options.anchors, bundle.mixture.rows()));
+                              options.anchors, anchors));
   }
   if (options.method != Method::consensus) return;
   std::size_t used = 0;
-  for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
+  for (std::size_t r = 0; r < anchors; ++r) {
     if (std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) ++used;
   }
-  if (used < bundle.mixture.rows()) {
-    say(o.common, fmt::format("the spaces agree on {} directions; the other {} anchors are always 0", used,
-                              bundle.mixture.rows() - used));
+  if (used < anchors) {
+    say(o.common,
+        fmt::format("the spaces agree on {} directions; the other {} anchors are always 0", used, anchors - used));
   }
 }
 
@@ -131,12 +141,13 @@ void run(Options& o) {
   for (const std::string& output : outputs) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
     require_other_file(output, o.support_ids);
+    require_other_file(output, o.rows.file);
   }
   require_replaceable(o.output, ResultKind::bundle);
   require_writable(o.output);
   if (!o.history.empty()) require_writable(o.history);
   std::vector<Space> spaces;
-  for (const std::string& text : o.spaces) spaces.push_back(open_space(text, parse_rows(o.rows)));
+  for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
   if (o.validate && spaces.size() < 3) {
     throw Error(Code::bad_argument, fmt::format("--validate holds each space out in turn and needs three or more, but "
                                                 "{} were given",
@@ -174,7 +185,7 @@ void run(Options& o) {
   if (!validation.is_null()) summary.set("validation", validation);
   if (!bundle.refine_losses.empty()) summary.set("refine_losses", bundle.refine_losses);
   print_json(o.common, summary);
-  warn_of_idle_anchors(bundle, o, options);
+  tell_of_fewer_anchors(bundle, o, options);
   if (!bundle.refine_losses.empty()) {
     const auto best = std::ranges::min_element(bundle.refine_losses);
     say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
@@ -198,7 +209,7 @@ void add_fit(CommandLine& line) {
       .required()
       .takes("NAME=FILE");
   c.add("-o,--out", o->output, "Bundle to write").required().takes("FILE");
-  c.add("--rows", o->rows, "Rows to learn from, as FIRST:END, END excluded [all]").takes("FIRST:END");
+  o->rows.add_to(c, "Rows to learn from, as FIRST:END, END excluded [all]");
   const std::string learning = "Learning (--method param)";
   add_options(c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
   add_support_ids(c, o->support_ids);

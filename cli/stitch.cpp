@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "options.h"
 #include "report.h"
+#include "row_arguments.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +25,8 @@ struct Options {
   HeadOptions head;
   std::vector<std::string> spaces, methods, similarities, shrinkages, hold_out;
   std::vector<std::size_t> anchors, supports;
-  std::string labels, targets, target_shape, train, test, support_ids, output;
+  std::string labels, targets, target_shape, support_ids, output;
+  RowArguments train, test;
   std::size_t seeds = 1;
   std::uint64_t first_seed = 0;
   std::size_t samples = StitchOptions().samples;
@@ -49,13 +51,21 @@ std::vector<std::size_t> parse_shape(const std::string& text) {
   }
 }
 
+void require_rows(const RowArguments& rows, const char* name) {
+  if (!rows.given()) throw WrongUsage(fmt::format("--{0} is required, or --{0}-file", name));
+}
+
 StitchData data_of(const Options& o) {
   StitchData data;
   for (const std::string& text : o.spaces) data.spaces.push_back(open_space(text));
   require_parallel(data.spaces);
   const std::size_t rows = data.spaces.front().rows();
-  data.train = parse_rows(o.train);
-  data.test = parse_rows(o.test);
+  require_rows(o.train, "train");
+  require_rows(o.test, "test");
+  data.train = parse_rows(o.train.range);
+  data.test = parse_rows(o.test.range);
+  data.train_ids = o.train.ids();
+  data.test_ids = o.test.ids();
   if (!o.labels.empty()) {
     data.labels = read_integers(o.labels);
     if (data.labels.size() != rows) {
@@ -76,7 +86,8 @@ StitchData data_of(const Options& o) {
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
 void leave_out_aloud(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
-  for (const FitOptions& point : leave_out_impossible(points, end - std::min(data.train.begin, end))) {
+  const std::size_t ids = data.train_ids.ids.size();
+  for (const FitOptions& point : leave_out_impossible(points, ids > 0 ? ids : end - std::min(data.train.begin, end))) {
     say(common, fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                             point.anchors, point.support));
   }
@@ -133,10 +144,9 @@ void add_data_options(Command& c, Options& o) {
                  "One encoder's embeddings; repeat for each encoder. Row n of every file must embed the same input n")
       .required()
       .takes("NAME=FILE");
-  c.add("--train", o.train, "Rows to learn anchors, whitening and heads from, as FIRST:END")
-      .required()
-      .takes("FIRST:END");
-  c.add("--test", o.test, "Rows to test them on; must not overlap the train rows").required().takes("FIRST:END");
+  o.train.add_to(c, "Rows to learn anchors, whitening and heads from, as FIRST:END; required, or --train-file",
+                 "--train");
+  o.test.add_to(c, "Rows to test them on, none of them a train row; required, or --test-file", "--test");
   c.add("--labels", o.labels, "Class of each row, as an .npy of integers; without it no classifiers are trained")
       .takes("FILE");
   c.add("--targets", o.targets,
@@ -172,7 +182,10 @@ void add_run_options(Command& c, Options& o) {
 void add_swept_options(Command& c, Options& o) {
   o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
   c.add_list("--similarity", o.similarities, "Similarities for methods named without one").one_of(similarity_names());
-  c.add_list("--anchors", o.anchors, fmt::format("Numbers of anchors [{}]", o.fit.anchors)).at_least_one();
+  c.add_list("--anchors", o.anchors,
+             fmt::format("Numbers of anchors [{}, or as many as there are support rows if fewer]",
+                         FitOptions::kDefaultAnchors))
+      .at_least_one();
   c.add_list("--support", o.supports,
              fmt::format("Numbers of rows to make anchors from [{}, or all if fewer]", FitOptions::kDefaultSupport))
       .at_least_one();

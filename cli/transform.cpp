@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "parquet.h"
+#include "row_arguments.h"
 #include "stream_arguments.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, space, input, output, rows;
+  std::string bundle, space, input, output;
+  RowArguments rows;
   StreamArguments stream;
   CommonOptions common;
 };
@@ -26,8 +28,9 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   if (is_parquet(o.input) || is_parquet(o.output)) {
+    o.rows.require_range("of a Parquet file");
     std::vector<std::string> words{"transform", o.bundle, "--space", o.space,  "--in",
-                                   o.input,     "--out",  o.output,  "--rows", o.rows};
+                                   o.input,     "--out",  o.output,  "--rows", o.rows.range};
     for (const auto& more : {o.stream.words(), o.common.words()}) words.insert(words.end(), more.begin(), more.end());
     become_parquet(std::move(words));
   }
@@ -35,7 +38,7 @@ void run(const Options& o) {
   require_other_file(o.output, o.bundle);
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
-  const Space input(o.space, open_rows(o.input), parse_rows(o.rows));
+  const Space input = o.rows.open(o.space, open_rows(o.input));
   transform(map, input, o.output, make_progress(o.common), options);
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "transform"},
@@ -62,7 +65,7 @@ void add_transform(CommandLine& line) {
         "Result, one row per input row: a float32 .npy, or a .parquet that keeps the input's other columns")
       .required()
       .takes("FILE");
-  c.add("--rows", o->rows, "Rows to map, as FIRST:END [all]").takes("FIRST:END");
+  o->rows.add_to(c, "Rows to map, as FIRST:END [all]");
   o->stream.add_to(c, "Where to compute; euclidean maps run on cpu only");
   o->common.add_to(c);
   c.runs([o] { run(*o); });

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "parquet.h"
+#include "row_arguments.h"
 #include "stream_arguments.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, from, to, input, output, rows;
+  std::string bundle, from, to, input, output;
+  RowArguments rows;
   StreamArguments stream;
   CommonOptions common;
 };
@@ -26,15 +28,16 @@ void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   if (is_parquet(o.input) || is_parquet(o.output)) {
+    o.rows.require_range("of a Parquet file");
     std::vector<std::string> words{"translate", o.bundle, "--from", o.from,   "--to",   o.to,
-                                   "--in",      o.input,  "--out",  o.output, "--rows", o.rows};
+                                   "--in",      o.input,  "--out",  o.output, "--rows", o.rows.range};
     for (const auto& more : {o.stream.words(), o.common.words()}) words.insert(words.end(), more.begin(), more.end());
     become_parquet(std::move(words));
   }
   const StreamOptions options = o.stream.options();
   require_other_file(o.output, o.bundle);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
-  const Space input(o.from, open_rows(o.input), parse_rows(o.rows));
+  const Space input = o.rows.open(o.from, open_rows(o.input));
   translate(translator, input, o.output, make_progress(o.common), options);
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "translate"},
@@ -67,7 +70,7 @@ void add_translate(CommandLine& line) {
         "Result, one row per input row: a float32 .npy, or a .parquet that keeps the input's other columns")
       .required()
       .takes("FILE");
-  c.add("--rows", o->rows, "Rows to translate, as FIRST:END [all]").takes("FIRST:END");
+  o->rows.add_to(c, "Rows to translate, as FIRST:END [all]");
   o->stream.add_to(c);
   o->common.add_to(c);
   c.runs([o] { run(*o); });

@@ -18,8 +18,8 @@ namespace kedge {
 struct FitOptions {
   Method method = Method::consensus;
   Similarity similarity = Similarity::wip;
-  std::size_t anchors = 300;
-  std::size_t support = 0;                ///< 0: kDefaultSupport rows, or all rows if there are fewer
+  std::size_t anchors = 0;  ///< 0: kDefaultAnchors, or as many as there are support rows and shared directions if fewer
+  std::size_t support = 0;  ///< 0: kDefaultSupport rows, or all rows if there are fewer
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
   std::size_t keep = 0;  ///< largest weights kept of each anchor (convex mixtures); 0: all of them
@@ -34,6 +34,7 @@ struct FitOptions {
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;                ///< of learning on a GPU
 
+  static constexpr std::size_t kDefaultAnchors = 300;
   static constexpr std::size_t kDefaultSupport = 5000;
 };
 

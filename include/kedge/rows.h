@@ -21,6 +21,12 @@ struct RowRange {
   std::size_t end = kEnd;
 };
 
+/// Any rows of a file, by their numbers and in this order.
+struct RowIds {
+  std::vector<std::int64_t> ids;
+  std::size_t of = 0;  ///< how many rows the file must have, as a mask says; 0: any
+};
+
 /// A matrix whose rows are read in blocks, from a file or from memory. Safe to read from several threads.
 class RowSource {
  public:
@@ -66,6 +72,9 @@ struct ArrayView {
 
 /// Reads a one-dimensional array of integers of any width (row numbers, labels) from `.npy` or `.safetensors#tensor`.
 [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
+
+/// Rows by their numbers, or by a mask with a boolean for each row, from the same kinds of file.
+[[nodiscard]] RowIds read_row_ids(const std::string& path);
 
 /// Streams float32 rows into an `.npy` file that appears, whole, on finish() and never otherwise.
 class RowWriter {

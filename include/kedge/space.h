@@ -8,31 +8,47 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kedge {
 
-/// One encoder's embeddings, with a name: a range of rows of a file or a matrix. Cheap to copy.
+/// One encoder's embeddings, with a name: some rows of a file or a matrix. Cheap to copy.
 class Space {
  public:
   /// Throws Error(Code::bad_argument) for an empty name, a name a bundle cannot hold, or a range outside the rows.
   Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range = {});
+  /// Throws Error(Code::bad_argument) as well for no ids, for one outside the file or repeated, and for a mask of
+  /// another length.
+  Space(std::string name, std::shared_ptr<const RowSource> source, RowIds rows);
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const RowSource& source() const { return *source_; }
-  [[nodiscard]] std::size_t rows() const { return range_.end - range_.begin; }
+  [[nodiscard]] std::size_t rows() const { return ids_ ? ids_->size() : range_.end - range_.begin; }
   [[nodiscard]] std::size_t dim() const { return source_->cols(); }
+  /// The smallest that holds all rows.
   [[nodiscard]] RowRange range() const { return range_; }
+  /// Whether it is all of that range, in order.
+  [[nodiscard]] bool is_range() const { return !ids_; }
+  /// The number in the file of the row `row` of the space.
+  [[nodiscard]] std::int64_t file_row(std::size_t row) const {
+    return ids_ ? (*ids_)[row] : static_cast<std::int64_t>(range_.begin + row);
+  }
+  /// The other way round, for each of these rows of the file.
+  /// Throws Error(Code::bad_argument) for one that is not among the space's.
+  [[nodiscard]] std::vector<std::size_t> find(std::span<const std::int64_t> file_rows) const;
 
   /// Other rows of the same file, under the same name.
   [[nodiscard]] Space with_rows(RowRange range) const { return {name_, source_, range}; }
+  [[nodiscard]] Space with_rows(RowIds rows) const { return {name_, source_, std::move(rows)}; }
 
-  /// Rows [first, first + out.rows) of the range. Throws Error(Code::bad_file) that names the file's row if a value is
+  /// Rows [first, first + out.rows) of the space. Throws Error(Code::bad_file) that names the file's row if a value is
   /// NaN, infinite, or too large for the type.
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
-  /// The whole range.
+  /// All of them.
   [[nodiscard]] Matrix read_all() const;
-  /// The rows with these numbers, counted in the file and not in the range, in this order.
+  /// The rows with these numbers, counted in the file and not in the space, in this order.
   /// Throws Error(Code::bad_argument) for a number outside the file.
   [[nodiscard]] Matrix64 gather(std::span<const std::int64_t> file_rows) const;
 
@@ -40,6 +56,7 @@ class Space {
   std::string name_;
   std::shared_ptr<const RowSource> source_;
   RowRange range_;
+  std::shared_ptr<const std::vector<std::int64_t>> ids_;  ///< where they are not just the range
 };
 
 /// Throws Error(Code::bad_argument) for a name a bundle cannot hold: empty, not UTF-8, with '=', '#' or control

@@ -49,6 +49,7 @@ inline constexpr std::array<std::string_view, 5> kSweepMethods = {"random-cosine
 struct StitchData {
   std::vector<Space> spaces;  ///< all rows of the files
   RowRange train, test;
+  RowIds train_ids, test_ids;                ///< where there are any, they count instead of the ranges
   std::vector<std::int64_t> labels;          ///< of all rows; may be empty
   std::shared_ptr<const RowSource> targets;  ///< of all rows, e.g. pixels; may be null
   std::vector<std::size_t> target_shape;     ///< of one row as a picture, e.g. 28, 28; may be empty

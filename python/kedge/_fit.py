@@ -45,7 +45,7 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
         One encoder's embeddings under each name; row n of all of them embeds the same input n. Arrays of any float type
         and layout (float32 in C order is not copied), tensors on the processor, Arrow or Parquet columns, or paths to
         .npy, .safetensors#tensor, .fvecs and .parquet#column files, which are streamed.
-    rows : slice, (first, end) or 'first:end', optional
+    rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
         Rows to learn from; all by default.
     support_ids : array of int, optional
         The rows to make anchors from, as row numbers in the arrays or files (not within `rows`); selected by default.

@@ -172,6 +172,26 @@ def named(names, most=3):
     return ", ".join(repr(name) for name in names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
 
 
+def are_ids(rows):
+    """Whether users choose rows one by one, by their numbers or by a mask."""
+    if isinstance(rows, (str, os.PathLike)):
+        return ":" not in os.fsdecode(rows)
+    return rows is not None and not isinstance(rows, (slice, range, tuple)) and hasattr(rows, "__len__")
+
+
+def ids_of(rows, label="rows"):
+    """Row numbers as int64, and how many rows there must be, as a mask says; 0 for any."""
+    if isinstance(rows, (str, os.PathLike)):
+        rows = load(os.fsdecode(rows), label)
+    ids = integers_of(rows, label)
+    kind = getattr(rows, "dtype", None)
+    mask = "bool" in str(kind) or kind is None and all(isinstance(row, (bool, np.bool_)) for row in rows)
+    chosen = np.flatnonzero(ids) if mask else ids
+    if not len(chosen):
+        raise ValueError(f"{label}: no rows are chosen; give row numbers, or a mask that is True for some")
+    return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else 0
+
+
 def range_of(rows, label="rows"):
     """(first, end) of what users say; the end of an open range is END. None if they say nothing."""
     if rows is None:
@@ -183,8 +203,8 @@ def range_of(rows, label="rows"):
     elif isinstance(rows, (slice, range)):
         given = (rows.start, rows.stop) if rows.step in (None, 1) else None
     if not isinstance(given, tuple) or len(given) != 2:
-        raise ValueError(f"{label}: expected consecutive rows as slice(0, 50000), range(0, 50000), (0, 50000) or "
-                         f"'0:50000', found {rows!r:.60}")
+        raise ValueError(f"{label}: expected rows as slice(0, 50000), range(0, 50000), (0, 50000), '0:50000', an "
+                         f"array of row numbers or a mask, found {rows!r:.60}")
     first, end = bound(given[0], 0, rows, label), bound(given[1], END, rows, label)
     if first > end:
         raise ValueError(f"{label}: {rows!r:.60} is in reversed order: the first row comes before the end, so write "

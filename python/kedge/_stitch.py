@@ -110,7 +110,7 @@ def folder_of(out):
 def require_split(rows, name):
     if rows is None:
         raise TypeError(f"{name} is None, expected rows as slice(0, 50000), (0, 50000) or '0:50000'")
-    _inputs.range_of(rows, name)
+    (_inputs.ids_of if _inputs.are_ids(rows) else _inputs.range_of)(rows, name)
 
 
 def flat_targets(targets, shape):
@@ -174,7 +174,7 @@ def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None,
     ----------
     spaces : dict
         As for fit; all rows, both those to train on and those to test on.
-    train, test : slice, (first, end) or 'first:end'
+    train, test : slice, (first, end), 'first:end', array of row numbers or mask
         Rows to learn anchors, whitening and heads from, and rows to test them on.
     labels : array of int, optional
         The class of each row; without it no classifiers are trained.

@@ -65,6 +65,8 @@ class Rows:
             raise ValueError(f"{self.path}: expected a column of vectors, found columns of single numbers; make it one, "
                              "a list in every row")
         total = self.file.metadata.num_rows
+        if _inputs.are_ids(rows):
+            raise ValueError(f"rows of {self.path}: a Parquet file is read in order, so give a range such as (0, 50000)")
         first, end = _inputs.range_of(rows) or (0, _inputs.END)
         self.first, self.end = first, total if end == _inputs.END else end
         if self.first >= self.end or self.end > total:

@@ -70,7 +70,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     Results are float32, whatever the type of X.
     """
 
-    def __init__(self, *, bundle=None, space=None, method="consensus", similarity="wip", anchors=300, support=None,
+    def __init__(self, *, bundle=None, space=None, method="consensus", similarity="wip", anchors=None, support=None,
                  support_select="random", keep=0, seed=0, shrinkage=0.15, epsilon=5e-8, attach=None, ridge="auto",
                  epochs=95, batch=1024, lr=0.03, power=0.5, device="cpu"):
         self.bundle = bundle
@@ -105,7 +105,9 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         support = _core.DEFAULT_SUPPORT if self.support is None else self.support
         if is_count(support):
             most = options["support"] = min(support, most)
-        if is_count(self.anchors):
+        if self.anchors is None:
+            options["anchors"] = min(_core.DEFAULT_ANCHORS, most)
+        elif is_count(self.anchors):
             options["anchors"] = min(self.anchors, most)
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self

@@ -59,15 +59,16 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   if (self.bundle->has(name) && !replace) refuse_name(name);
   require_device(options.device);
   const Input input(x, fmt::format("space '{}'", name), "the array");
-  const RowRange range = to_rows(rows);
+  const RowChoice chosen = to_rows(rows);
   const std::shared_ptr<const Bundle> before = self.bundle;
   Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
-    return attach(*before, Space(name, input.rows(), range), options, report);
+    return attach(*before, chosen.of(name, input.rows()), options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
   grown->add(std::move(made));
   self.bundle = std::move(grown);
+  warn_of_rows(self.bundle->space(name), 1);
   return self.map(name);
 }
 

@@ -22,10 +22,10 @@ nb::dict compare_rows(const nb::object& a, const nb::object& b, const nb::object
   require_device(options.device);
   const Input first(a, "A", "A");
   const Input second(b, "B", "B");
-  const RowRange range = to_rows(rows);
+  const RowChoice chosen = to_rows(rows);
   const Comparison result = run(progress, !first.is_file() && !second.is_file(), [&](const Progress& report) {
-    const Floats x(first, Space("A", first.rows(), range));
-    const Floats y(second, Space("B", second.rows(), range));
+    const Floats x(first, chosen.of("A", first.rows()));
+    const Floats y(second, chosen.of("B", second.rows()));
     return compare(x.view(), y.view(), options, report);
   });
   nb::dict scores;

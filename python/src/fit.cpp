@@ -27,23 +27,25 @@ BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std
                         const nb::object& progress, const nb::dict& values) {
   const FitOptions options = fit_options(support_ids, values);
   const Inputs inputs(given);
-  const RowRange range = to_rows(rows);
-  return run(progress, !inputs.any_file(), [&](const Progress& report) {
-    BundleHandle made{std::make_shared<const Bundle>(fit(inputs.spaces(range), options, report))};
+  const RowChoice chosen = to_rows(rows);
+  BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
+    BundleHandle result{std::make_shared<const Bundle>(fit(inputs.spaces(chosen), options, report))};
     remove_checkpoint(options);  // the bundle is the caller's now
-    return made;
+    return result;
   });
+  for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
+  return made;
 }
 
 nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb::object& progress,
                          const nb::dict& values) {
   const FitOptions options = fit_options(std::nullopt, values);
   const Inputs inputs(given);
-  const RowRange range = to_rows(rows);
+  const RowChoice chosen = to_rows(rows);
   CompareOptions what;
   what.device = options.device;
   const std::vector<HeldOutScore> scores = run(progress, !inputs.any_file(), [&](const Progress& report) {
-    return validate(inputs.spaces(range), options, what, report);
+    return validate(inputs.spaces(chosen), options, what, report);
   });
   nb::list list;
   for (const HeldOutScore& score : scores) {
@@ -63,6 +65,7 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 }  // namespace
 
 void bind_fit(nb::module_& module) {
+  module.attr("DEFAULT_ANCHORS") = FitOptions::kDefaultAnchors;
   module.attr("DEFAULT_SUPPORT") = FitOptions::kDefaultSupport;
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a);
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);

@@ -25,4 +25,7 @@ struct TranslatorHandle {
   std::shared_ptr<const Translator> translator;
 };
 
+/// A warning where the rows of a space are not those of the others. `level` is how many calls up the user is.
+void warn_of_rows(const Attachment& space, int level);
+
 }  // namespace kedge::python

@@ -115,9 +115,9 @@ Inputs::Inputs(const nb::list& given) {
   }
 }
 
-std::vector<Space> Inputs::spaces(RowRange rows) const {
+std::vector<Space> Inputs::spaces(const RowChoice& rows) const {
   std::vector<Space> spaces;
-  for (std::size_t i = 0; i < names_.size(); ++i) spaces.emplace_back(names_[i], inputs_[i].rows(), rows);
+  for (std::size_t i = 0; i < names_.size(); ++i) spaces.push_back(rows.of(names_[i], inputs_[i].rows()));
   return spaces;
 }
 
@@ -126,7 +126,7 @@ bool Inputs::any_file() const {
 }
 
 Floats::Floats(const Input& input, const Space& space) {
-  const std::optional<MatrixView<const float>> in_place = input.in_place();
+  const std::optional<MatrixView<const float>> in_place = space.is_range() ? input.in_place() : std::nullopt;
   if (!in_place) {
     converted_ = space.read_all();
     view_ = std::as_const(converted_).view();
@@ -144,11 +144,20 @@ std::vector<std::int64_t> to_vector(const Integers& values) {
   return {values.data(), values.data() + values.shape(0)};
 }
 
-RowRange to_rows(const nb::object& given, const char* label) {
+Space RowChoice::of(const std::string& name, std::shared_ptr<const RowSource> source) const {
+  if (ids.ids.empty()) return {name, std::move(source), range};
+  return {name, std::move(source), ids};
+}
+
+RowChoice to_rows(const nb::object& given, const char* label) {
   if (given.is_none()) return {};
-  const auto [first, end] = nb::cast<std::pair<std::size_t, std::size_t>>(
-      nb::module_::import_("kedge._inputs").attr("range_of")(given, label));
-  return {first, end};
+  const nb::module_ inputs = nb::module_::import_("kedge._inputs");
+  if (nb::cast<bool>(inputs.attr("are_ids")(given))) {
+    const auto [ids, of] = nb::cast<std::pair<Integers, std::size_t>>(inputs.attr("ids_of")(given, label));
+    return {{}, {to_vector(ids), of}};
+  }
+  const auto [first, end] = nb::cast<std::pair<std::size_t, std::size_t>>(inputs.attr("range_of")(given, label));
+  return {{first, end}, {}};
 }
 
 }  // namespace kedge::python

@@ -40,12 +40,22 @@ class Input {
   std::shared_ptr<const RowSource> rows_;
 };
 
+/// What an argument `rows` says.
+struct RowChoice {
+  RowRange range;
+  RowIds ids;  ///< where there are any, they count
+
+  [[nodiscard]] Space of(const std::string& name, std::shared_ptr<const RowSource> source) const;
+};
+/// None for all, a slice, a range, (first, end), 'first:end', row numbers or a mask.
+[[nodiscard]] RowChoice to_rows(const nb::object& given, const char* label = "rows");
+
 /// Several named matrices; what is wrong with one is called a wrong argument unless one of them is a file.
 class Inputs {
  public:
   /// `given`: a list of (name, array or path).
   explicit Inputs(const nb::list& given);
-  [[nodiscard]] std::vector<Space> spaces(RowRange rows = {}) const;
+  [[nodiscard]] std::vector<Space> spaces(const RowChoice& rows = {}) const;
   [[nodiscard]] bool any_file() const;
 
  private:
@@ -68,9 +78,6 @@ class Floats {
 /// One-dimensional whole numbers, copied.
 using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 [[nodiscard]] std::vector<std::int64_t> to_vector(const Integers& values);
-
-/// What an argument `rows` says: None for all, a slice, a range, (first, end) or 'first:end'.
-[[nodiscard]] RowRange to_rows(const nb::object& given, const char* label = "rows");
 
 /// Whether a path names a Parquet file, or a column of one.
 [[nodiscard]] bool is_parquet(std::string_view path);

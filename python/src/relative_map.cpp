@@ -54,6 +54,21 @@ std::string describe(const MapHandle& handle) {
                      to_string(map.similarity()));
 }
 
+nb::object row_check_of(const MapHandle& self) {
+  if (!self.space->row_check) return nb::none();
+  const RowCheck& check = *self.space->row_check;
+  nb::dict result;
+  result["rows"] = check.rows;
+  result["among"] = check.among;
+  result["found_first"] = check.found_first;
+  result["deviations"] = check.deviations;
+  result["suspicious"] = check.suspicious();
+  if (check.remedy == RowCheck::Remedy::none) return result;
+  result["found_first_then"] = check.found_first_then;
+  if (check.remedy == RowCheck::Remedy::shift) result["shift"] = check.shift;
+  return result;
+}
+
 /// How it was made, after what it is made of: strength, whitening and mean R^2 of a ridge.
 using Made = std::tuple<std::string, std::optional<std::tuple<double, double, double>>>;
 using State = std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView, Made>;
@@ -124,10 +139,16 @@ void bind_properties(nb::class_<MapHandle>& c) {
       .def_prop_ro(
           "r2",
           [](const MapHandle& self) {
+            if (self.space->mixture) return std::optional(self.space->mixture->mean_r2);
             return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
           },
-          "How much of the anchors the map explains on held-out rows, as cross-validation estimates it, if it was made "
-          "by ridge; otherwise None. Optimistic for a source, which helped to make what it is measured against.")
+          "How much of the anchors the map explains on held-out rows: by cross-validation for a ridge, by leaving each "
+          "row out of its own anchors for a mixture; None where there are no targets to compare with. Optimistic for a "
+          "source, which helped to make what it is measured against.")
+      .def_prop_ro("row_check", &row_check_of,
+                   "Whether its rows are those of the other spaces: 'found_first' is the share of 'rows' that find "
+                   "themselves first 'among' so many, in rows that were held out; 'suspicious' where that is no better "
+                   "than chance or another order of rows fits better. None where there were too few rows to tell.")
       .def_prop_ro(
           "ridge",
           [](const MapHandle& self) {
@@ -137,6 +158,12 @@ void bind_properties(nb::class_<MapHandle>& c) {
 }
 
 }  // namespace
+
+void warn_of_rows(const Attachment& space, int level) {
+  if (!space.row_check || !space.row_check->suspicious()) return;
+  const std::string text = explain(*space.row_check, space.space());
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), level) != 0) nb::raise_python_error();
+}
 
 void bind_relative_map(nb::module_& module) {
   nb::class_<MapHandle> c(

@@ -37,11 +37,13 @@ StitchOptions options_from(const nb::dict& plan) {
 }
 
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
-void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, RowRange train) {
+void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, const RowChoice& train) {
   const std::vector<Space> spaces = inputs.spaces();
   if (spaces.empty()) return;
-  const std::size_t end = std::min(train.end, spaces.front().rows());
-  for (const FitOptions& point : leave_out_impossible(points, end - std::min(train.begin, end))) {
+  const std::size_t end = std::min(train.range.end, spaces.front().rows());
+  const std::size_t ids = train.ids.ids.size();
+  for (const FitOptions& point :
+       leave_out_impossible(points, ids > 0 ? ids : end - std::min(train.range.begin, end))) {
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                     point.anchors, point.support);
@@ -57,12 +59,13 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   const Inputs inputs(given);
   std::optional<Input> decoded;
   if (!targets.is_none()) decoded.emplace(targets, "targets", "the array");
-  const RowRange train_rows = to_rows(train, "train");
-  const RowRange test_rows = to_rows(test, "test");
+  const RowChoice train_rows = to_rows(train, "train");
+  const RowChoice test_rows = to_rows(test, "test");
   if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options.points, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   return run(progress, only_arrays && !folder, [&](const Progress& report) {
-    StitchData data{inputs.spaces(), train_rows, test_rows, {}, {}, target_shape};
+    StitchData data{inputs.spaces(),  train_rows.range, test_rows.range, train_rows.ids,
+                    test_rows.ids, {},               {},              target_shape};
     if (labels) data.labels = to_vector(*labels);
     if (decoded) data.targets = decoded->rows();
     return records_json(folder ? stitch_into(*folder, data, options, fresh, report)

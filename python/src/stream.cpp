@@ -11,7 +11,7 @@
 namespace kedge::python {
 
 void stream_file(nb::handle self, const std::string& space, const StreamCall& call, const StreamWork& work) {
-  const RowRange range = to_rows(call.rows);
+  const RowChoice chosen = to_rows(call.rows);
   const std::string from = path_of(call.input);
   const std::string to = path_of(call.output);
   const StreamOptions options{parse_device(call.device), parse_precision(call.precision), call.normalize,
@@ -24,7 +24,7 @@ void stream_file(nb::handle self, const std::string& space, const StreamCall& ca
   }
   run(call.progress, false, [&](const Progress& report) {
     require_device(options.device);
-    work(Space(space, open_rows(from), range), to, report, options);
+    work(chosen.of(space, open_rows(from)), to, report, options);
   });
 }
 

@@ -140,9 +140,10 @@ void Figures::add_geometry(const Progress& progress) {
     json_["labels"] = Json(labels.first(std::min(kShownRows, labels.size())));
   }
   std::vector<Matrix> rows;
-  for (const Space& space : context_.data().spaces) {
-    const RowRange test = context_.data().test;
-    rows.push_back(space.with_rows({test.begin, std::min(test.end, test.begin + kShownRows)}).read_all());
+  for (std::size_t i = 0; i < context_.data().spaces.size(); ++i) {
+    const Space& space = context_.test(i);
+    rows.emplace_back(std::min(space.rows(), kShownRows), space.dim());
+    space.read(0, rows.back().view());
     json_["raw"][space.name()] = Plane(rows.back()).points(rows.back());
     if (progress) progress({"drawing", rows.size(), context_.data().spaces.size(), ""});
   }

@@ -22,9 +22,41 @@ template <class... Arguments>
   throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-void require_ranges(const StitchData& data) {
+/// What messages call the rows of a part.
+std::string shown(RowRange range, const RowIds& rows) {
+  return rows.ids.empty() ? fmt::format("{}:{}", range.begin, range.end) : fmt::format("(all {})", rows.ids.size());
+}
+
+/// The rows of a part, by their numbers in the files.
+Space part_of(const Space& space, RowRange range, const RowIds& rows) {
+  return rows.ids.empty() ? space.with_rows(range) : space.with_rows(rows);
+}
+
+std::vector<std::int64_t> labels_of(const StitchData& data, const Space& part) {
+  std::vector<std::int64_t> labels;
+  for (std::size_t row = 0; row < part.rows() && !data.labels.empty(); ++row) {
+    labels.push_back(data.labels[static_cast<std::size_t>(part.file_row(row))]);
+  }
+  return labels;
+}
+
+void require_apart(const StitchData& data) {
   const RowRange& train = data.train;
   const RowRange& test = data.test;
+  if (!data.train_ids.ids.empty() || !data.test_ids.ids.empty()) {
+    const Space learned = part_of(data.spaces.front(), train, data.train_ids);
+    const Space judged = part_of(data.spaces.front(), test, data.test_ids);
+    std::set<std::int64_t> known;
+    for (std::size_t row = 0; row < learned.rows(); ++row) known.insert(learned.file_row(row));
+    for (std::size_t row = 0; row < judged.rows(); ++row) {
+      if (!known.contains(judged.file_row(row))) continue;
+      refuse(
+          "row {} is a test row and a train row, so heads would be tested on rows they learned from; give each row "
+          "to one of them",
+          judged.file_row(row));
+    }
+    return;
+  }
   if (train.begin < test.end && test.begin < train.end) {
     refuse(
         "the test rows {}:{} overlap the train rows {}:{}, so heads would be tested on rows they learned from; give "
@@ -48,19 +80,20 @@ void require_labels(const StitchData& data) {
     refuse("there are {} labels for {} rows; give one label for each row of the spaces' files", data.labels.size(),
            rows);
   }
-  const auto begin = data.labels.begin();
-  const std::set<std::int64_t> known(begin + static_cast<std::ptrdiff_t>(data.train.begin),
-                                     begin + static_cast<std::ptrdiff_t>(data.train.end));
+  const std::string train = shown(data.train, data.train_ids);
+  const std::vector<std::int64_t> learned = labels_of(data, part_of(data.spaces.front(), data.train, data.train_ids));
+  const std::set<std::int64_t> known(learned.begin(), learned.end());
   if (known.size() < 2) {
-    refuse("all train rows {}:{} have the label {}; a classifier needs two classes or more", data.train.begin,
-           data.train.end, *known.begin());
+    refuse("all train rows {} have the label {}; a classifier needs two classes or more", train, *known.begin());
   }
-  for (std::size_t row = data.test.begin; row < data.test.end; ++row) {
-    if (known.contains(data.labels[row])) continue;
+  const Space judged = part_of(data.spaces.front(), data.test, data.test_ids);
+  const std::vector<std::int64_t> labels = labels_of(data, judged);
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (known.contains(labels[row])) continue;
     refuse(
-        "the label {} of test row {} occurs nowhere in the train rows {}:{}, so no head can learn it; put rows of that "
+        "the label {} of test row {} occurs nowhere in the train rows {}, so no head can learn it; put rows of that "
         "class into the train rows, or leave it out of the test rows",
-        data.labels[row], row, data.train.begin, data.train.end);
+        labels[row], judged.file_row(row), train);
   }
 }
 
@@ -100,8 +133,14 @@ void require_picture(const StitchData& data) {
          data.targets->label(), data.targets->cols());
 }
 
-Matrix read_targets(const StitchData& data, RowRange range) {
-  return Space("targets", data.targets, range).read_all();
+Matrix read_targets(const StitchData& data, RowRange range, const RowIds& rows) {
+  return part_of(Space("targets", data.targets), range, rows).read_all();
+}
+
+/// Ranges that hold the ids, for those who only want to know about where.
+RowRange checked_range(const StitchData& data, RowRange range, const RowIds& rows, std::string_view what) {
+  if (rows.ids.empty()) return cut(range, data.spaces.front().source().rows(), what);
+  return data.spaces.front().with_rows(rows).range();
 }
 
 }  // namespace
@@ -110,10 +149,11 @@ StitchData checked(StitchData data, const StitchOptions& options) {
   if (data.spaces.size() < 2) refuse("stitching needs two spaces or more, but {} was given", data.spaces.size());
   require_parallel(data.spaces);
   const std::size_t rows = data.spaces.front().source().rows();
-  data.train = cut(data.train, rows, "train");
-  data.test = cut(data.test, rows, "test");
-  require_ranges(data);
-  if (data.test.end - data.test.begin < 2) refuse("one test row cannot be told from others; give two or more");
+  data.train = checked_range(data, data.train, data.train_ids, "train");
+  data.test = checked_range(data, data.test, data.test_ids, "test");
+  require_apart(data);
+  if (part_of(data.spaces.front(), data.test, data.test_ids).rows() < 2)
+    refuse("one test row cannot be told from others; give two or more");
   require_options(data, options);
   if (!data.labels.empty()) {
     require_classifier(options.head.kind);
@@ -129,23 +169,17 @@ StitchData checked(StitchData data, const StitchOptions& options) {
 
 StitchContext::StitchContext(const StitchData& data, const StitchOptions& options) : data_(data), options_(options) {
   for (const Space& space : data.spaces) {
-    train_.push_back(space.with_rows(data.train));
-    test_.push_back(space.with_rows(data.test));
+    train_.push_back(part_of(space, data.train, data.train_ids));
+    test_.push_back(part_of(space, data.test, data.test_ids));
   }
+  train_labels_ = labels_of(data, train_.front());
+  test_labels_ = labels_of(data, test_.front());
   if (!data.targets) return;
-  train_targets_ = read_targets(data, data.train);
-  test_targets_ = read_targets(data, data.test);
+  train_targets_ = read_targets(data, data.train, data.train_ids);
+  test_targets_ = read_targets(data, data.test, data.test_ids);
   const auto cells = as_eigen(train_targets_.view());
   target_range_ = cells.maxCoeff() - cells.minCoeff();
   if (!(target_range_ > 0)) refuse("all train targets are the same; there is nothing to decode");
-}
-
-std::span<const std::int64_t> StitchContext::train_labels() const {
-  return std::span(data_.labels).subspan(data_.train.begin, data_.train.end - data_.train.begin);
-}
-
-std::span<const std::int64_t> StitchContext::test_labels() const {
-  return std::span(data_.labels).subspan(data_.test.begin, data_.test.end - data_.test.begin);
 }
 
 StitchPoint StitchContext::point(std::size_t index) const {

@@ -26,8 +26,8 @@ class StitchContext {
   [[nodiscard]] const Space& train(std::size_t space) const { return train_[space]; }
   [[nodiscard]] const Space& test(std::size_t space) const { return test_[space]; }
   [[nodiscard]] bool has_labels() const { return !data_.labels.empty(); }
-  [[nodiscard]] std::span<const std::int64_t> train_labels() const;
-  [[nodiscard]] std::span<const std::int64_t> test_labels() const;
+  [[nodiscard]] std::span<const std::int64_t> train_labels() const { return train_labels_; }
+  [[nodiscard]] std::span<const std::int64_t> test_labels() const { return test_labels_; }
   [[nodiscard]] bool has_targets() const { return data_.targets != nullptr; }
   [[nodiscard]] const Matrix& train_targets() const { return train_targets_; }
   [[nodiscard]] const Matrix& test_targets() const { return test_targets_; }
@@ -50,6 +50,7 @@ class StitchContext {
   const StitchData& data_;
   const StitchOptions& options_;
   std::vector<Space> train_, test_;
+  std::vector<std::int64_t> train_labels_, test_labels_;
   Matrix train_targets_, test_targets_;
   double target_range_ = 1;
   mutable std::mutex lock_;

@@ -52,7 +52,7 @@ std::vector<std::size_t> held_out_spaces(const StitchData& data, const StitchOpt
 }
 
 double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
-  const auto rows = static_cast<double>(data.train.end - data.train.begin);
+  const auto rows = static_cast<double>(train_rows(data));
   double values = 0;
   double cubes = 0;
   for (const std::size_t i : run.sources) {
@@ -63,8 +63,8 @@ double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions&
   if (run.sources.empty()) return 0;
   const Anchors anchors = run.methods.front().anchors;
   if (anchors != Anchors::param_single && anchors != Anchors::param_multi) return cubes + 2 * rows * values * values;
-  const auto m = static_cast<double>(point.anchors);
-  const auto support = static_cast<double>(support_size(point, data.train.end - data.train.begin));
+  const auto m = static_cast<double>(anchor_count(point, train_rows(data)));
+  const auto support = static_cast<double>(support_size(point, train_rows(data)));
   const double batch = std::min(static_cast<double>(point.param.batch), rows);
   const auto pairs = static_cast<double>(run.sources.size() * (run.sources.size() - 1)) / 2;
   const double step = 4 * m * support * values + 4 * batch * m * values + 6 * batch * batch * m * pairs;
@@ -73,14 +73,15 @@ double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions&
 
 double head_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
   if (data.labels.empty() && !data.targets) return 0;
-  const auto rows = static_cast<double>(data.train.end - data.train.begin);
+  const auto rows = static_cast<double>(train_rows(data));
   double total = 0;
   std::vector<std::size_t> trained;
   for (const auto& [trained_on, encoder] : run.pairs) {
     if (std::ranges::count(trained, trained_on) > 0) continue;
     trained.push_back(trained_on);
     const bool absolute = run.sources.empty();
-    const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim() : options.points[run.point].anchors);
+    const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim()
+                                                  : anchor_count(options.points[run.point], train_rows(data)));
     const HeadOptions& head = options.head;
     constexpr std::size_t kPasses = 60;  // what it often takes until nothing improves
     const auto passes = static_cast<double>(head.epochs == 0 ? kPasses : head.epochs);
@@ -202,9 +203,13 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
   return options;
 }
 
+std::size_t train_rows(const StitchData& data) {
+  return data.train_ids.ids.empty() ? data.train.end - data.train.begin : data.train_ids.ids.size();
+}
+
 StitchPoint point_of(const FitOptions& options, std::size_t rows) {
   const bool fixed = options.shrinkage_rule == ShrinkageRule::fixed;
-  return {options.anchors, support_size(options, rows),
+  return {anchor_count(options, rows), support_size(options, rows),
           fixed ? fmt::format("{}", options.whitening.shrinkage) : std::string(to_string(options.shrinkage_rule))};
 }
 

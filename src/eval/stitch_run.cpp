@@ -110,7 +110,7 @@ class Judge {
         method_(method),
         known_(known),
         progress_(progress),
-        resamples_(context.data().test.end - context.data().test.begin) {}
+        resamples_(context.test(0).rows()) {}
 
   void judge(Features& features, RunOutcome& outcome) {
     std::optional<std::size_t> trained_on;

@@ -135,10 +135,20 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
   }
   json["train"] = {data.train.begin, data.train.end};
   json["test"] = {data.test.begin, data.test.end};
+  const auto name_ids = [&](const char* key, const RowIds& rows) {
+    if (!rows.ids.empty()) json[key] = {{"rows", rows.ids.size()}, {"fingerprint", fingerprint(rows.ids)}};
+  };
+  name_ids("train_ids", data.train_ids);
+  name_ids("test_ids", data.test_ids);
   json["labels"] = nullptr;
   if (!data.labels.empty()) {
-    const std::set<std::int64_t> classes(data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.begin),
-                                         data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.end));
+    const std::vector<std::int64_t>& ids = data.train_ids.ids;
+    std::set<std::int64_t> classes;
+    for (const std::int64_t id : ids) classes.insert(data.labels[static_cast<std::size_t>(id)]);
+    if (ids.empty()) {
+      classes.insert(data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.begin),
+                     data.labels.begin() + static_cast<std::ptrdiff_t>(data.train.end));
+    }
     json["labels"] = {{"classes", classes.size()}, {"fingerprint", fingerprint(data.labels)}};
   }
   json["targets"] = nullptr;

@@ -21,6 +21,7 @@ enum class DType { f16, bf16, f32, f64, u8, i8, u16, i16, u32, i32, u64, i64, ot
 struct ArrayInfo {
   DType dtype = DType::f32;
   bool swapped = false;        ///< bytes of each value in the other order than this machine's
+  bool boolean = false;        ///< bytes that are 0 or 1
   bool fortran_order = false;  ///< columns, not rows, are contiguous
   std::vector<std::size_t> shape;
   std::size_t offset = 0;

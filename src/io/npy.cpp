@@ -134,6 +134,7 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   for (const auto& [name, dtype] : kTypes) {
     if (name == type) array.dtype = dtype;
   }
+  array.boolean = type == "b1";
   const char order = descr.empty() ? '?' : descr.front();
   if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && size_of(array.dtype) != 1)) {
     throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32 or float64 "

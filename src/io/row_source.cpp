@@ -131,6 +131,28 @@ bool is_safetensors(const std::string& path) {
   throw Error(Code::bad_file, fmt::format("cannot read '{}': its name must end in {}", path, known));
 }
 
+/// A file of labels, row numbers or booleans.
+struct List {
+  std::vector<std::int64_t> values;
+  bool boolean;
+};
+
+List read_list(const std::string& path) {
+  if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
+  const auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
+  const bool integers = io::is_integer(array.dtype);
+  const bool column = array.shape.size() == 2 && array.shape[1] == 1;
+  if (!integers || (array.shape.size() != 1 && !column)) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: expected a one-dimensional array of integers, found {} dimension(s) of {}; "
+                            "write it with array.astype('int64').ravel()",
+                            path, array.shape.size(), io::to_string(array.dtype)));
+  }
+  List list{std::vector<std::int64_t>(array.shape[0]), array.boolean};
+  io::read_values(*file, array, 0, std::span(list.values));
+  return list;
+}
+
 }  // namespace
 
 std::shared_ptr<const RowSource> open_rows(const std::string& path) {
@@ -168,19 +190,21 @@ ShapedRows open_shaped_rows(const std::string& path) {
 }
 
 std::vector<std::int64_t> read_integers(const std::string& path) {
-  if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
-  const auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
-  const bool integers = io::is_integer(array.dtype);
-  const bool column = array.shape.size() == 2 && array.shape[1] == 1;
-  if (!integers || (array.shape.size() != 1 && !column)) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: expected a one-dimensional array of integers, found {} dimension(s) of {}; "
-                            "write it with array.astype('int64').ravel()",
-                            path, array.shape.size(), io::to_string(array.dtype)));
+  return read_list(path).values;
+}
+
+RowIds read_row_ids(const std::string& path) {
+  auto [values, boolean] = read_list(path);
+  if (!boolean) {
+    if (values.empty()) throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", path));
+    return {std::move(values), 0};
   }
-  std::vector<std::int64_t> result(array.shape[0]);
-  io::read_values(*file, array, 0, std::span(result));
-  return result;
+  RowIds rows{{}, values.size()};
+  for (std::size_t row = 0; row < values.size(); ++row) {
+    if (values[row] != 0) rows.ids.push_back(static_cast<std::int64_t>(row));
+  }
+  if (rows.ids.empty()) throw Error(Code::bad_file, fmt::format("{}: its mask chooses no row", path));
+  return rows;
 }
 
 }  // namespace kedge

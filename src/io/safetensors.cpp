@@ -92,6 +92,7 @@ class HeaderReader {
     if (type == std::end(kTypes)) refuse(fmt::format("gives '{}' the unknown type '{}'", name, dtype));
 
     ArrayInfo array;
+    array.boolean = type->name == "BOOL";
     array.dtype = type->dtype;
     array.swapped = std::endian::native != std::endian::little;
     std::size_t bytes = type->size;

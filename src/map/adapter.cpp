@@ -4,6 +4,7 @@
 #include "backend/products.h"
 #include "backend/svd.h"
 #include "map/fold.h"
+#include "map/support.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -75,7 +76,8 @@ void rotate(Bundle& bundle, const Side& a, const Side& b) {
 
 void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const FitOptions& options) {
   const SingularTriples triples = correlate(a, b);
-  const auto anchors = static_cast<Eigen::Index>(std::min(options.anchors, triples.values.size()));
+  const auto anchors =
+      static_cast<Eigen::Index>(std::min(anchor_count(options, a.space.rows()), triples.values.size()));
   EigenRows<double> left = as_eigen(triples.left.view()).topRows(anchors);
   EigenRows<double> right = as_eigen(triples.right.view()).topRows(anchors);
   for (Eigen::Index i = 0; i < anchors; ++i) {
@@ -98,7 +100,6 @@ void require_adapter(std::span<const Space> spaces, const FitOptions& options) {
                     to_string(options.method), spaces.size()));
   }
   const bool canonical = options.method == Method::cca;
-  if (canonical && options.anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
   if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
   throw Error(Code::bad_argument,
               fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),

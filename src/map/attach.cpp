@@ -11,7 +11,6 @@
 #include <kedge/fit.h>
 
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace kedge {
@@ -57,7 +56,7 @@ Matrix64 support_of(const Bundle& bundle, const Space& space, bool support_rows)
                                             space.name(), needed, space.source().label(), space.rows()));
   }
   std::vector<std::int64_t> in_order(needed);
-  std::iota(in_order.begin(), in_order.end(), static_cast<std::int64_t>(space.range().begin));
+  for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
   return space.gather(in_order);
 }
 

@@ -36,7 +36,7 @@ std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
 void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                  const FitOptions& options, const Progress& progress) {
   const auto backend = make_backend(options.device, options.precision);
-  const ParamTask task{spaces,       bundle.support_ids, options.anchors,
+  const ParamTask task{spaces,       bundle.support_ids, anchor_count(options, spaces.front().rows()),
                        options.seed, options.whitening,  options.shrinkage_rule};
   ParamResult learned =
       learn_mixture(*backend, task, whitenings_of(statistics), options.param, options.checkpoint, progress);
@@ -48,12 +48,13 @@ void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const 
 void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                     const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
+  const std::size_t anchors = anchor_count(options, spaces.front().rows());
   if (options.method == Method::random) {  // whitening a wide space takes minutes, and nobody looks
     const MatrixView<const float> unread{nullptr, bundle.support_ids.size(), 0, 0};
-    bundle.mixture = choose_anchors(options.method, unread, options.anchors, options.seed);
+    bundle.mixture = choose_anchors(options.method, unread, anchors, options.seed);
   } else {
     const Matrix coordinates = support_coordinates(bundle, spaces, statistics);
-    bundle.mixture = choose_anchors(options.method, coordinates.view(), options.anchors, options.seed);
+    bundle.mixture = choose_anchors(options.method, coordinates.view(), anchors, options.seed);
   }
   if (progress) progress({"choosing anchors", 1, 1, ""});
 }
@@ -145,6 +146,13 @@ std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const S
   return statistics;
 }
 
+/// Nobody asked for those after them, on which the spaces do not agree.
+Matrix first_anchors(const Matrix& targets, std::size_t count) {
+  Matrix first(targets.rows(), count);
+  as_eigen(first.view()) = as_eigen(targets.view().middle_cols(0, count));
+  return first;
+}
+
 /// `statistics` may be empty: they come with what the spaces have in common.
 Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics>& statistics,
                      const FitOptions& options, const Progress& progress) {
@@ -154,8 +162,10 @@ Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<S
   select_support(bundle, spaces, statistics, options, progress);
   std::vector<Whitening> whitenings = whitenings_of(statistics);
   if (progress) progress({"finding the consensus", 0, 1, ""});
-  const ConsensusTask task{spaces, whitenings, bundle.support_ids, options.anchors};
-  Matrix targets = find_consensus(task, std::move(joint), options.consensus, options.device).targets;
+  const ConsensusTask task{spaces, whitenings, bundle.support_ids, anchor_count(options, spaces.front().rows())};
+  Consensus consensus = find_consensus(task, std::move(joint), options.consensus, options.device);
+  Matrix targets =
+      options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
   if (options.consensus.refine_epochs > 0) {
     const auto backend = make_backend(options.device, options.precision);
     Refined refined = refine_targets(*backend, task, targets, options.consensus, options.seed, progress);

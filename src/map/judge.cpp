@@ -26,8 +26,7 @@ std::vector<std::size_t> positions_of(const Bundle& bundle) {
 FileRows rows_at(const Bundle& bundle, std::span<const std::size_t> positions, const Space& space, bool support_rows) {
   FileRows rows;
   for (const std::size_t position : positions) {
-    rows.push_back(support_rows ? static_cast<std::int64_t>(space.range().begin + position)
-                                : bundle.support_ids[position]);
+    rows.push_back(support_rows ? space.file_row(position) : bundle.support_ids[position]);
   }
   return rows;
 }
@@ -39,7 +38,7 @@ FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> p
   FileRows rows;
   for (const std::size_t position : positions) {
     const auto place = std::ranges::lower_bound(sorted, bundle.support_ids[position]) - sorted.begin();
-    rows.push_back(static_cast<std::int64_t>(space.range().begin) + place);
+    rows.push_back(space.file_row(static_cast<std::size_t>(place)));
   }
   return rows;
 }

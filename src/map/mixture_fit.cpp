@@ -48,8 +48,7 @@ MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Space
   std::vector<std::int64_t> file_rows(rows);
   for (std::size_t i = 0; i < rows; ++i) {
     positions[i] = i * support / rows;
-    file_rows[i] =
-        support_rows ? static_cast<std::int64_t>(space.range().begin + positions[i]) : bundle.support_ids[positions[i]];
+    file_rows[i] = support_rows ? space.file_row(positions[i]) : bundle.support_ids[positions[i]];
   }
   const Matrix64 x = space.gather(file_rows);
   const Eigen::VectorXd lengths = squared_lengths(x, statistics);

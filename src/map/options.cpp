@@ -121,10 +121,13 @@ std::vector<Option> options_of(FitOptions& options) {
                   options.method, parse_method, method_names()),
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity, parse_similarity,
                   similarity_names()),
-      count_option("anchors",
-                   "Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, whose "
-                   "shared space is the second encoder's own)",
-                   options.anchors),
+      without_default(count_option(
+          "anchors",
+          fmt::format("Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, "
+                      "whose shared space is the second encoder's own) [{}, or as many as there are support rows and "
+                      "shared directions if fewer]",
+                      FitOptions::kDefaultAnchors),
+          options.anchors, 1)),
       without_default(count_option(
           "support",
           fmt::format("Number of rows to make anchors from [{}, or all if fewer]", FitOptions::kDefaultSupport),

@@ -37,6 +37,7 @@ void require_ids(std::span<const std::int64_t> ids, const Space& space) {
                               range.begin, range.end));
     }
   }
+  if (!space.is_range()) (void)space.find(ids);
   std::vector<std::int64_t> sorted(ids.begin(), ids.end());
   std::ranges::sort(sorted);
   const auto repeated = std::ranges::adjacent_find(sorted);
@@ -49,7 +50,7 @@ void require_ids(std::span<const std::int64_t> ids, const Space& space) {
 /// Of sorted rows, so that files are read forwards and a user can slice the same rows out of any array.
 std::vector<std::int64_t> ids_of(const std::vector<std::size_t>& rows, const Space& space) {
   std::vector<std::int64_t> ids;
-  for (const std::size_t row : rows) ids.push_back(static_cast<std::int64_t>(space.range().begin + row));
+  for (const std::size_t row : rows) ids.push_back(space.file_row(row));
   return ids;
 }
 
@@ -109,6 +110,10 @@ std::size_t support_size(const FitOptions& options, std::size_t rows) {
   return options.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : options.support;
 }
 
+std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
+  return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
+}
+
 void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options) {
   require_compatible(options);
   const Space& first = spaces.front();
@@ -121,7 +126,7 @@ void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOpt
     bundle.support_ids = ids_of(select_rows(SupportSelect::random, unread, count, options.seed), first);
   }
   for (const Space& space : spaces) require_ids(bundle.support_ids, space);
-  if (!is_adapter(options.method)) require_anchors(options.anchors, count);
+  if (!is_adapter(options.method)) require_anchors(anchor_count(options, first.rows()), count);
 }
 
 void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,

@@ -12,6 +12,9 @@ namespace kedge {
 /// How many support rows a fit on so many rows will have.
 [[nodiscard]] std::size_t support_size(const FitOptions& options, std::size_t rows);
 
+/// How many anchors are asked for, or the default: no more than support rows.
+[[nodiscard]] std::size_t anchor_count(const FitOptions& options, std::size_t rows);
+
 /// Puts the support into the bundle where no row has to be read for it: ids that were given, or drawn at random.
 /// Throws Error(Code::bad_argument) for what cannot be a support, and for more anchors than it will have rows.
 void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options);

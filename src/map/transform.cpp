@@ -42,7 +42,7 @@ void require_finite(const RowFunction& function, const Space& input, std::size_t
   while (all_finite(rr.row(row))) ++row;
   throw Error(Code::bad_file, fmt::format("row {} of {} is too large for the map of '{}': its result does not fit in "
                                           "float32; is it scaled like the embeddings the map was made from?",
-                                          input.range().begin + first + row, input.source().label(), function.space));
+                                          input.file_row(first + row), input.source().label(), function.space));
 }
 
 // Threads that wait for the disk leave their core to these.

@@ -5,7 +5,9 @@
 #include <kedge/error.h>
 #include <kedge/space.h>
 
+#include <algorithm>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace kedge {
@@ -24,9 +26,24 @@ void require_finite(const Space& space, std::size_t first_file_row, MatrixView<c
 
 template <class T>
 void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
-  const std::size_t file_row = space.range().begin + first;
-  space.source().read(file_row, out);
-  require_finite<T>(space, file_row, out);
+  for (std::size_t done = 0; done < out.rows;) {  // rows that follow each other in the file are read at once
+    const auto file_row = static_cast<std::size_t>(space.file_row(first + done));
+    std::size_t count = space.is_range() ? out.rows : 1;
+    while (done + count < out.rows &&
+           space.file_row(first + done + count) == space.file_row(first + done) + static_cast<std::int64_t>(count)) {
+      ++count;
+    }
+    const MatrixView<T> block = out.middle_rows(done, count);
+    space.source().read(file_row, block);
+    require_finite<T>(space, file_row, block);
+    done += count;
+  }
+}
+
+void require_values(const std::string& name, const RowSource& source) {
+  if (source.rows() == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name, source.label()));
+  if (source.cols() != 0) return;
+  throw Error(Code::bad_file, fmt::format("space '{}': the rows of {} hold no values", name, source.label()));
 }
 
 }  // namespace
@@ -43,16 +60,57 @@ void require_space_name(const std::string& name) {
 Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range)
     : name_(std::move(name)), source_(std::move(source)), range_(range) {
   require_space_name(name_);
+  require_values(name_, *source_);
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
-  if (total == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name_, source_->label()));
-  if (source_->cols() == 0) {
-    throw Error(Code::bad_file, fmt::format("space '{}': the rows of {} hold no values", name_, source_->label()));
-  }
   if (range_.begin >= range_.end || range_.end > total) {
     throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_,
                                                 range_.begin, range_.end, source_->label(), total));
   }
+}
+
+Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowIds rows)
+    : name_(std::move(name)), source_(std::move(source)) {
+  require_space_name(name_);
+  require_values(name_, *source_);
+  const std::size_t total = source_->rows();
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': {}", name_, what));
+  };
+  if (rows.of != 0 && rows.of != total) {
+    refuse(fmt::format("the mask of rows is for {} rows, but {} has {}", rows.of, source_->label(), total));
+  }
+  if (rows.ids.empty()) refuse("no rows were chosen");
+  std::vector<std::int64_t> sorted = rows.ids;
+  std::ranges::sort(sorted);
+  for (const std::int64_t id : {sorted.front(), sorted.back()}) {
+    if (id < 0 || static_cast<std::size_t>(id) >= total) {
+      refuse(fmt::format("asked for row {}, but {} has rows 0:{}", id, source_->label(), total));
+    }
+  }
+  if (const auto repeated = std::ranges::adjacent_find(sorted); repeated != sorted.end()) {
+    refuse(fmt::format("row {} is given more than once; each row may be used once", *repeated));
+  }
+  range_ = {static_cast<std::size_t>(sorted.front()), static_cast<std::size_t>(sorted.back()) + 1};
+  ids_ = std::make_shared<const std::vector<std::int64_t>>(std::move(rows.ids));
+}
+
+std::vector<std::size_t> Space::find(std::span<const std::int64_t> file_rows) const {
+  std::unordered_map<std::int64_t, std::size_t> places;
+  for (std::size_t row = 0; ids_ && row < ids_->size(); ++row) places.emplace((*ids_)[row], row);
+  std::vector<std::size_t> found;
+  for (const std::int64_t file_row : file_rows) {
+    const auto place = places.find(file_row);
+    const bool inside = ids_ ? place != places.end()
+                             : file_row >= 0 && static_cast<std::size_t>(file_row) >= range_.begin &&
+                                   static_cast<std::size_t>(file_row) < range_.end;
+    if (!inside) {
+      throw Error(Code::bad_argument, fmt::format("row {} is not among the {} rows of space '{}' that were chosen",
+                                                  file_row, rows(), name_));
+    }
+    found.push_back(ids_ ? place->second : static_cast<std::size_t>(file_row) - range_.begin);
+  }
+  return found;
 }
 
 void Space::read(std::size_t first, MatrixView<float> out) const {

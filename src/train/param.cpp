@@ -25,11 +25,8 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
     throw Error(Code::bad_argument,
                 fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
   }
-  std::vector<std::uint32_t> rows;
-  for (const std::int64_t id : task.support_ids) {
-    rows.push_back(static_cast<std::uint32_t>(static_cast<std::size_t>(id) - space.range().begin));
-  }
-  return rows;
+  const std::vector<std::size_t> rows = space.find(task.support_ids);
+  return {rows.begin(), rows.end()};
 }
 
 /// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and

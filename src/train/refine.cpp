@@ -50,7 +50,7 @@ struct Split {
 
 Split split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
   std::vector<bool> in_support(space.rows());
-  for (const std::int64_t id : support_ids) in_support[static_cast<std::size_t>(id) - space.range().begin] = true;
+  for (const std::size_t row : space.find(support_ids)) in_support[row] = true;
   const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);
   const bool enough = space.rows() - support_ids.size() >= count;
   std::vector<bool> watched(space.rows());

@@ -52,7 +52,7 @@ StitchResults resampled(StitchResults results, double noise, double apart) {
   for (Measurement& m : results.measurements) {
     ++number;
     for (std::size_t i = 0; i < Resamples::kCount; ++i) {
-      const double moved = (i % 2 == 0 ? noise : -noise) + ((i / 2 + number * (i / 4)) % 2 == 0 ? apart : -apart);
+      const double moved = (i % 2 == 0 ? noise : -noise) + ((i >> (1 + number % 4)) % 2 == 0 ? apart : -apart);
       m.resampled["weighted_f1"].push_back(m.labels->weighted_f1 + moved);
       if (m.pair) m.resampled["mrr"].push_back(m.pair->mrr + moved);
     }

@@ -17,6 +17,7 @@ class Metric:
     digits: int = 3
     better: int = 1           # 1: more is better, -1: less is better, 0: neither
     unit: str = ""
+    most: float = math.inf    # what is shown for the best there can be
     free: bool = False        # of any size, so digits are counted from the first that is not zero
 
     def text(self, value, digits=None):
@@ -26,12 +27,15 @@ class Metric:
         value *= self.scale
         if self.free:
             return f"{value:.{decimals(value)}f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.2g}"
-        text = f"{value:.{self.digits if digits is None else digits}f}"
+        digits = self.digits if digits is None else digits
+        text = f"{value:.{digits}f}"
+        if value < self.most and float(text) >= self.most:  # 99.997 is not 100.00
+            text = f"{self.most - 10 ** -digits:.{digits}f}"
         text = "0" + text[2:] if text.startswith("-0") and float(text) == 0 else text  # no -0.0
         return text[1:] if text.startswith("0.") and not self.unit else text
 
     def spread(self, std, mean):
-        """The standard deviation, with the digits of its mean; nothing if there was only one seed."""
+        """Half of the 95 % interval, with the digits of its mean; nothing if it is not known."""
         if not np.isfinite(std):
             return ""
         if not self.free:
@@ -45,24 +49,91 @@ def decimals(value):
 
 
 def percent(key, name):
-    return Metric(key, name, scale=100, digits=2, unit=" %")
+    return Metric(key, name, scale=100, digits=2, unit=" %", most=100)
 
 
 F1, ACCURACY = percent("weighted_f1", "F1"), percent("accuracy", "Accuracy")
 R1, R5, R10 = percent("recall@1", "R@1"), percent("recall@5", "R@5"), percent("recall@10", "R@10")
-MRR, RR_STD = Metric("mrr", "MRR"), Metric("rr_std", "RR_std", better=0, free=True)
+LINEAR = percent("linear_f1", "F1 of logistic regression")
+MRR, RR_STD = Metric("mrr", "MRR", most=1), Metric("rr_std", "RR_std", better=0, free=True)
 NMSE, MSE = Metric("nmse", "nMSE", better=-1, free=True), Metric("mse", "MSE", better=-1, free=True)
 PSNR = Metric("psnr", "PSNR", digits=2, unit=" dB")
 
 
+def student(freedom):
+    """The 97.5 % point of Student's t, by its expansion around the normal."""
+    x = 1 / freedom
+    return 1.960 + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)))
+
+
+@dataclasses.dataclass
+class Estimate:
+    """A mean over pairs and seeds, with what its noise follows from: its values by seed and by resample of test rows."""
+    seeds: pd.Series
+    resampled: np.ndarray
+
+    @property
+    def mean(self):
+        return self.seeds.mean() if len(self.seeds) else np.nan
+
+    @property
+    def noise(self):
+        """Half of the 95 % interval: the variance over resamples plus that of a mean over seeds, times Student's t with
+        the degrees of freedom of Welch and Satterthwaite. NaN where neither is known."""
+        parts = []
+        if len(self.seeds) > 1:
+            parts.append((self.seeds.var(ddof=1) / len(self.seeds), len(self.seeds) - 1))
+        if len(self.resampled) > 1:
+            parts.append((self.resampled.var(ddof=1), len(self.resampled) - 1))
+        total = sum(variance for variance, _ in parts)
+        if not parts or not total > 0:
+            return 0.0 if parts and total == 0 else np.nan
+        return student(total ** 2 / sum(v ** 2 / freedom for v, freedom in parts)) * math.sqrt(total)
+
+    def __sub__(self, other):
+        both = self.seeds.index.intersection(other.seeds.index)
+        fits = len(self.resampled) == len(other.resampled)
+        return Estimate(self.seeds[both] - other.seeds[both],
+                        self.resampled - other.resampled if fits else np.array([]))
+
+
+def estimate(frame, metric):
+    """Of all rows that have the metric; resampled only if every one of them is."""
+    values, lists = {}, {}
+    for seed, value, resampled in zip(frame.seed, frame[metric.key], frame.resampled):
+        if not np.isnan(value):
+            values.setdefault(seed, []).append(value)
+            lists.setdefault(seed, []).append(resampled.get(metric.key, ()))
+    seeds = pd.Series({seed: sum(each) / len(each) for seed, each in values.items()}, dtype=float)
+    sizes = {len(one) for each in lists.values() for one in each}
+    if len(sizes) != 1 or sizes == {0}:
+        return Estimate(seeds, np.array([]))
+    return Estimate(seeds, np.mean([np.mean(each, axis=0) for each in lists.values()], axis=0))
+
+
 def over_seeds(frame, metric, by):
-    """Mean and standard deviation (ddof 1) over seeds of the mean over all else, for each group of 'by'."""
+    """Mean and half of its 95 % interval ("std") of the mean over all else, for each group of 'by'."""
     values = frame.dropna(subset=[metric.key])
-    each = values.groupby([*by, "seed"], sort=False)[metric.key].mean()
-    if by:
-        each = each.groupby(level=list(range(len(by))), sort=False)
-        return pd.DataFrame({"mean": each.mean(), "std": each.std(ddof=1)})
-    return pd.DataFrame({"mean": [each.mean()], "std": [each.std(ddof=1)]})
+    if not by:
+        found = estimate(values, metric)
+        return pd.DataFrame({"mean": [found.mean], "std": [found.noise]})
+    found = {key if len(by) > 1 else key[0]: estimate(rows, metric) for key, rows in values.groupby(by, sort=False)}
+    index = pd.MultiIndex.from_tuples(found, names=by) if len(by) > 1 and found else pd.Index(found, name=by[0])
+    if len(by) > 1 and not found:
+        index = pd.MultiIndex.from_arrays([[] for _ in by], names=by)
+    return pd.DataFrame({"mean": [one.mean for one in found.values()], "std": [one.noise for one in found.values()],
+                         "estimate": list(found.values())}, index=index).astype({"mean": float, "std": float})
+
+
+def beyond_noise(estimates, metric):
+    """The place of the one that is better than all others by more than chance would make of it, or None. None in the
+    list stands for what was not measured."""
+    rivals = [i for i, one in enumerate(estimates) if one is not None and np.isfinite(one.mean)]
+    for i in rivals if metric.better and len(rivals) > 1 else []:
+        gaps = [(estimates[i] - estimates[other]) for other in rivals if other != i]
+        if all(metric.better * gap.mean > gap.noise for gap in gaps):  # false where the noise is not known
+            return i
+    return None
 
 
 KEYS = ["encoder", "trained_on", "seed"]

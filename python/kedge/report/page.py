@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from . import figures, geometry, measure, plot, summary, tables
+from . import figures, geometry, glossary, measure, plot, summary, tables
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
 from .results import AXES
 
@@ -24,6 +24,7 @@ class Section:
     groups: list = dataclasses.field(default_factory=list)
     facts: list = dataclasses.field(default_factory=list)
     legend: list = dataclasses.field(default_factory=list)
+    terms: list = dataclasses.field(default_factory=list)   # explained here, because they are first used here
 
     alone: bool = False         # shown for its text, with nothing below
 
@@ -80,7 +81,7 @@ def bars(results, records, look):
         panels = [plot.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
         methods = [name for name in results.methods if name in set(tested.method)]
         groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
-    spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
+    spread = " Whiskers are 95 % intervals over test rows and seeds."
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
         if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
     return Section("bars", "The methods in pictures", [
@@ -95,7 +96,7 @@ def sweeps(results, records, look):
         method = measure.best_method(records, metric)
         pairs = [(a, b) for i, a in enumerate(results.swept) for b in results.swept[i + 1:]]
         grids = [tables.grid_table(results, method, metric, pair, point) for pair in pairs] if method else []
-    spread = " Whiskers are the standard deviation over seeds." if results.seeds > 1 else ""
+    spread = " Whiskers are 95 % intervals over test rows and seeds."
     return Section("sweep", "How much is enough", [
         "Each line is the mean over all zero-shot pairs; where it flattens, more anchors or support no longer help."
         f"{spread} Dashed horizontal lines are methods that do not depend on the axis."],
@@ -157,6 +158,29 @@ def flat(settings, prefix=""):
             yield f"{prefix}{key}", between.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def complete(results, settings):
+    """All settings in words: also those that stand in the records, and what 0 or auto means."""
+    settings = {**settings, "seeds": ", ".join(f"{seed:g}" for seed in sorted(results.records.seed.unique()))}
+    for axis in AXES:
+        values = measure.ordered(results.records[axis].dropna())
+        if values:
+            settings[axis] = ", ".join(measure.amount(value, axis) for value in values)
+    head = settings.get("head")
+    if isinstance(head, dict) and head.get("kind") == "mlp":
+        words = {"auto": "until a held-out tenth of the train rows stops improving", 0: "9 for labels, 40 for targets"}
+        epochs = head.get("epochs")
+        hidden = "as many as features for labels, 512 for targets" if head.get("hidden") == 0 else head.get("hidden")
+        settings["head"] = {**head, "epochs": words.get(epochs, epochs) if isinstance(epochs, (int, str)) else epochs,
+                            "hidden": hidden}
+    return settings
+
+
+def words_of(section):
+    cells = [cell.text + cell.spread for table in section.tables for row in table.head + table.body for cell in row]
+    return " ".join([*section.text, *(table.caption for table in section.tables), *cells,
+                     *(panel.title or "" for group in section.groups for panel in group.panels)])
+
+
 def learns(method):
     """Whether a method takes anything from the encoders it is fitted on."""
     return method != "absolute" and (not method.startswith("random") or method.endswith("-ridge"))
@@ -210,7 +234,7 @@ def made(results, records, look):
                                     cell("Mean seconds of one run", head=True)]],
                                   [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),
                                     cell(seconds(np.mean(times[name])))] for name in order], "Time"))
-    return Section("made", "How it was made", held_out(results), found, [], list(flat(settings)))
+    return Section("made", "How it was made", held_out(results), found, [], list(flat(complete(results, settings))))
 
 
 def seconds(value):
@@ -246,11 +270,17 @@ def render(results):
     with matplotlib.rc_context(plot.STYLE):
         sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, bars, sweeps,
                                                               losses, clouds, similarities, pictures, made)]
+    said = set()
+    sentences, tiles = summary.sentences(results), summary.tiles(results)
+    known = [(method, glossary.of_method(method)) for method in results.methods if glossary.of_method(method)]
+    known += glossary.terms(Markup(" ").join([*sentences, *(says for _, says in tiles)]).striptags(), said)
+    for section in filter(None, sections):
+        section.terms = glossary.terms(words_of(section), said)
     here = pathlib.Path(__file__).parent
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["breakable"] = breakable
     return environment.get_template("page.html").render(
         command=results.command, version=results.version, made=f"{results.made:%d %B %Y, %H:%M}".lstrip("0"),
-        headline=headline(results), sentences=summary.sentences(results), tiles=summary.tiles(results),
+        headline=headline(results), sentences=sentences, tiles=tiles, terms=known,
         sections=[section for section in sections if section])

@@ -14,7 +14,7 @@ from .errors import BadResults
 FORMAT_VERSION = 1
 AXES = ["anchors", "support", "shrinkage"]
 METRICS = ["weighted_f1", "accuracy", "macro_f1", "mrr", "recall@1", "recall@5", "recall@10", "nmse", "rr_std",
-           "paired_cosine", "mse", "psnr"]
+           "paired_cosine", "mse", "psnr", "linear_f1"]
 METHODS = ["absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-cosine", "param-single",
            "param-multi", "consensus"]
 
@@ -136,6 +136,23 @@ def read_run(run, index, path):
     return row
 
 
+def read_resamples(document, records, path):
+    """What each record became in resamples of the test rows: lists by metric, all of one length. Files of older
+    versions have none."""
+    resamples = document.get("resamples")
+    if resamples is None:
+        return [{} for _ in records]
+    expect(isinstance(resamples, list) and len(resamples) == len(records), path, "'resamples' for every record",
+           resamples)
+    found = []
+    for index, one in enumerate(resamples):
+        expect(isinstance(one, dict) and all(isinstance(values, list) for values in one.values()), path,
+               f"lists in 'resamples' of record {index}", one)
+        found.append({key: np.array([number(value, path, f"resample '{key}' of record {index}") for value in values])
+                      for key, values in one.items()})
+    return found
+
+
 def read_drawings(path):
     """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
     try:
@@ -169,6 +186,7 @@ def read(folder):
         raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
+    table["resampled"] = read_resamples(document, document["records"], path)
     return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
                    datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table, runs,
                    *read_drawings(folder / "figures.json"))

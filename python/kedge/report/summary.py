@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from . import measure
-from .measure import F1, MRR, MSE, PSNR, R1
+from .measure import F1, LINEAR, MRR, MSE, PSNR, R1
 
 BASELINE = "random-cosine"
 
@@ -25,10 +25,18 @@ def sentence(template, *values):
 
 def change(loss, std=np.nan, unit="points of F1"):
     """'loses 1.8 points of F1'; a negative loss is a gain, and one that rounds to nothing is reported as such."""
+    if np.isfinite(std) and std >= 0.05 and abs(loss) <= std:
+        return f"shows no difference beyond noise ({-loss:+.1f} ± {std:.1f} {unit})"
     if abs(loss) < 0.05:
         return f"neither loses nor gains {unit.split(' of ')[-1] if ' of ' in unit else unit}"
     spread = f" ± {std:.1f}" if np.isfinite(std) and std >= 0.05 else ""
     return f"{'loses' if loss > 0 else 'gains'} {abs(loss):.1f}{spread} {unit}"
+
+
+def own_minus(own, other):
+    """Points of F1 lost in each resample of the test rows; nothing where one of the two has none."""
+    fits = other is not None and len(own) == len(other) > 0
+    return {F1.key: 100 * (own - other)} if fits else {}
 
 
 class Losses:
@@ -41,7 +49,10 @@ class Losses:
         self.own = measure.over_seeds(reference, F1, ["encoder"])["mean"] * 100
         rows = measure.zero_shot(records[records.method == method]).dropna(subset=["weighted_f1"])
         rows = rows[rows.encoder.isin(self.own.index)]
-        self.rows = rows.assign(weighted_f1=rows.encoder.map(self.own).astype(float) - rows.weighted_f1 * 100)
+        owns = {encoder: measure.estimate(part, F1).resampled for encoder, part in reference.groupby("encoder")}
+        lost = [own_minus(owns[row.encoder], row.resampled.get(F1.key)) for row in rows.itertuples()]
+        self.rows = rows.assign(weighted_f1=rows.encoder.map(self.own).astype(float) - rows.weighted_f1 * 100,
+                                resampled=lost)
         self.pairs = measure.over_seeds(self.rows, F1, ["trained_on", "encoder"])["mean"]
         self.mean, self.std = measure.over_seeds(self.rows, F1, []).iloc[0]
 
@@ -111,10 +122,10 @@ def retrieval(results, records):
     among = ""
     if isinstance(rows := test_rows(results), int):
         among = f" among {rows:,} test rows"
-    baseline = sentence("; {}: {} %", name(BASELINE), R1.text(values[BASELINE], 1)) \
+    baseline = sentence("; {}: {} %", name(BASELINE), R1.text(values[BASELINE])) \
         if BASELINE in values and method != BASELINE else ""
     yield sentence("Across encoders, the same item is found at rank 1{} in {} % of lookups with {} (R@1{}{}).",
-                   among, R1.text(values[method], 1), name(method), mrr, baseline)
+                   among, R1.text(values[method]), name(method), mrr, baseline)
 
 
 def test_rows(results):
@@ -194,9 +205,45 @@ def saturation(axis, line, good, near):
     return f"; from {measure.axis_words(axis, good[-1])} on it is within {near} of its best"
 
 
+def advice(records):
+    """Which method to take, and how sure that is."""
+    metric = measure.primary(records)
+    tested = measure.zero_shot(measure.compared(records, metric)) if metric else records[:0]
+    if tested.method.nunique() < 2:
+        return
+    found = {method: measure.estimate(rows, metric) for method, rows in tested.groupby("method", sort=False)}
+    best = measure.best_method(records, metric)
+    gaps = {method: found[best] - one for method, one in found.items() if method != best}
+    close = [method for method, gap in gaps.items() if not metric.better * gap.mean > gap.noise]
+    if any(np.isnan(gaps[method].noise) for method in close):
+        yield sentence("Take {}: its mean {} is best here. How sure that is cannot be said of one seed without resampled "
+                       "test rows.", name(best), metric.name)
+    elif close:
+        yield sentence("Take {}, or what is easiest: its mean {} is best, but {} {} within noise of it.", name(best),
+                       metric.name, Markup(", ").join(map(name, close)), "is" if len(close) == 1 else "are")
+    else:
+        yield sentence("Take {}: its {} is better than that of every other method here, beyond noise.", name(best),
+                       metric.name)
+
+
+def undertrained(results):
+    """Own heads that are clearly below logistic regression on the same features."""
+    for method in results.methods:
+        rows = results.records[results.records.method == method].dropna(subset=[LINEAR.key, F1.key])
+        if rows.empty:
+            continue
+        own, linear = measure.estimate(rows, F1), measure.estimate(rows, LINEAR)
+        gap = linear - own
+        if gap.mean >= 0.02 and not gap.mean < gap.noise:
+            yield sentence("Take care: the heads of {} are undertrained. On their own encoders they reach an F1 of {} %, "
+                           "logistic regression on the same features {} %, so differences may be those of training. "
+                           "Give --head-epochs 0, which trains until nothing improves, or --head linear.",
+                           name(method), F1.text(own.mean), F1.text(linear.mean))
+
+
 def sentences(results):
     records = measure.at(results.records, measure.reference_point(results))
-    found = [*heads(results, records), *decoders(results, records), *retrieval(results, records),
+    found = [*heads(results, records), *advice(records), *undertrained(results), *decoders(results, records), *retrieval(results, records),
              *map(Markup.escape, measure.comparison(records, [F1, MSE, R1, MRR])), *sweep(results)]
     return found or [Markup("These results hold no zero-shot measurement: every head was used on the encoder it was "
                             "trained on.")]
@@ -208,10 +255,10 @@ def tiles(results):
     metric = measure.primary(records)
     shown = []
 
-    def add(rows, metric, says, digits=1):
+    def add(rows, metric, says):
         value = measure.over_seeds(rows, metric, []).iloc[0]["mean"] if len(rows) else np.nan
         if np.isfinite(value):
-            shown.append((metric.text(value, digits) + metric.unit, says))
+            shown.append((metric.text(value) + metric.unit, says))
 
     if metric in (F1, MSE):
         fair = measure.compared(records, metric)
@@ -225,7 +272,7 @@ def tiles(results):
     if best is not None:
         add(tested[tested.method == best], R1, f"found at rank 1, {best}")
         if metric not in (F1, MSE):
-            add(tested[tested.method == best], MRR, f"MRR, {best}", 3)
+            add(tested[tested.method == best], MRR, f"MRR, {best}")
             if best != BASELINE:
                 add(tested[tested.method == BASELINE], R1, f"found at rank 1, {BASELINE}")
     return shown

@@ -45,13 +45,11 @@ class Heat:
         return round(heat if self.better > 0 else 1 - heat, 3)
 
 
-def mark_best(cells, values, metric):
-    """Bold what is best as it is written, so that two equal texts are both bold."""
-    values = np.asarray(values, float)
-    if metric.better and np.isfinite(values).sum() > 1:
-        best = cells[int(np.nanargmax(values * metric.better))].text
-        for cell in cells:
-            cell.best = cell.text == best
+def mark_best(cells, estimates, metric):
+    """Bold what is better than all others beyond noise, if anything is."""
+    best = measure.beyond_noise(estimates, metric)
+    if best is not None:
+        cells[best].best = True
 
 
 def same_seeds(records, metric, keys):
@@ -83,9 +81,9 @@ def pair_table(results, records, metric):
         sources = [source for source in results.encoders if (encoder, source) in pairs]
         for index, source in enumerate(sources):
             cells = [value_cell(table, (encoder, source, method), metric, heat) for method in methods]
-            if (encoder, source) in fair:
-                values = [table["mean"].get((encoder, source, method), np.nan) for method in methods]
-                mark_best(cells, values, metric)
+            if (encoder, source) in fair and encoder != source:
+                mark_best(cells, [table["estimate"].get((encoder, source, method)) if method != "absolute" else None
+                                  for method in methods], metric)
             names = [Cell(encoder, head=True, rows=len(sources), kind="group")] if index == 0 else []
             own = Cell(source, "own" if source == encoder else "", head=True, kind="source")
             body.append(names + [own] + cells)
@@ -98,7 +96,7 @@ def pair_table(results, records, metric):
     if "absolute" in methods:
         words.append("Absolute is a head on the raw embeddings of the encoder itself.")
     if any(cell.best for row in body for cell in row):
-        words.append("Bold marks the best zero-shot value in a row.")
+        words.append("Bold marks a zero-shot value that is better than all others in its row beyond noise.")
     if any(cell.kind == "absent" for row in body for cell in row):
         words.append("– means not measured.")
     return Table(" ".join(words), head, body)
@@ -125,7 +123,7 @@ def retrieval_table(results, records):
                 keys = [(source, encoder, method) for method in methods]
                 row = [value_cell(tables[metric], key, metric, heats[metric]) for key in keys]
                 if (source, encoder) in fair[metric]:
-                    mark_best(row, [tables[metric]["mean"].get(key, np.nan) for key in keys], metric)
+                    mark_best(row, [tables[metric]["estimate"].get(key) for key in keys], metric)
                 cells.update({(method, metric): cell for method, cell in zip(methods, row)})
             names = [Cell(source, head=True, rows=len(targets), kind="group")] if index == 0 else []
             names.append(Cell(encoder, head=True, kind="source"))
@@ -136,7 +134,7 @@ def retrieval_table(results, records):
             [Cell(metric.name, head=True) for _ in methods for metric in metrics]]
     caption = ("Each test row's RR in the source is looked up among the RR of all test rows in the other encoder. R@1 "
                "and R@5, in %, say how often the same item comes first, or among the first five; MRR is the mean of "
-               f"1 / rank{over(results)}. Bold marks the best method in a row.")
+               f"1 / rank{over(results)}. Bold marks a method that is better than all others in its row beyond noise.")
     return Table(caption, head, body)
 
 
@@ -160,7 +158,7 @@ def means_table(results, records):
         heat = Heat(table["mean"], metric.better)
         cells = [value_cell(table, method, metric, heat) for method in methods]
         relative = [i for i, method in enumerate(methods) if method != "absolute"]
-        mark_best([cells[i] for i in relative], [table["mean"].get(methods[i], np.nan) for i in relative], metric)
+        mark_best([cells[i] for i in relative], [table["estimate"].get(methods[i]) for i in relative], metric)
         for row, cell in zip(body, cells):
             row.append(cell)
     head = [[Cell("Method", head=True, kind="group"), *(Cell(title, head=True) for _, _, title in columns)]]
@@ -170,8 +168,8 @@ def means_table(results, records):
     shown = {metric for metric, _, _ in columns}
     notes = " ".join(text for metric, text in words.items() if metric in shown)
     seeds = max(rows.seed.nunique() for _, rows, _ in columns)
-    spread = f"; ± is the standard deviation of that mean over {seeds} seeds" if seeds > 1 else ""
-    caption = (f"Means over all pairs{spread}. {notes} Bold marks the best in a column.")
+    spread = f"; ± is half of its 95 % interval over test rows and {seeds} seeds" if seeds > 1 else ""
+    caption = (f"Means over all pairs{spread}. {notes} Bold marks what is better than all others in its column beyond noise.")
     return Table(caption, head, body)
 
 
@@ -200,4 +198,4 @@ def over(results):
     most = f"{results.seeds} seeds"
     if not results.even:
         most = f"up to {most} (no best is marked where they differ)"
-    return f", mean ± standard deviation over {most}" if results.seeds > 1 else ""
+    return f", mean ± half of its 95 % interval over test rows and {most}" if results.seeds > 1 else ""
