@@ -44,7 +44,7 @@ def measure(old, new, grades, support, seed):
     (old_docs, old_queries), (new_docs, new_queries) = old, new
     order = np.random.default_rng(seed).permutation(len(old_docs))
     sample, rest = np.sort(order[:support]), np.sort(order[support:])
-    bundle = kedge.fit({"old": old_docs[sample], "new": new_docs[sample]}, anchors=min(300, support))
+    bundle = kedge.fit({"old": old_docs[sample], "new": new_docs[sample]})
     store = bundle.translator("old", "new").transform(old_docs)
     stay, truth = cosines(old_queries, old_docs), cosines(new_queries, new_docs)
     moved = cosines(new_queries, store)
