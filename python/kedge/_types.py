@@ -38,7 +38,7 @@ class SweepOptions(typing.TypedDict, total=False):
 
 
 class StitchOptions(SweepOptions, total=False):
-    anchors: int
+    anchors: int | None
     support: int | None
     shrinkage: float | str
 
@@ -46,7 +46,7 @@ class StitchOptions(SweepOptions, total=False):
 class FitOptions(typing.TypedDict, total=False):
     method: typing.Literal["param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"]
     similarity: typing.Literal["wip", "cosine", "euclidean", "inner"]
-    anchors: int
+    anchors: int | None
     support: int | None
     support_select: typing.Literal["random", "fps", "kmeans", "leverage"]
     keep: int
