@@ -162,10 +162,21 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
   return json.dump();
 }
 
+/// The first results said 0 for what was then the default of one kind of head.
+Json with_epochs(Json settings) {
+  const bool said = settings.contains("head") && settings["head"].value("epochs", Json()) == 0;
+  const bool classifies = !settings.value("labels", Json()).is_null();
+  const bool decodes = !settings.value("targets", Json()).is_null();
+  if (!said || (classifies && decodes)) return settings;
+  constexpr std::size_t kClassifier = 9, kDecoder = 40;
+  settings["head"]["epochs"] = decodes ? kDecoder : kClassifier;
+  return settings;
+}
+
 void require_same_settings(const std::string& known, const std::string& now) {
   std::string found;
   try {
-    found = difference(Json::parse(known), Json::parse(now), "");
+    found = difference(with_epochs(Json::parse(known)), Json::parse(now), "");
   } catch (const Json::exception&) {
     throw Error(Code::bad_file, "the folder's results have damaged settings; give another folder, or start fresh");
   }

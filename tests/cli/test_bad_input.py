@@ -38,7 +38,7 @@ def test_dim_that_differs_from_the_map(kedge, bundle):
 def test_support_and_anchors_too_large(kedge, spaces):
     kedge.refused(2, "fit", *spaces, *FIT, "--support", 201, says=["201", "only 200 rows"])
     kedge.refused(2, "fit", *spaces, *FIT, "--anchors", 61, "--support", 60, says=["61 anchors", "only 60 support rows"])
-    kedge.refused(2, "fit", *spaces, *FIT, "--anchors", 0, says="anchors is 0")
+    kedge.refused(2, "fit", *spaces, *FIT, "--anchors", 0, says="--anchors: 0 is too few")
     kedge.refused(2, "fit", *spaces, *FIT, "--support", 0, says="--support")
 
 

@@ -94,7 +94,8 @@ def test_stitch_measures_what_it_measured(kedge):
             assert ours[key] == (theirs[key] if theirs[key] is None else pytest.approx(theirs[key], rel=1e-5)), (key, theirs)
 
 
-STITCH = ("--train", "0:24", "--test", "24:32", "--methods", "random-cosine,consensus", "--anchors", 4, "--support", 20)
+STITCH = ("--train", "0:24", "--test", "24:32", "--methods", "random-cosine,consensus", "--anchors", 4, "--support", 20,
+          "--head-epochs", 9)
 
 
 def test_the_script_writes_over_nothing(tmp_path):

@@ -77,18 +77,21 @@ def test_fit_goes_on_from_its_checkpoint(kedge, tally, all_moments):
     command = ("fit --space a=a.npy --space b=b.npy --method param --anchors 60 --support 1000 --epochs 40 --batch 500 "
                "--checkpoint-every 2 --history losses.csv --quiet -o new.kedge").split()
     bundle, checkpoint, losses = (kedge.folder / name for name in ("new.kedge", "new.kedge.checkpoint", "losses.csv"))
+    kedge.ok(*"fit --space a=a.npy --method random --anchors 3 --quiet -o new.kedge".split())
+    old = bundle.read_bytes()
+    bundle.unlink()
     inputs = names(kedge.folder)
 
     def prepare():
         checkpoint.unlink(missing_ok=True)
         losses.unlink(missing_ok=True)
-        bundle.write_bytes(b"the old bundle")
+        bundle.write_bytes(old)
 
     seconds = measured(kedge, prepare, *command)
     whole, whole_losses = bundle.read_bytes(), losses.read_bytes()
     for moment in moments(seconds, all_moments):
         killed(kedge, moment, prepare, *command)
-        assert bundle.read_bytes() in (b"the old bundle", whole)
+        assert bundle.read_bytes() in (old, whole)
         beside = passed_over(kedge.folder, lambda content: content == whole_losses or is_whole_tensors(content))
         assert names(kedge.folder) <= inputs | {"new.kedge", "new.kedge.checkpoint", "losses.csv"}
         resumed = checkpoint.exists()

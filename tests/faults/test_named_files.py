@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from commands import FILES, FOLDERS, RESULTS, words
+from commands import FILES, FOLDERS, RESULTS, words, write_old
 from conftest import write_spaces
 
 SECTION = "A file system where every file has a name"
@@ -25,8 +25,7 @@ def test_the_result_is_the_same(small, tally, case):
     small.ok(*words(command))
     expected = {name: (small.folder / name).read_bytes() for name in names}
     before = set(small.contents())
-    for name in names:
-        (small.folder / name).write_bytes(b"old")
+    write_old(small, small.folder, names)
     small.ok(*words(command), env=NAMED)
     assert {name: (small.folder / name).read_bytes() for name in names} == expected
     assert set(small.contents()) == before
@@ -46,8 +45,7 @@ def test_results_are_the_same(small, tally, case):
 @pytest.mark.parametrize("case", ["transform", "attach", "export to npy"])
 def test_a_full_disk_leaves_nothing(small, tally, case):
     command, names = FILES[case]
-    for name in names:
-        (small.folder / name).write_bytes(b"old")
+    write_old(small, small.folder, names)
     small.refused(1, *words(command), env=NAMED, limits=[(resource.RLIMIT_FSIZE, 64)],
                   says=["cannot write", "File too large"])
     tally(SECTION, f"{case}, disk full", "exit 1, old files intact, nothing beside them")

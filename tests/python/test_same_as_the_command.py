@@ -130,7 +130,8 @@ def is_said(value, said):
 
 
 # What only one of the two has a use for.
-COMMAND_ONLY = {"help", "space", "out", "json", "quiet", "threads", "config", "history", "validate", "no_report"}
+COMMAND_ONLY = {"help", "space", "out", "json", "quiet", "threads", "config", "history", "validate", "no_report",
+                "rows_file", "train_file", "test_file"}
 PYTHON_ONLY = {"self", "name", "X", "A", "B", "spaces", "progress", "out", "report"}
 FUNCTIONS = {"fit": kedge.fit, "stitch": kedge.stitch, "sweep": kedge.sweep, "compare": kedge.compare,
              "attach": kedge.Bundle.attach}

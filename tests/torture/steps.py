@@ -89,8 +89,7 @@ def bundle_values(bundle):
 
 def map_values(rr_map):
     yield from (rr_map.weight, rr_map.bias, rr_map.mean)
-    if rr_map.r2 is not None:
-        yield from ([rr_map.r2], [rr_map.ridge])
+    yield [value for value in (rr_map.r2, rr_map.ridge) if value is not None]
 
 
 def comparison_values(scores):
