@@ -47,7 +47,10 @@ std::vector<std::string> option_names(const CLI::App& app, const std::string& co
 /// Nothing for what is no option.
 std::string meant_option(const CLI::App& app, const std::string& command, const std::string& word) {
   if (!word.starts_with('-')) return "";
-  return did_you_mean(word.substr(0, word.find('=')), option_names(app, command));
+  const std::string name = word.substr(0, word.find('='));
+  const std::vector<std::string> names = option_names(app, command);
+  if (std::ranges::count(names, name) > 0) return "; give it after the command";
+  return did_you_mean(name, names);
 }
 
 /// What CLI11 says, but with the word that was wrong where it only says what is missing.

@@ -36,6 +36,7 @@ void run(const Options& o) {
   }
   const StreamOptions options = o.stream.options();
   require_other_file(o.output, o.bundle);
+  require_other_file(o.output, o.rows.file);
   const Bundle bundle = load_bundle(o.bundle);
   const RelativeMap& map = bundle.map(o.space);
   const Space input = o.rows.open(o.space, open_rows(o.input));

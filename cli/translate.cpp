@@ -36,6 +36,7 @@ void run(const Options& o) {
   }
   const StreamOptions options = o.stream.options();
   require_other_file(o.output, o.bundle);
+  require_other_file(o.output, o.rows.file);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
   const Space input = o.rows.open(o.from, open_rows(o.input));
   translate(translator, input, o.output, make_progress(o.common), options);

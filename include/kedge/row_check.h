@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/space.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace kedge {
 
@@ -33,6 +38,10 @@ struct RowCheck {
   /// Either of the two: something to warn of.
   [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none; }
 };
+
+/// Of each of these spaces, on their rows; none where there are too few rows or spaces to tell. fit() and attach() do
+/// the same on the support.
+[[nodiscard]] std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces);
 
 /// A share as people read it, such as "97.4 %"; only the whole is "100 %".
 [[nodiscard]] std::string percent(double share);

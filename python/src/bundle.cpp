@@ -67,8 +67,8 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
   grown->add(std::move(made));
+  warn_of_rows(grown->space(name), 1);  // where that is an error, nothing is attached
   self.bundle = std::move(grown);
-  warn_of_rows(self.bundle->space(name), 1);
   return self.map(name);
 }
 
@@ -125,7 +125,7 @@ name : str
 X : array or path
     Its embeddings of the inputs the bundle was fitted on, in the same order; or, with support_rows, of the support rows
     alone, in the order of `support_ids`.
-rows : slice, (first, end) or 'first:end', optional
+rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
     Rows to compute its mean and covariance from; all by default.
 support_rows : bool
     Whether X holds only the support rows.

@@ -44,7 +44,7 @@ Parameters
 ----------
 A, B : array or path
     Rows of the same inputs in the same order, of the same dimension.
-rows : slice, (first, end) or 'first:end', optional
+rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
     Rows to compare; all by default.
 recall_at : list of int
     Ranks to report recall at.

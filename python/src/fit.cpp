@@ -29,11 +29,10 @@ BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std
   const Inputs inputs(given);
   const RowChoice chosen = to_rows(rows);
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
-    BundleHandle result{std::make_shared<const Bundle>(fit(inputs.spaces(chosen), options, report))};
-    remove_checkpoint(options);  // the bundle is the caller's now
-    return result;
+    return BundleHandle{std::make_shared<const Bundle>(fit(inputs.spaces(chosen), options, report))};
   });
   for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
+  remove_checkpoint(options);  // the bundle is the caller's now
   return made;
 }
 

@@ -14,6 +14,9 @@ void stream_file(nb::handle self, const std::string& space, const StreamCall& ca
   const RowChoice chosen = to_rows(call.rows);
   const std::string from = path_of(call.input);
   const std::string to = path_of(call.output);
+  if (nb::isinstance<nb::str>(call.rows) || nb::hasattr(call.rows, "__fspath__")) {
+    require_other_file(to, path_of(call.rows), false);
+  }
   const StreamOptions options{parse_device(call.device), parse_precision(call.precision), call.normalize,
                               call.in_place};
   if (is_parquet(from) || is_parquet(to)) {

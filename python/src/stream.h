@@ -36,7 +36,7 @@ input : path
 output : path
     Where results go, one row per input row: a float32 .npy, or a .parquet, which keeps the other columns of a Parquet
     input.
-rows : slice, (first, end) or 'first:end', optional
+rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
     Rows to take; all by default.
 device, precision : str
     Where to compute, and how precisely a GPU does.

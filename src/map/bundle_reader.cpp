@@ -147,12 +147,15 @@ class BundleReader {
     check.among = whole_number(from.at("among"));
     check.found_first = number(from, "found_first", 0, 1);
     check.deviations = number(from, "deviations", -kAny);
-    if (check.rows == 0 || check.among == 0) refuse("it says that no row was checked");
+    if (check.among == 0 || check.among > check.rows) refuse("its check of rows does not add up");
     if (!from.contains("found_first_then")) return check;
     check.found_first_then = number(from, "found_first_then", 0, 1);
     check.remedy = from.contains("shift") ? RowCheck::Remedy::shift : RowCheck::Remedy::sorted_ids;
-    if (check.remedy == RowCheck::Remedy::shift)
+    if (check.remedy == RowCheck::Remedy::shift) {
+      const Json& shift = from["shift"];
+      if (!shift.is_number_integer() || shift == 0) refuse("its shift of rows is no whole number, or 0");
       check.shift = static_cast<std::int64_t>(number(from, "shift", -1e9, 1e9));
+    }
     return check;
   }
 

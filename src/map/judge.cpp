@@ -4,6 +4,8 @@
 #include "map/mixture_fit.h"
 #include "space/row_sketch.h"
 
+#include <kedge/error.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -57,7 +59,7 @@ RowCheck try_rows(const Space& space, const FileRows& rows, std::span<const Sket
     inside.push_back(rows[i]);
     kept.push_back(static_cast<Eigen::Index>(i));
   }
-  if (inside.size() < RowCheck::kLeastRows) return {};
+  if (inside.size() + kMostShift < RowCheck::kLeastRows) return {};
   std::vector<Sketch> partners;
   for (const Sketch& other : others) partners.emplace_back(other(kept, Eigen::all));
   const Matrix64 own = space.gather(inside);
@@ -75,7 +77,12 @@ void find_remedy(RowCheck& check, const Space& space, const FileRows& rows, cons
                  std::span<const Sketch> others) {
   RowCheck best = check;
   const auto consider = [&](const FileRows& candidate, RowCheck::Remedy remedy, std::int64_t shift) {
-    const RowCheck found = try_rows(space, candidate, others);
+    RowCheck found;
+    try {
+      found = try_rows(space, candidate, others);
+    } catch (const Error&) {
+      return;  // rows that nobody chose may hold anything
+    }
     if (!is_clearly_better(found, check) || found.deviations <= best.deviations) return;
     best = found;
     check.remedy = remedy;
@@ -117,38 +124,42 @@ Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) 
   return sketch_rows(rows.view());
 }
 
-void check_sources(Bundle& bundle, std::span<const Space> spaces) {
-  const std::vector<std::size_t> positions = positions_of(bundle);
-  if (spaces.size() < 2 || positions.size() < RowCheck::kLeastRows) return;
-  std::vector<FileRows> rows;
+struct CheckedSources {
+  std::vector<std::optional<RowCheck>> checks;
   std::vector<Sketch> sketches;
-  for (const Space& space : spaces) {
-    rows.push_back(rows_at(bundle, positions, space, false));
-    sketches.push_back(sketch_rows(space.gather(rows.back()).view()));
-  }
+};
+
+/// `ids` are the rows to check, by their numbers in the files.
+CheckedSources check_sources(std::span<const Space> spaces, const FileRows& ids) {
+  CheckedSources result{std::vector<std::optional<RowCheck>>(spaces.size()), {}};
+  if (spaces.size() < 2 || ids.size() < RowCheck::kLeastRows) return result;
+  for (const Space& space : spaces) result.sketches.push_back(sketch_rows(space.gather(ids).view()));
   const auto others_of = [&](std::size_t i) {
     std::vector<Sketch> others;
-    for (std::size_t j = 0; j < sketches.size(); ++j) {
-      if (j != i) others.push_back(sketches[j]);
+    for (std::size_t j = 0; j < spaces.size(); ++j) {
+      if (j != i) others.push_back(result.sketches[j]);
     }
     return others;
   };
   std::size_t worst = 0;
   for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.spaces[i].row_check = look_up(sketches[i], others_of(i));
-    if (bundle.spaces[i].row_check->deviations < bundle.spaces[worst].row_check->deviations) worst = i;
+    result.checks[i] = look_up(result.sketches[i], others_of(i));
+    if (result.checks[i]->deviations < result.checks[worst]->deviations) worst = i;
   }
   // One space that is off also makes the others look a little off, each by as much as would please it: they are right.
-  RowCheck& check = bundle.spaces[worst].row_check.value();
-  if (check.found_first < kCertain) find_remedy(check, spaces[worst], rows[worst], nullptr, others_of(worst));
-  if (bundle.targets.rows() == 0) bundle.sketch = joint_sketch(sketches);
+  RowCheck& check = result.checks[worst].value();
+  if (check.found_first < kCertain) find_remedy(check, spaces[worst], ids, nullptr, others_of(worst));
+  return result;
 }
 
 }  // namespace
 
 void judge_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
-  check_sources(bundle, spaces);
+  const FileRows ids = rows_at(bundle, positions_of(bundle), spaces.front(), false);
+  const CheckedSources checked = check_sources(spaces, ids);
+  if (bundle.targets.rows() == 0 && !checked.sketches.empty()) bundle.sketch = joint_sketch(checked.sketches);
   for (std::size_t i = 0; i < spaces.size(); ++i) {
+    bundle.spaces[i].row_check = checked.checks[i];
     if (bundle.spaces[i].by != AttachBy::mixture || bundle.targets.rows() == 0) continue;
     bundle.spaces[i].mixture = mixture_fit(bundle, bundle.spaces[i].map, spaces[i], statistics[i], false);
   }
@@ -170,6 +181,15 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Space& spa
     find_remedy(check, space, rows, ids_have_order ? &sorted : nullptr, others);
   }
   attached.row_check = check;
+}
+
+std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
+  require_parallel(spaces);
+  FileRows ids;
+  for (const std::size_t position : checked_positions(spaces.front().rows())) {
+    ids.push_back(spaces.front().file_row(position));
+  }
+  return check_sources(spaces, ids).checks;
 }
 
 }  // namespace kedge

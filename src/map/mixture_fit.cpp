@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace kedge {
 namespace {
@@ -28,13 +29,13 @@ Eigen::VectorXd squared_lengths(const Matrix64& rows, const Statistics& statisti
   return cells.rowwise().squaredNorm();
 }
 
-/// Explained share of one output's variance, as of a ridge: 1 down to -1, 0 for one that is constant.
-double r2_of(const Eigen::ArrayXd& truth, const Eigen::ArrayXd& found, const Eigen::ArrayXd& counts) {
+/// Explained share of one output's variance, as of a ridge: 1 down to -1; none for one that is constant.
+std::optional<double> r2_of(const Eigen::ArrayXd& truth, const Eigen::ArrayXd& found, const Eigen::ArrayXd& counts) {
   const double rows = counts.sum();
-  if (rows < 2) return 0;
+  if (rows < 2) return {};
   const double mean = (truth * counts).sum() / rows;
   const double variance = ((truth - mean).square() * counts).sum();
-  if (!(variance > 0)) return 0;
+  if (!(variance > 0)) return {};
   return std::max(-1.0, 1 - ((truth - found).square() * counts).sum() / variance);
 }
 
@@ -69,10 +70,10 @@ MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Space
       if (rest < kAlone) counts[i] = 0;
       found[i] = rest < kAlone ? 0 : (rr.row(row)[anchor] - weight * lengths[i]) / rest;
     }
-    const double r2 = r2_of(truth, found, counts);
-    fit.r2[anchor] = static_cast<float>(r2);
-    fit.mean_r2 += r2;
-    if (r2 != 0) ++varying;
+    const std::optional<double> r2 = r2_of(truth, found, counts);
+    fit.r2[anchor] = static_cast<float>(r2.value_or(0));
+    fit.mean_r2 += r2.value_or(0);
+    if (r2) ++varying;
   }
   if (varying > 0) fit.mean_r2 /= static_cast<double>(varying);
   return fit;

@@ -11,7 +11,8 @@ namespace kedge {
 bool RowCheck::near_chance() const {
   // Shuffled rows stay below 4 in all but one of 30,000 cases; where many rows are looked up and neighbours are alike,
   // as in sorted files, wrong partners rise a little above chance.
-  constexpr double kAtLeast = 4, kOfEachRow = 0.3;
+  constexpr double kAtLeast = 4, kOfEachRow = 0.3, kManyTimesChance = 10;
+  if (found_first * static_cast<double>(among) > kManyTimesChance) return false;
   return deviations < std::max(kAtLeast, kOfEachRow * std::sqrt(static_cast<double>(rows)));
 }
 
@@ -21,6 +22,7 @@ std::string percent(double share) {
 }
 
 std::string explain(const RowCheck& check, const std::string& space) {
+  constexpr double kShuffled = 4;  // above it, something holds the rows together, however little
   std::string text =
       check.near_chance()
           ? fmt::format(
@@ -43,7 +45,9 @@ std::string explain(const RowCheck& check, const std::string& space) {
                         percent(check.found_first_then));
     case RowCheck::Remedy::none: break;
   }
-  return text + "; does row n of every file embed the same input?";
+  return text + (check.deviations < kShuffled ? "; does row n of every file embed the same input?"
+                                              : "; does row n of every file embed the same input, and are the encoders "
+                                                "just weak?");
 }
 
 }  // namespace kedge

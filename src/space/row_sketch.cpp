@@ -73,8 +73,8 @@ EigenRows<float> similarities(const EigenRows<float>& own, const EigenRows<float
 
 /// The pairs of a fold against all ways to pair its rows at random, whose mean and variance are known in closed form.
 struct Tally {
-  std::size_t rows = 0, among = 0, first = 0;
-  double above = 0, variance = 0;
+  std::size_t rows = 0, among = 0;
+  double first = 0, above = 0, variance = 0;
 
   void add(const EigenRows<float>& similar) {
     const Eigen::Index count = similar.rows();
@@ -85,7 +85,8 @@ struct Tally {
     above += centred.trace();
     variance += centred.squaredNorm() / static_cast<double>(std::max<Eigen::Index>(count - 1, 1));
     for (Eigen::Index i = 0; i < count; ++i) {
-      if ((similar.row(i).array() <= similar(i, i)).all()) ++first;
+      if (!(similar.row(i).array() <= similar(i, i)).all()) continue;
+      first += 1 / static_cast<double>((similar.row(i).array() == similar(i, i)).count());  // a tie is a guess
     }
     rows += static_cast<std::size_t>(count);
     among = std::max(among, static_cast<std::size_t>(count));
@@ -95,7 +96,7 @@ struct Tally {
     RowCheck check;
     check.rows = rows;
     check.among = among;
-    check.found_first = static_cast<double>(first) / static_cast<double>(rows);
+    check.found_first = first / static_cast<double>(rows);
     check.deviations = variance > 0 ? above / std::sqrt(variance) : 0;
     return check;
   }

@@ -63,6 +63,11 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
   require_values(name_, *source_);
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
+  if (range_.begin >= total || range_.begin == range_.end) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows from {} to {}, which are none: {} has rows "
+                                                "0:{}",
+                                                name_, range_.begin, range_.end, source_->label(), total));
+  }
   if (range_.begin >= range_.end || range_.end > total) {
     throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_,
                                                 range_.begin, range_.end, source_->label(), total));
@@ -89,7 +94,9 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowIds r
     }
   }
   if (const auto repeated = std::ranges::adjacent_find(sorted); repeated != sorted.end()) {
-    refuse(fmt::format("row {} is given more than once; each row may be used once", *repeated));
+    const bool mask = rows.ids.size() == total && sorted.back() <= 1;
+    refuse(fmt::format("row {} is given more than once; {}", *repeated,
+                       mask ? "is it a mask? Give it as booleans" : "each row may be used once"));
   }
   range_ = {static_cast<std::size_t>(sorted.front()), static_cast<std::size_t>(sorted.back()) + 1};
   ids_ = std::make_shared<const std::vector<std::int64_t>>(std::move(rows.ids));
