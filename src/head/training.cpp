@@ -211,7 +211,7 @@ constexpr std::size_t kPatience = 4;
 /// Share of the loss of knowing nothing that counts as a gain. Of that and not of the best loss, which on rows that are
 /// easy to tell apart halves again and again and no longer changes an answer.
 constexpr double kGain = 2e-3;
-constexpr std::size_t kMostSteps = 4000;
+constexpr std::size_t kMostSteps = 2000;
 constexpr std::size_t kMostEpochs = 100;
 /// With fewer rows, a held-out tenth is a handful, whose loss says nothing.
 constexpr std::size_t kLeastRowsToHoldOut = 50;
