@@ -170,7 +170,7 @@ struct MethodScores {
 /// By method and point of a sweep.
 [[nodiscard]] std::vector<MethodScores> mean_scores(const StitchResults& results);
 
-/// A sentence for each method whose own mlps are clearly below logistic regression on the same features.
+/// A sentence for each method some of whose own mlps are clearly below logistic regression on the same features.
 [[nodiscard]] std::vector<std::string> head_warnings(const StitchResults& results);
 
 /// The paper's tables: the mean and half of its 95 % interval; bold is what is better than all others beyond noise.

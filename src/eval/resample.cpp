@@ -22,11 +22,12 @@ double variance_of(const std::vector<double>& values) {
   return squares / static_cast<double>(values.size() - 1);
 }
 
-/// The 97.5 % point of Student's t, by its expansion around the normal: within 1 % from 2 degrees of freedom on, 11 %
-/// short at one.
+constexpr double kNormal = 1.960;  // its 97.5 % point
+
+/// The same of Student's t, by its expansion around the normal: within 1 % from 2 degrees of freedom on.
 double student(double freedom) {
   const double x = 1 / freedom;
-  return 1.960 + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)));
+  return kNormal + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)));
 }
 
 std::vector<double> values_of(const std::map<std::uint64_t, double>& seeds) {
@@ -110,10 +111,12 @@ std::optional<double> Estimate::noise() const {
     total += variance;
     doubt += variance * variance / static_cast<double>(values - 1);
   };
+  const bool few = seeds.size() < kSeedsOfStudent;
+  if (few && resampled.size() < 2) return std::nullopt;
   if (seeds.size() > 1) add(variance_of(values_of(seeds)) / static_cast<double>(seeds.size()), seeds.size());
   if (resampled.size() > 1) add(variance_of(resampled), resampled.size());
-  if (seeds.size() < 2 && resampled.size() < 2) return std::nullopt;
-  return total > 0 ? student(total * total / doubt) * std::sqrt(total) : 0;
+  if (total <= 0) return 0;
+  return (few ? kNormal : student(total * total / doubt)) * std::sqrt(total);
 }
 
 Estimate difference(const Estimate& a, const Estimate& b) {

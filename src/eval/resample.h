@@ -35,14 +35,18 @@ class Resamples {
 
 /// A mean over pairs and seeds with what its noise follows from.
 struct Estimate {
+  static constexpr std::size_t kSeedsOfStudent = 3;
+
   std::map<std::uint64_t, double> seeds;  ///< the mean over pairs for each seed
   std::vector<double> resampled;          ///< the mean over both in each resample of the test rows; may be empty
 
   [[nodiscard]] double mean() const;
   /// Between seeds; none for one.
   [[nodiscard]] std::optional<double> std() const;
-  /// Half of the 95 % interval around the mean: the variance over resamples of the test rows plus that of a mean over
-  /// seeds, times Student's t. None where neither several seeds nor resamples are there.
+  /// Half of the 95 % interval around the mean: the root of the variance over resamples of the test rows plus that of a
+  /// mean over seeds, times Student's t. Of fewer seeds than kSeedsOfStudent, times the normal quantile: t of one
+  /// degree of freedom, 12.7, would make the doubt about the spread larger than any spread there is. None for so few
+  /// without resamples.
   [[nodiscard]] std::optional<double> noise() const;
 };
 

@@ -83,7 +83,7 @@ double head_cost(const PlannedRun& run, const StitchData& data, const StitchOpti
     const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim()
                                                   : anchor_count(options.points[run.point], train_rows(data)));
     const HeadOptions& head = options.head;
-    constexpr std::size_t kPasses = 60;  // what it often takes until nothing improves
+    constexpr std::size_t kPasses = 30;  // what it often takes until nothing improves
     const auto passes = static_cast<double>(head.epochs == 0 ? kPasses : head.epochs);
     const double epochs = head.kind == HeadKind::mlp ? passes : 2;
     total += 6 * rows * dim * dim * epochs;

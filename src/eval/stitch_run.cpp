@@ -3,6 +3,7 @@
 
 #include "base/eigen.h"
 #include "eval/resample.h"
+#include "head/yardstick.h"
 #include "map/fit.h"
 
 #include <fmt/format.h>
@@ -66,7 +67,7 @@ struct Heads {
   HeadFunction decoder;
 };
 
-Heads train_heads(const StitchContext& context, const Matrix& features, const PlannedRun& run,
+Heads train_heads(const StitchContext& context, const Matrix& features, const PlannedRun& run, bool with_yardstick,
                   const Progress& progress) {
   HeadOptions options = context.options().head;
   options.device = context.options().points[run.point].device;
@@ -74,30 +75,12 @@ Heads train_heads(const StitchContext& context, const Matrix& features, const Pl
   Heads heads;
   if (context.has_labels()) {
     heads.classifier = train_classifier(features.view(), context.train_labels(), options, progress);
+    if (with_yardstick) heads.linear = train_yardstick(features.view(), context.train_labels(), options, progress);
   }
   if (context.has_targets()) {
     heads.decoder = train_decoder(features.view(), context.train_targets().view(), options, progress);
   }
   return heads;
-}
-
-/// Logistic regression as a yardstick; none where it does not converge, which is no reason to end a stitch.
-std::optional<Classifier> train_yardstick(const StitchContext& context, const Matrix& features, const PlannedRun& run,
-                                          const Progress& progress) {
-  HeadOptions options = context.options().head;
-  options.kind = HeadKind::linear;
-  options.device = context.options().points[run.point].device;
-  bool stopped = false;
-  try {
-    return train_classifier(features.view(), context.train_labels(), options, [&](const ProgressReport& report) {
-      stopped = true;
-      if (progress) progress(report);
-      stopped = false;
-    });
-  } catch (const Error& problem) {
-    if (stopped || problem.code() != Code::failed) throw;
-    return std::nullopt;
-  }
 }
 
 /// Judges the heads of one method of a run, pair by pair.
@@ -120,9 +103,7 @@ class Judge {
       const bool pictured = context_.has_targets() && context_.options().samples > 0 && is_shown(source, encoder);
       if (is_known && !pictured) continue;
       if (source != trained_on && (context_.has_labels() || context_.has_targets())) {
-        const Matrix train = features.train(source);
-        heads_ = train_heads(context_, train, run_, progress_);
-        if (needs_yardstick(source)) heads_.linear = train_yardstick(context_, train, run_, progress_);
+        heads_ = train_heads(context_, features.train(source), run_, needs_yardstick(source), progress_);
       }
       trained_on = source;
       Measurement measured = measure(empty, features, source, encoder);

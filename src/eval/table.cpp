@@ -2,6 +2,7 @@
 #include "eval/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -112,11 +113,18 @@ std::optional<Estimate> estimate_of(const StitchResults& results, const Metric& 
   return estimate;
 }
 
+/// Half of the 95 % interval, which does not leave the values that the metric can have at both ends.
+std::optional<double> noise_of(const Estimate& estimate, const Metric& metric) {
+  const std::optional<double> noise = estimate.noise();
+  if (!noise) return std::nullopt;
+  return std::min(*noise, std::max(estimate.mean(), metric.most - estimate.mean()));
+}
+
 template <class Keep>
 std::optional<TableCell> cell_of(const StitchResults& results, const Metric& metric, const Keep& keep) {
   std::optional<Estimate> estimate = estimate_of(results, metric, keep);
   if (!estimate) return std::nullopt;
-  const std::optional<double> noise = estimate->noise();
+  const std::optional<double> noise = noise_of(*estimate, metric);
   TableCell cell{std::move(*estimate), "", noise ? fmt::format("{:.{}f}", *noise, metric.digits) : "", false};
   cell.text = shown(cell.estimate.mean(), metric.digits, metric.most);
   return cell;
@@ -153,6 +161,15 @@ std::vector<std::string> methods_of(const StitchResults& results) {
   return methods;
 }
 
+/// In the order that results are sorted by.
+std::vector<std::string> encoders_of(const StitchResults& results) {
+  std::vector<std::string> encoders;
+  for (const Measurement& m : results.measurements) {
+    if (std::ranges::count(encoders, m.encoder) == 0) encoders.push_back(m.encoder);
+  }
+  return encoders;
+}
+
 using Pair = std::pair<std::string, std::string>;
 
 std::vector<Pair> pairs_of(const StitchResults& results, bool zero_shot_only, bool by_source) {
@@ -162,10 +179,7 @@ std::vector<Pair> pairs_of(const StitchResults& results, bool zero_shot_only, bo
     const Pair pair = by_source ? Pair{m.trained_on, m.encoder} : Pair{m.encoder, m.trained_on};
     if (std::ranges::count(pairs, pair) == 0) pairs.push_back(pair);
   }
-  std::vector<std::string> order;  // of the spaces: that of the encoders, which results are sorted by
-  for (const Measurement& m : results.measurements) {
-    if (std::ranges::count(order, m.encoder) == 0) order.push_back(m.encoder);
-  }
+  const std::vector<std::string> order = encoders_of(results);
   std::ranges::stable_sort(pairs, {}, [&](const Pair& p) { return std::ranges::find(order, p.first) - order.begin(); });
   return pairs;
 }
@@ -272,7 +286,7 @@ std::vector<MethodScores> mean_scores(const StitchResults& results) {
       if (!cell) continue;
       const Estimate& estimate = cell->estimate;
       scores.scores.push_back(
-          {metric.name, estimate.mean(), estimate.std(), estimate.noise(), cell->text, metric.digits});
+          {metric.name, estimate.mean(), estimate.std(), noise_of(estimate, metric), cell->text, metric.digits});
     }
     all.push_back(std::move(scores));
   }
@@ -293,17 +307,29 @@ std::vector<std::string> head_warnings(const StitchResults& results) {
                              100};
   std::vector<std::string> warnings;
   for (const std::string& method : methods_of(results)) {
-    const auto own = [&](const Measurement& m) { return m.method == method && m.linear_f1 && m.labels; };
-    const auto heads = cell_of(results, f1(), own);
-    const auto logistic = cell_of(results, linear, own);
-    if (!heads || !logistic) continue;
-    const Estimate gap = difference(logistic->estimate, heads->estimate);
-    if (gap.mean() < std::max(kPoints, gap.noise().value_or(0))) continue;
+    std::vector<std::string> below;
+    double widest = 0;
+    std::string reached;
+    for (const std::string& encoder : encoders_of(results)) {  // one that is above would hide another that is below
+      const auto own = [&](const Measurement& m) {
+        return m.method == method && m.encoder == encoder && m.linear_f1 && m.labels;
+      };
+      const auto heads = cell_of(results, f1(), own);
+      const auto logistic = cell_of(results, linear, own);
+      if (!heads || !logistic) continue;
+      const Estimate gap = difference(logistic->estimate, heads->estimate);
+      if (gap.mean() < std::max(kPoints, gap.noise().value_or(0))) continue;
+      below.push_back(encoder);
+      if (gap.mean() <= widest) continue;
+      widest = gap.mean();
+      reached = fmt::format("on {} they reach an F1 of {} %, logistic regression on the same features {} %", encoder,
+                            heads->text, logistic->text);
+    }
+    if (below.empty()) continue;
     warnings.push_back(
-        fmt::format("The heads of {} are undertrained: on their own encoders they reach an F1 of {} %, logistic "
-                    "regression on the same features {} %. Differences between methods may be those of training; use "
-                    "--head-epochs 0, which trains until nothing improves, or --head linear.",
-                    method, heads->text, logistic->text));
+        fmt::format("The heads of {} are undertrained on {}: {}. Differences between methods may be those of training; "
+                    "use --head-epochs 0, which trains until nothing improves, or --head linear.",
+                    method, fmt::join(below, ", "), reached));
   }
   return warnings;
 }

@@ -3,6 +3,7 @@
 #include "base/names.h"
 #include "head/logistic.h"
 #include "head/training.h"
+#include "head/yardstick.h"
 #include "train/ridge.h"
 
 #include <fmt/format.h>
@@ -41,6 +42,25 @@ constexpr std::size_t kLeastValuesForGpu = 100'000;
 
 Device device_for(MatrixView<const float> features, Device wanted) {
   return features.rows * features.cols < kLeastValuesForGpu ? Device::cpu : wanted;
+}
+
+/// The classes of labels, ascending, and the number among them of each row's.
+struct Classes {
+  std::vector<std::int64_t> values;
+  std::vector<std::size_t> numbers;
+
+  explicit Classes(std::span<const std::int64_t> labels) : values(labels.begin(), labels.end()) {
+    std::ranges::sort(values);
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    for (const std::int64_t label : labels) {
+      numbers.push_back(static_cast<std::size_t>(std::ranges::lower_bound(values, label) - values.begin()));
+    }
+  }
+};
+
+Classifier linear_classifier(LinearHead solved, std::vector<std::int64_t> classes) {
+  auto head = std::make_shared<LinearHead>(std::move(solved));
+  return {std::move(classes), [head](MatrixView<const float> rows) { return head->apply(rows); }};
 }
 
 HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<const std::size_t> classes,
@@ -184,25 +204,29 @@ Classifier train_classifier(MatrixView<const float> features, std::span<const st
   require_device(options.device);
   require_classifier(options.kind);
   require_rows(features, labels.size(), "labels");
-  std::vector<std::int64_t> classes(labels.begin(), labels.end());
-  std::ranges::sort(classes);
-  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  if (classes.size() < 2) {
+  Classes classes(labels);
+  const std::size_t count = classes.values.size();
+  if (count < 2) {
     throw Error(Code::bad_argument,
                 fmt::format("all {} training rows have the label {}; a classifier needs two classes or more",
-                            labels.size(), classes.front()));
-  }
-  std::vector<std::size_t> numbers;
-  for (const std::int64_t label : labels) {
-    numbers.push_back(static_cast<std::size_t>(std::ranges::lower_bound(classes, label) - classes.begin()));
+                            labels.size(), classes.values.front()));
   }
   if (options.kind == HeadKind::mlp) {
-    HeadFunction logits = train_mlp_classifier(features, numbers, classes.size(), options, progress);
-    return {std::move(classes), std::move(logits)};
+    HeadFunction logits = train_mlp_classifier(features, classes.numbers, count, options, progress);
+    return {std::move(classes.values), std::move(logits)};
   }
-  auto head = std::make_shared<LinearHead>(
-      fit_logistic(features, numbers, classes.size(), options.l2, progress, device_for(features, options.device)));
-  return {std::move(classes), [head](MatrixView<const float> rows) { return head->apply(rows); }};
+  return linear_classifier(
+      fit_logistic(features, classes.numbers, count, options.l2, progress, device_for(features, options.device)),
+      std::move(classes.values));
+}
+
+std::optional<Classifier> train_yardstick(MatrixView<const float> features, std::span<const std::int64_t> labels,
+                                          const HeadOptions& options, const Progress& progress) {
+  Classes classes(labels);
+  std::optional<LinearHead> head = approach_logistic(features, classes.numbers, classes.values.size(), options.l2,
+                                                     progress, device_for(features, options.device));
+  if (!head) return std::nullopt;
+  return linear_classifier(std::move(*head), std::move(classes.values));
 }
 
 HeadFunction train_decoder(MatrixView<const float> features, MatrixView<const float> targets,

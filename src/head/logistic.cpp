@@ -20,6 +20,7 @@ constexpr std::size_t kBlockRows = 4096;
 constexpr double kTolerance = 1e-6;
 constexpr double kGoodEnough = 1e-4;  // where rounding stops it before: what scikit-learn is content with
 constexpr std::size_t kMostSteps = 2000;
+constexpr std::size_t kStepsToApproach = 40;
 
 /// Calls work(first, rows) with the features in float64, block by block, so that they are never held whole.
 template <class Work>
@@ -42,6 +43,17 @@ Eigen::RowVectorXd mean_of(MatrixView<const float> features) {
     sum += column_sums(rows);
   });
   return pilot + sum / static_cast<double>(features.rows);
+}
+
+Minimum descend(const LogisticLoss& loss, std::size_t most_steps, const Progress& progress,
+                Eigen::VectorXd& parameters) {
+  const SmoothProblem problem{
+      [&](const Eigen::VectorXd& x, Eigen::VectorXd& gradient) { return loss.value(x, gradient); },
+      [&](Eigen::VectorXd& v) { loss.precondition(v); }};
+  parameters = Eigen::VectorXd::Zero(loss.parameters());
+  return minimize(problem, parameters, kTolerance, most_steps, [&](std::size_t step) {
+    if (progress) progress({"training a linear head", step, most_steps, ""});
+  });
 }
 
 }  // namespace
@@ -154,13 +166,8 @@ LinearHead LogisticLoss::head(const Eigen::VectorXd& parameters) const {
 LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::size_t> classes, std::size_t class_count,
                         double l2, const Progress& progress, Device device) {
   const LogisticLoss loss(features, classes, class_count, l2, device);
-  Eigen::VectorXd parameters = Eigen::VectorXd::Zero(loss.parameters());
-  const SmoothProblem problem{
-      [&](const Eigen::VectorXd& x, Eigen::VectorXd& gradient) { return loss.value(x, gradient); },
-      [&](Eigen::VectorXd& v) { loss.precondition(v); }};
-  const Minimum found = minimize(problem, parameters, kTolerance, kMostSteps, [&](std::size_t step) {
-    if (progress) progress({"training a linear head", step, kMostSteps, ""});
-  });
+  Eigen::VectorXd parameters;
+  const Minimum found = descend(loss, kMostSteps, progress, parameters);
   Eigen::VectorXd gradient(parameters.size());
   (void)loss.value(parameters, gradient);
   const double steepest = gradient.lpNorm<Eigen::Infinity>();
@@ -170,6 +177,21 @@ LinearHead fit_logistic(MatrixView<const float> features, std::span<const std::s
                                           found.steps, steepest, l2));
   }
   return loss.head(parameters);
+}
+
+std::optional<LinearHead> approach_logistic(MatrixView<const float> features, std::span<const std::size_t> classes,
+                                            std::size_t class_count, double l2, const Progress& progress,
+                                            Device device) {
+  std::optional<LogisticLoss> loss;
+  try {
+    loss.emplace(features, classes, class_count, l2, device);
+  } catch (const Error& problem) {
+    if (problem.code() != Code::bad_argument) throw;
+    return std::nullopt;
+  }
+  Eigen::VectorXd parameters;
+  (void)descend(*loss, kStepsToApproach, progress, parameters);
+  return loss->head(parameters);
 }
 
 }  // namespace kedge

@@ -9,6 +9,8 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace kedge {
@@ -209,7 +211,7 @@ constexpr std::size_t kPatience = 4;
 /// Share of the loss of knowing nothing that counts as a gain. Of that and not of the best loss, which on rows that are
 /// easy to tell apart halves again and again and no longer changes an answer.
 constexpr double kGain = 2e-3;
-constexpr std::size_t kMostSteps = 4000;
+constexpr std::size_t kMostSteps = 2000;
 constexpr std::size_t kMostEpochs = 100;
 /// With fewer rows, a held-out tenth is a handful, whose loss says nothing.
 constexpr std::size_t kLeastRowsToHoldOut = 50;
@@ -221,9 +223,9 @@ std::size_t epochs_for(std::size_t steps, std::size_t rows, std::size_t batch) {
   return std::max<std::size_t>(1, (steps + each - 1) / each);
 }
 
-/// The number of steps after which the loss on held-out rows was lowest.
-std::size_t best_steps(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
-                       const Progress& progress) {
+/// The mlp as it was when its loss on held-out rows was lowest.
+Mlp<float> learn_until_nothing_improves(MatrixView<const float> features, const MlpTruth& truth,
+                                        const MlpTraining& training, const Progress& progress) {
   const Split split(features.rows, truth, training.seed);
   const Part learned(split.learned, features, truth);
   const Part held_out(split.held_out, features, truth);
@@ -236,37 +238,36 @@ std::size_t best_steps(MatrixView<const float> features, const MlpTruth& truth, 
   const std::size_t most = std::max(kMostEpochs, epochs_for(kMostSteps, rows, training.batch));
   // Targets are standardised, so that their mean alone has an error of 1.
   const double gain = kGain * (truth.classes.empty() ? 1 : std::log(static_cast<double>(training.shape.outputs)));
-  double best = std::numeric_limits<double>::infinity();
-  std::size_t best_epochs = 1;
+  double lowest = std::numeric_limits<double>::infinity();
+  double to_beat = lowest;
   std::size_t looks_since = 0;
-  (void)learn(learned.features.view(), learned.truth(), training, [&](std::size_t done, const auto& now) {
-    if (progress) progress({training.doing, done, most, ""});
-    if (done % between != 0) return done < most;
-    EigenRows<float> outputs = now().apply(unseen);
-    const double loss = replace_by_gradient(all, held_out.truth(), outputs);
-    looks_since = loss < best - gain ? 0 : looks_since + 1;
-    if (looks_since == 0) {
-      best = loss;
-      best_epochs = done;
-    }
-    return done < most && looks_since < kPatience;
-  });
-  return best_epochs * steps_of_epoch(rows, training.batch);
+  std::optional<Mlp<float>> kept;
+  const Mlp<float> last =
+      learn(learned.features.view(), learned.truth(), training, [&](std::size_t done, const auto& now) {
+        if (progress) progress({training.doing, done, most, ""});
+        if (done % between != 0) return done < most;
+        const Mlp<float>& mlp = now();
+        EigenRows<float> outputs = mlp.apply(unseen);
+        const double loss = replace_by_gradient(all, held_out.truth(), outputs);
+        if (loss < lowest) {
+          lowest = loss;
+          kept = mlp;
+        }
+        looks_since = loss < to_beat - gain ? 0 : looks_since + 1;
+        if (looks_since == 0) to_beat = loss;
+        return done < most && looks_since < kPatience;
+      });
+  return kept ? std::move(*kept) : last;
 }
 
 }  // namespace
 
 Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                      const Progress& progress) {
-  std::size_t epochs = training.epochs;
-  if (epochs == 0) {
-    // The head that stopped has not seen the held-out rows, which small sets can least spare: so a new one learns from
-    // all of them, for as many steps.
-    const std::size_t steps =
-        features.rows < kLeastRowsToHoldOut ? kStepsForFewRows : best_steps(features, truth, training, progress);
-    epochs = epochs_for(steps, features.rows, training.batch);
-  }
-  return learn_for(epochs, features, truth, training, progress);
+  const std::size_t few = epochs_for(kStepsForFewRows, features.rows, training.batch);
+  if (training.epochs > 0) return learn_for(training.epochs, features, truth, training, progress);
+  if (features.rows < kLeastRowsToHoldOut) return learn_for(few, features, truth, training, progress);
+  return learn_until_nothing_improves(features, truth, training, progress);
 }
 
 }  // namespace kedge

@@ -22,9 +22,10 @@ struct MlpTraining {
 /// What the mlp is to say of each row; decides between cross-entropy and the mean squared error.
 using cuda::MlpTruth;
 
-/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Without a number of epochs, one
-/// mlp is trained without a tenth of the rows until its loss on them no longer falls, and a second one on all rows for
-/// as many steps as were best. Every device starts and draws alike, so that only rounding tells their heads apart.
+/// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Without a number of epochs, the
+/// mlp is trained without a tenth of the rows until its loss on them no longer falls, and is given back as it was when
+/// that was lowest; another one trained on all rows for as long would take twice the time and is hardly better. Every
+/// device starts and draws alike, so that only rounding tells their heads apart.
 /// Throws Error(Code::failed) where the loss is not finite.
 [[nodiscard]] Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                                    const Progress& progress);

@@ -57,7 +57,7 @@ def values(results, key, **wanted):
 
 
 def noise(numbers):
-    """Half of the 95 % interval of a mean over seeds alone."""
+    """Half of the 95 % interval of a mean over three seeds or more alone."""
     x = 1 / (len(numbers) - 1)
     student = 1.960 + 2.372 * x + 2.823 * x ** 2 + 2.556 * x ** 3 + 1.590 * x ** 4
     return student * statistics.stdev(numbers) / len(numbers) ** 0.5
@@ -65,7 +65,7 @@ def noise(numbers):
 
 def written(numbers, scale=100, digits=2):
     text = f"{scale * statistics.mean(numbers):.{digits}f}"
-    return text + (f" ± {scale * noise(numbers):.{digits}f}" if len(numbers) > 1 else "")
+    return text + (f" ± {scale * noise(numbers):.{digits}f}" if len(numbers) > 2 else "")
 
 
 def loss(results, method, encoder, source):

@@ -71,3 +71,16 @@ def test_nothing_sticks_out_on_a_phone(report, chromium, encoders):
     dumped, _ = chromium(measured, "--dump-dom", "--window-size=420,900")
     wide, needed, out = re.search(r"<title>measured (\d+) (\d+) (.*?)</title>", dumped).groups()
     assert int(needed) <= int(wide) <= 500 and out == "", (wide, needed, out)
+
+
+def test_tables_fit_a_screen_without_scrolling(report, chromium):
+    """Every method by default, numbers with their intervals, errors of decoders beside F1: the widest there are."""
+    page = report.made(fake_results(seeds=3, targets=True))
+    measured = report.folder / "measured.html"
+    script = ("<script>document.title = 'measured ' + document.documentElement.scrollWidth + ' ' + "
+              "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+              ".map(e => e.closest('section').id);</script>")
+    measured.write_text(page.replace("</body>", script + "</body>"))
+    dumped, _ = chromium(measured, "--dump-dom", "--window-size=1200,900")
+    needed, wide = re.search(r"<title>measured (\d+) (.*?)</title>", dumped).groups()
+    assert int(needed) <= 1200 and wide == "", (needed, wide)

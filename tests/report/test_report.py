@@ -4,8 +4,11 @@ import html
 import re
 import statistics
 
+import numpy as np
+import pandas as pd
 import pytest
 from conftest import ENCODERS, METHODS, fake_figures, fake_results
+from kedge.report import measure
 from reading import Tables, summary, values, written, loss, pairs, set_f1
 
 
@@ -25,7 +28,7 @@ def test_the_classification_table_holds_every_mean_and_deviation(report):
 
 def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report):
     better = {("vgg16", "vit-s14"): "param-multi", ("tinyvit-sam", "vgg16"): "random-cosine"}
-    results = set_f1(fake_results(seeds=2), lambda r: 0.9 if better.get((r["encoder"], r["trained_on"])) == r["method"]
+    results = set_f1(fake_results(seeds=3), lambda r: 0.9 if better.get((r["encoder"], r["trained_on"])) == r["method"]
                      else 0.8 if r["method"] == "consensus" else 0.5)
     for (encoder, _), (source, _), *cells in Tables(report.made(results)).sections["heads"][1:]:
         bold = [method for method, (_, is_bold) in zip(METHODS, cells) if is_bold]
@@ -34,7 +37,7 @@ def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report):
 
 
 def test_equal_numbers_are_not_bold(report):
-    results = set_f1(fake_results(seeds=2), lambda r: 0.7 if r["method"] in ("consensus", "param-multi") else 0.5)
+    results = set_f1(fake_results(seeds=3), lambda r: 0.7 if r["method"] in ("consensus", "param-multi") else 0.5)
     row = Tables(report.made(results)).sections["heads"][2]
     assert [text for text, bold in row if bold] == []
 
@@ -95,8 +98,19 @@ def test_one_seed_has_no_deviation_and_the_words_agree_in_number(report):
 
 
 def test_deviations_are_those_of_a_sample(report):
-    results = set_f1(fake_results(seeds=2), lambda r: 0.5 + 0.02 * r["seed"])
-    assert Tables(report.made(results)).sections["heads"][2][3][0] == "51.00 ± 11.30"  # Student's t of two seeds, ddof 1
+    def shown(seeds, step, start=0.5):
+        results = set_f1(fake_results(seeds=seeds, methods=["absolute", "consensus"]), lambda r: start + step * r["seed"])
+        return Tables(report.made(results)).sections["heads"][2][3][0]
+
+    assert shown(3, 0.02) == "52.00 ± 4.93"  # Student's t of three seeds, ddof 1
+    assert shown(2, 0.02) == "51.00"  # two alone say too little of their spread
+    assert shown(3, 0.3, 0.3) == "60.00 ± 60.00"  # no interval beyond all values
+
+
+def test_two_seeds_have_the_interval_of_a_normal_distribution():
+    rows = np.array([0.60, 0.62] * 50)
+    found = measure.Estimate(pd.Series({0: 0.41, 1: 0.81}), rows).noise
+    assert found == pytest.approx(1.96 * (0.04 + 0.0001) ** 0.5, rel=0.01)
 
 
 def test_without_the_absolute_head_the_method_is_held_against_its_own_heads(report):
@@ -154,7 +168,7 @@ def test_pictures_are_drawn_with_their_own_pixels(report, shape):
 
 
 def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_largest_point(report):
-    results = fake_results(sweep={"anchors": [50, 200, 300]}, seeds=2)
+    results = fake_results(sweep={"anchors": [50, 200, 300]}, seeds=3)
     reach = {50: 0.60, 200: 0.70, 300: 0.703, None: 0.72}
     set_f1(results, lambda r: reach[r["anchors"]] - (0.1 if r["method"] != "consensus" and r["anchors"] else 0))
     page = report.made(results)
@@ -176,7 +190,7 @@ def test_a_shrinkage_may_be_the_name_of_a_rule(report):
     results = fake_results(sweep={"shrinkage": ["oas"]}, seeds=1)
     page = report.made(results, fake_figures())
     assert "sweep" not in Tables(page).sections and "Shown at one point" not in page
-    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, seeds=2)
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, seeds=3)
     reach = {"oas": 0.71, 0.9: 0.6, "ledoit-wolf": 0.70, 0.05: 0.65, None: 0.75}
     page = report.made(set_f1(swept, lambda r: reach[r["shrinkage"]]))
     assert "Shown at one point of the sweep: shrinkage 0.05." in page
@@ -240,20 +254,20 @@ def test_holding_out_is_checked_for_each_method_seed_and_point(report):
 
 def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
     """random-cosine looks better only because of a seed and a pair that the others lack."""
-    results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=3),
+    results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=4),
                      lambda r: {"absolute": 0.8, "random-cosine": 0.4, "consensus": 0.6}[r["method"]])
     for r in results["records"]:
-        r["weighted_f1"] = 0.99 if r["method"] == "random-cosine" and r["seed"] == 2 else r["weighted_f1"]
+        r["weighted_f1"] = 0.99 if r["method"] == "random-cosine" and r["seed"] == 3 else r["weighted_f1"]
         r["weighted_f1"] = 0.1 if r["method"] == "absolute" and r["encoder"] == "vgg16" else r["weighted_f1"]
     results["records"] = [r for r in results["records"] if r["method"] != "consensus"
-                          or (r["seed"] < 2 and r["encoder"] != "vgg16")]
+                          or (r["seed"] < 3 and r["encoder"] != "vgg16")]
     page = report.made(results)
     sections = Tables(page).sections
     means = {row[0][0]: row[1] for row in sections["means"]}
     assert means["random-cosine"] == ("40.00 ± 0.00", False) and means["consensus"] == ("60.00 ± 0.00", True)
-    assert "compared on what all have: 18 of 36 measurements (9 pairs, 2 seeds)." in summary(page)
+    assert "compared on what all have: 27 of 48 measurements (9 pairs, 3 seeds)." in summary(page)
     assert "loses 20.0 points of F1 on average: 60.0 against 80.0" in summary(page)
-    assert "(9 pairs of encoders, 2 seeds)" in summary(page) and "80.00 %F1 of the own heads" in summary(page)
+    assert "(9 pairs of encoders, 3 seeds)" in summary(page) and "80.00 %F1 of the own heads" in summary(page)
     assert page.count("compared on what all have") >= 3  # summary, means, bars
     assert "consensus 60.00" in page and "random-cosine 40.00" in page  # the bars, in words
     assert not any(bold for row in sections["heads"][1:] for _, bold in row)  # no row has equal seeds

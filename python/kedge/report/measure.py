@@ -35,9 +35,11 @@ class Metric:
         return text[1:] if text.startswith("0.") and not self.unit else text
 
     def spread(self, std, mean):
-        """Half of the 95 % interval, with the digits of its mean; nothing if it is not known."""
+        """Half of the 95 % interval, with the digits of its mean; nothing if it is not known. It does not leave the
+        values that there can be at both ends."""
         if not np.isfinite(std):
             return ""
+        std = min(std, max(mean, self.most / self.scale - mean))
         if not self.free:
             return f"± {self.text(std)}"
         return f"± {std:.{decimals(mean)}f}" if abs(mean) >= 1e-4 or mean == 0 else f"± {std:.1g}"
@@ -60,10 +62,14 @@ NMSE, MSE = Metric("nmse", "nMSE", better=-1, free=True), Metric("mse", "MSE", b
 PSNR = Metric("psnr", "PSNR", digits=2, unit=" dB")
 
 
+NORMAL = 1.960  # its 97.5 % point
+SEEDS_OF_STUDENT = 3
+
+
 def student(freedom):
     """The 97.5 % point of Student's t, by its expansion around the normal."""
     x = 1 / freedom
-    return 1.960 + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)))
+    return NORMAL + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)))
 
 
 @dataclasses.dataclass
@@ -78,17 +84,21 @@ class Estimate:
 
     @property
     def noise(self):
-        """Half of the 95 % interval: the variance over resamples plus that of a mean over seeds, times Student's t with
-        the degrees of freedom of Welch and Satterthwaite. NaN where neither is known."""
-        parts = []
+        """Half of the 95 % interval: the root of the variance over resamples plus that of a mean over seeds, times
+        Student's t with the degrees of freedom of Welch and Satterthwaite; of one or two seeds, which say too little
+        of their spread for that, times the normal quantile. NaN for so few without resamples."""
+        few, parts = len(self.seeds) < SEEDS_OF_STUDENT, []
+        if few and len(self.resampled) < 2:
+            return np.nan
         if len(self.seeds) > 1:
             parts.append((self.seeds.var(ddof=1) / len(self.seeds), len(self.seeds) - 1))
         if len(self.resampled) > 1:
             parts.append((self.resampled.var(ddof=1), len(self.resampled) - 1))
         total = sum(variance for variance, _ in parts)
-        if not parts or not total > 0:
-            return 0.0 if parts and total == 0 else np.nan
-        return student(total ** 2 / sum(v ** 2 / freedom for v, freedom in parts)) * math.sqrt(total)
+        if not total > 0:
+            return 0.0 if total == 0 else np.nan
+        factor = NORMAL if few else student(total ** 2 / sum(v ** 2 / freedom for v, freedom in parts))
+        return factor * math.sqrt(total)
 
     def __sub__(self, other):
         both = self.seeds.index.intersection(other.seeds.index)
