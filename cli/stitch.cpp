@@ -93,6 +93,14 @@ void leave_out_aloud(std::vector<FitOptions>& points, const StitchData& data, co
   }
 }
 
+/// Heads know nothing of rows that are out of place, but everything they are measured by depends on them.
+void tell_of_rows(const StitchData& data, const CommonOptions& common) {
+  const std::vector<std::optional<RowCheck>> checks = check_train_rows(data);
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    if (checks[i] && checks[i]->suspicious()) say(common, "warning: " + explain(*checks[i], data.spaces[i].name()));
+  }
+}
+
 StitchOptions stitch_options_of(const Options& o) {
   FitOptions fit = o.fit;
   fit.support_ids = read_support_ids(o.support_ids);
@@ -127,6 +135,7 @@ void run(const Options& o) {
         "with two spaces and one held out, param-multi has only one source to learn from, just like param-single");
   }
   const StitchResults results = stitch_aloud(o.output, data, options, o.fresh, o.common);
+  tell_of_rows(data, o.common);
   const std::string page = o.no_report ? "" : make_report(o.output);
   say(o.common, "\n" + text_summary(results));
   say(o.common, fmt::format("wrote {} records, tables and figures to {}{}, {:.1f} s", results.measurements.size(),

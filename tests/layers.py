@@ -12,7 +12,7 @@ PUBLIC = {  # which layer each public header belongs to
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "train", "consensus.h": "train", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map", "head.h": "head",
-    "row_check.h": "map", "metrics.h": "eval", "stitch.h": "eval", "validate.h": "eval",
+    "row_check.h": "space", "metrics.h": "eval", "stitch.h": "eval", "validate.h": "eval",
 }
 
 

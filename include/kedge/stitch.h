@@ -5,6 +5,7 @@
 #include <kedge/head.h>
 #include <kedge/metrics.h>
 #include <kedge/progress.h>
+#include <kedge/row_check.h>
 #include <kedge/space.h>
 
 #include <array>
@@ -137,6 +138,9 @@ using StitchObserver = std::function<void(const StitchEvent&)>;
 /// Throws Error(Code::bad_argument) for data that do not fit together, and for known results of other settings.
 [[nodiscard]] StitchResults stitch(const StitchData& data, const StitchOptions& options, StitchResults known = {},
                                    const Progress& progress = {}, const StitchObserver& observer = {});
+
+/// Whether the train rows of the spaces belong together, as check_rows() says of each.
+[[nodiscard]] std::vector<std::optional<RowCheck>> check_train_rows(const StitchData& data);
 
 /// The records of results.json: a JSON array with one object for each measurement.
 [[nodiscard]] std::string records_json(const StitchResults& results);

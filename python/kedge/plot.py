@@ -65,7 +65,7 @@ def scores(table, metric="mrr", *, ax=None):
     table, metric, methods = checked(table, metric, "scores")
     table, point = at_one_point(table)
     table = measure.compared(table, metric)
-    bars = measure.over_seeds(measure.zero_shot(table), metric, ["method"])
+    bars = measure.over_seeds(measure.zero_shot(table), metric, ["method"])[["mean", "std"]]
     methods = [name for name in methods if name in bars.index]
     if not methods:
         raise ValueError("scores: the methods were measured on different pairs of encoders or seeds; draw one at a "
@@ -140,7 +140,7 @@ def sweep(table, x="anchors", metric="mrr", *, ax=None):
                          + (f"it was swept over {', '.join(swept)}" if swept else "make one with kedge.sweep"))
     table, point = at_one_point(table, but=x)
     tested = measure.common(measure.zero_shot(table), metric, ["method", x])
-    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x]) * metric.scale
+    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x])[["mean", "std"]] * metric.scale
     if lines.empty:
         raise ValueError("sweep: the methods were measured on different pairs of encoders or seeds; draw one at a time")
     values = measure.ordered(lines.index.get_level_values(x))

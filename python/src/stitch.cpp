@@ -42,8 +42,7 @@ void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, c
   if (spaces.empty()) return;
   const std::size_t end = std::min(train.range.end, spaces.front().rows());
   const std::size_t ids = train.ids.ids.size();
-  for (const FitOptions& point :
-       leave_out_impossible(points, ids > 0 ? ids : end - std::min(train.range.begin, end))) {
+  for (const FitOptions& point : leave_out_impossible(points, ids > 0 ? ids : end - std::min(train.range.begin, end))) {
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                     point.anchors, point.support);
@@ -63,14 +62,24 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   const RowChoice test_rows = to_rows(test, "test");
   if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options.points, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
-  return run(progress, only_arrays && !folder, [&](const Progress& report) {
-    StitchData data{inputs.spaces(),  train_rows.range, test_rows.range, train_rows.ids,
-                    test_rows.ids, {},               {},              target_shape};
+  StitchData data;
+  std::vector<std::optional<RowCheck>> checks;
+  const std::string records = run(progress, only_arrays && !folder, [&](const Progress& report) {
+    data = StitchData{inputs.spaces(), train_rows.range, test_rows.range, train_rows.ids, test_rows.ids, {}, {},
+                      target_shape};
     if (labels) data.labels = to_vector(*labels);
     if (decoded) data.targets = decoded->rows();
-    return records_json(folder ? stitch_into(*folder, data, options, fresh, report)
-                               : stitch(data, options, {}, report));
+    const StitchResults results =
+        folder ? stitch_into(*folder, data, options, fresh, report) : stitch(data, options, {}, report);
+    checks = check_train_rows(data);
+    return records_json(results);
   });
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    if (!checks[i] || !checks[i]->suspicious()) continue;
+    const std::string text = explain(*checks[i], data.spaces[i].name());
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
+  }
+  return records;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "work.h"
 
 #include <kedge/device.h>
+#include <kedge/outputs.h>
 #include <kedge/rows.h>
 
 namespace kedge::python {

@@ -167,6 +167,12 @@ StitchData checked(StitchData data, const StitchOptions& options) {
   return data;
 }
 
+std::vector<std::optional<RowCheck>> check_train_rows(const StitchData& data) {
+  std::vector<Space> train;
+  for (const Space& space : data.spaces) train.push_back(part_of(space, data.train, data.train_ids));
+  return check_rows(train);
+}
+
 StitchContext::StitchContext(const StitchData& data, const StitchOptions& options) : data_(data), options_(options) {
   for (const Space& space : data.spaces) {
     train_.push_back(part_of(space, data.train, data.train_ids));

@@ -63,10 +63,9 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
   require_values(name_, *source_);
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
-  if (range_.begin >= total || range_.begin == range_.end) {
-    throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows from {} to {}, which are none: {} has rows "
-                                                "0:{}",
-                                                name_, range_.begin, range_.end, source_->label(), total));
+  if (range_.begin == range_.end) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': rows {}:{} are none at all; {} has rows 0:{}", name_,
+                                                range_.begin, range_.end, source_->label(), total));
   }
   if (range_.begin >= range_.end || range_.end > total) {
     throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_,

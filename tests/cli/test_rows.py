@@ -149,3 +149,26 @@ def test_heads_are_trained_and_tested_on_chosen_rows(kedge, spaces):
     both = kedge.run(*stitch, "--train-file", "even.npy", "--test", "0:10", "-o", "x")
     assert both.returncode == 2 and "row 0 is a test row and a train row" in both.stderr
     kedge.refused(2, *stitch, "--test", "0:10", "-o", "y", says="--train is required, or --train-file")
+
+
+def test_stitching_notices_rows_that_do_not_match(real):
+    for name in ("gemma", "off", "use"):
+        np.save(real.folder / f"{name}.npy", np.load(real.folder / f"{name}.npy")[:600, :100])
+    stitch = ["stitch", "--train", "0:500", "--test", "500:600", "--methods", "consensus", "--no-report"]
+    done = real.ok(*stitch, *options_of(gemma="gemma.npy", off="off.npy", use="use.npy"), "-o", "out")
+    assert "warning: the rows of 'off' do not match those of the others" in done.stderr
+
+
+def test_rows_nobody_chose_may_hold_anything(real):
+    rows = np.load(real.folder / "off.npy")
+    rows[1301:] = np.nan
+    np.save(real.folder / "off.npy", rows)
+    real.ok("fit", *options_of(gemma="gemma.npy", use="use.npy"), "--rows", "0:1300", "-o", "x.kedge")
+    done = real.ok("attach", "x.kedge", "--space", "off=off.npy", "--rows", "0:1300", "-o", "y.kedge")
+    assert "warning: the rows of 'off' do not match" in done.stderr
+
+
+def test_chosen_rows_are_not_replaced_by_the_result(kedge, bundle):
+    np.save(kedge.folder / "ids.npy", np.array([7, 3, 150]))
+    kedge.refused(2, "transform", bundle, "--space", "a", "-i", "a.npy", "--rows-file", "ids.npy", "-o", "ids.npy",
+                  says="is an input")

@@ -110,7 +110,8 @@ class Estimate:
 def estimate(frame, metric):
     """Of all rows that have the metric; resampled only if every one of them is."""
     values, lists = {}, {}
-    for seed, value, resampled in zip(frame.seed, frame[metric.key], frame.resampled):
+    resamples = frame["resampled"] if "resampled" in frame else [{}] * len(frame)
+    for seed, value, resampled in zip(frame.seed, frame[metric.key], resamples):
         if not np.isnan(value):
             values.setdefault(seed, []).append(value)
             lists.setdefault(seed, []).append(resampled.get(metric.key, ()))
