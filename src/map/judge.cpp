@@ -7,6 +7,7 @@
 #include <kedge/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace kedge {
@@ -15,10 +16,16 @@ namespace {
 using Sketch = EigenRows<float>;
 using FileRows = std::vector<std::int64_t>;
 
-// Rows that find their partners this often are in their place; where they do not, other places are tried.
-constexpr double kCertain = 0.5;
 constexpr std::int64_t kMostShift = 4;
 constexpr Eigen::Index kSketchWidth = 64;  // of the sketch a bundle keeps
+
+/// Rows that find their partners this often, or are this much more alike than shuffled ones, are in their place. Where
+/// they are not, other places are tried, which takes several times as long.
+bool is_certain(const RowCheck& check) {
+  constexpr double kShare = 0.5, kDeviationsOfEachRow = 2.5;
+  return check.found_first >= kShare ||
+         check.deviations >= kDeviationsOfEachRow * std::sqrt(static_cast<double>(check.rows));
+}
 
 std::vector<std::size_t> positions_of(const Bundle& bundle) {
   return checked_positions(bundle.support_ids.size());
@@ -148,7 +155,7 @@ CheckedSources check_sources(std::span<const Space> spaces, const FileRows& ids)
   }
   // One space that is off also makes the others look a little off, each by as much as would please it: they are right.
   RowCheck& check = result.checks[worst].value();
-  if (check.found_first < kCertain) find_remedy(check, spaces[worst], ids, nullptr, others_of(worst));
+  if (!is_certain(check)) find_remedy(check, spaces[worst], ids, nullptr, others_of(worst));
   return result;
 }
 
@@ -175,7 +182,7 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Space& spa
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
   const FileRows rows = rows_at(bundle, positions, space, support_rows);
   RowCheck check = try_rows(space, rows, others);
-  if (check.found_first < kCertain) {
+  if (!is_certain(check)) {
     const bool ids_have_order = support_rows && !std::ranges::is_sorted(bundle.support_ids);
     const FileRows sorted = ids_have_order ? rows_by_sorted_ids(bundle, positions, space) : FileRows();
     find_remedy(check, space, rows, ids_have_order ? &sorted : nullptr, others);

@@ -110,7 +110,7 @@ def test_scores_are_means_over_pairs_with_their_interval_over_seeds():
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], expected)
     whiskers = bars_of(ax)[0].errorbar.lines[2][0].get_segments()
     np.testing.assert_allclose([np.ptp(segment[:, 0]) / 2 for segment in whiskers], 4.3027 * 0.01 / np.sqrt(3),
-                               rtol=1e-3)  # Student's t of three seeds
+                               rtol=1e-2)  # Student's t of three seeds
     assert ax.get_xlabel() == "MRR, mean over pairs of encoders"
     render(ax)
 
