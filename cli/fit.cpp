@@ -63,7 +63,7 @@ void tell_of_fewer_anchors(const Bundle& bundle, const Options& o, const FitOpti
     const bool all = anchors >= bundle.support_ids.size();
     return say(o.common,
                fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
-                           all ? "there are no more support rows" : "that is how many directions the spaces share"));
+                           all ? "there are no more support rows" : "that is how many directions the spaces agree on"));
   }
   const bool may_clip = options.method == Method::consensus || options.method == Method::cca;
   if (may_clip && anchors < options.anchors) {

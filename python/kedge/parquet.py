@@ -83,7 +83,12 @@ class Rows:
             skip, stop = max(self.first - row, 0), min(self.end - row, len(batch))
             if skip < stop:
                 part = batch.slice(skip, stop - skip)
-                yield part, _arrow.rows(part.column(self.name), f"{self.path}, from row {row + skip}")
+                matrix = _arrow.rows(part.column(self.name), f"{self.path}, from row {row + skip}")
+                wrong = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+                if len(wrong):
+                    raise OSError(f"cannot read '{self.path}': its row {row + skip + wrong[0]} holds a value that is NaN "
+                                  "or infinite; remove that row, or encode it again")
+                yield part, matrix
             row += len(batch)
             if row >= self.end:
                 return

@@ -328,7 +328,7 @@ std::vector<std::string> head_warnings(const StitchResults& results) {
     if (below.empty()) continue;
     warnings.push_back(
         fmt::format("The heads of {} are undertrained on {}: {}. Differences between methods may be those of training; "
-                    "use --head-epochs 0, which trains until nothing improves, or --head linear.",
+                    "linear heads, which are solved to the end, tell them apart.",
                     method, fmt::join(below, ", "), reached));
   }
   return warnings;

@@ -21,7 +21,7 @@ const Attachment& Bundle::space(std::string_view name) const {
     names.push_back(space.space());
   }
   throw UnknownSpace(fmt::format("the bundle has no space '{}'; it has: {}{}", name, fmt::join(names, ", "),
-                                 nearest(name, names) ? did_you_mean(name, names) : "; a new one is attached first"));
+                                 nearest(name, names) ? did_you_mean(name, names) : "; attach a new one first"));
 }
 
 void Bundle::add(Attachment space) {

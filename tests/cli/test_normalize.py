@@ -110,3 +110,11 @@ def test_parquet_without_its_program_says_what_to_install(kedge, bundle, table, 
     kedge.refused(1, "transform", bundle, "--space", "a", "-i", "a.parquet", "-o", "y.npy",
                   says=["/nowhere/kedge-parquet", "pip install 'kedge[arrow]'"])
     kedge.refused(3, "fit", "--space", "a=a.parquet", "-o", "y.kedge", says=["Parquet", "Python"])
+
+
+def test_parquet_names_the_row_that_is_not_finite(kedge, bundle):
+    rows = np.load(kedge.folder / "a.npy")
+    rows[150, 2] = np.nan
+    vectors_of = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+    pq.write_table(pa.table({"vector": vectors_of}), kedge.folder / "bad.parquet", row_group_size=64)
+    kedge.refused(3, "transform", bundle, "--space", "a", "-i", "bad.parquet", "-o", "y.npy", says=["bad.parquet", "row 150"])

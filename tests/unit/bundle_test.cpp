@@ -53,7 +53,7 @@ TEST(Bundle, ComesBackAsItWasSaved) {
 
 TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
   expect_error(
-      Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "attached first");
+      Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "attach a new one first");
 }
 
 TEST(Bundle, AddReplacesASpaceOfTheSameName) {

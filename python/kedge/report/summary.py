@@ -240,8 +240,8 @@ def undertrained(results):
         if below:
             worst = max(below, key=below.get)
             yield sentence("Take care: the heads of {} are undertrained on {}. On {} they reach an F1 of {} %, logistic "
-                           "regression on the same features {} %, so differences may be those of training. Give "
-                           "--head-epochs 0, which trains until nothing improves, or --head linear.",
+                           "regression on the same features {} %, so differences may be those of training. Linear "
+                           "heads, which are solved to the end, tell them apart.",
                            name(method), Markup(", ").join(map(name, below)), name(worst),
                            *map(F1.text, below[worst][1:]))
 
