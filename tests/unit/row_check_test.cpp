@@ -110,7 +110,7 @@ TEST_P(RowCheckOfMethod, NoticesAnAttachedSpaceThatIsOff) {
 INSTANTIATE_TEST_SUITE_P(
     EveryMethod, RowCheckOfMethod,
     ::testing::Values(std::pair(Method::consensus, Similarity::wip), std::pair(Method::param, Similarity::wip),
-                      std::pair(Method::random, Similarity::cosine), std::pair(Method::kmeans, Similarity::euclidean),
+                      std::pair(Method::random, Similarity::cosine), std::pair(Method::fps, Similarity::euclidean),
                       std::pair(Method::fps, Similarity::inner), std::pair(Method::param, Similarity::cosine),
                       std::pair(Method::ridge, Similarity::wip), std::pair(Method::procrustes, Similarity::inner),
                       std::pair(Method::cca, Similarity::wip)),
@@ -177,7 +177,7 @@ TEST(RowCheck, IsKeptInTheBundle) {
   const Encoders made;
   const Matrix off = rolled(made.b, 1);
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", off), space_of("c", made.c)};
-  const Bundle before = fit(spaces, options_of(Method::kmeans, Similarity::wip));
+  const Bundle before = fit(spaces, options_of(Method::fps, Similarity::wip));
   const Bundle after = bundle_from_bytes(bundle_to_bytes(before), "x");
   const RowCheck& was = *before.space("b").row_check;
   const RowCheck& is = *after.space("b").row_check;
@@ -220,7 +220,7 @@ TEST(MixtureFit, EstimatesWhatNewRowsGet) {
   const Matrix a = encode(inputs, 40, 2), b = encode(inputs, 60, 3), d = encode(inputs, 50, 5);
   const RowRange old{0, kRows}, fresh{kRows, 2 * kRows};
   const std::vector<Space> spaces{space_of("a", a).with_rows(old), space_of("b", b).with_rows(old)};
-  for (const Method method : {Method::random, Method::kmeans, Method::param}) {
+  for (const Method method : {Method::random, Method::fps, Method::param}) {
     FitOptions options = options_of(method, Similarity::wip);
     if (method == Method::param) options.param.epochs = 60;
     Bundle bundle = fit(spaces, options);
