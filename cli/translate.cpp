@@ -2,8 +2,6 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
-#include "parquet.h"
-#include "row_arguments.h"
 #include "stream_arguments.h"
 
 #include <fmt/format.h>
@@ -11,15 +9,12 @@
 
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace kedge::cli {
 namespace {
 
 struct Options {
-  std::string bundle, from, to, input, output;
-  RowArguments rows;
+  std::string bundle, from, to;
   StreamArguments stream;
   CommonOptions common;
 };
@@ -27,29 +22,21 @@ struct Options {
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  if (is_parquet(o.input) || is_parquet(o.output)) {
-    o.rows.require_range("of a Parquet file");
-    std::vector<std::string> words{"translate", o.bundle, "--from", o.from,   "--to",   o.to,
-                                   "--in",      o.input,  "--out",  o.output, "--rows", o.rows.range};
-    for (const auto& more : {o.stream.words(), o.common.words()}) words.insert(words.end(), more.begin(), more.end());
-    become_parquet(std::move(words));
-  }
-  const StreamOptions options = o.stream.options();
-  require_other_file(o.output, o.bundle);
-  require_other_file(o.output, o.rows.file);
+  o.stream.hand_over_parquet({"translate", o.bundle, "--from", o.from, "--to", o.to}, o.common);
+  const StreamOptions options = o.stream.options(o.bundle);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
-  const Space input = o.rows.open(o.from, open_rows(o.input));
-  translate(translator, input, o.output, make_progress(o.common), options);
+  const Space input = o.stream.open(o.from);
+  translate(translator, input, o.stream.output, make_progress(o.common), options);
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "translate"},
                         {"from", o.from},
                         {"to", o.to},
-                        {"out", o.output},
+                        {"out", o.stream.output},
                         {"rows", input.rows()},
                         {"dim", translator.output_dim()},
                         {"seconds", seconds}});
   say(o.common,
-      fmt::format("wrote {}: {} x {}, from '{}' to '{}', {:.2f} s ({:.0f} rows/s)", o.output, input.rows(),
+      fmt::format("wrote {}: {} x {}, from '{}' to '{}', {:.2f} s ({:.0f} rows/s)", o.stream.output, input.rows(),
                   translator.output_dim(), o.from, o.to, seconds, static_cast<double>(input.rows()) / seconds));
 }
 
@@ -64,15 +51,7 @@ void add_translate(CommandLine& line) {
   c.add("--to", o->to, "Encoder whose space to translate into, e.g. that of an index or a classifier")
       .required()
       .takes("NAME");
-  c.add("-i,--in", o->input, "Embeddings: .npy, .safetensors#tensor, .fvecs or .parquet#column, of any length")
-      .required()
-      .takes("FILE");
-  c.add("-o,--out", o->output,
-        "Result, one row per input row: a float32 .npy, or a .parquet that keeps the input's other columns")
-      .required()
-      .takes("FILE");
-  o->rows.add_to(c, "Rows to translate, as FIRST:END [all]");
-  o->stream.add_to(c);
+  o->stream.add_to(c, "translate");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -181,20 +181,11 @@ void bind_relative_map(nb::module_& module) {
   const auto transform_rows = [](const MapHandle& self, nb::handle x, nb::handle out, bool normalize) {
     return apply_to(function_of(self), x, out, normalize);
   };
+  bind_transform_file<MapHandle>(c, transform_file);
   c.def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
         kTransformText)
       .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
            "The same as transform.")
-      .def(
-          "transform_file",
-          [](const MapHandle& self, const nb::object& input, const nb::object& output, const nb::object& rows,
-             const std::string& device, const std::string& precision, bool normalize, bool in_place,
-             const nb::object& progress) {
-            transform_file(self, {input, output, rows, device, precision, normalize, in_place, progress});
-          },
-          "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(), "device"_a = std::string(to_string(Device::cpu)),
-          "precision"_a = std::string(to_string(Precision::fp32)), "normalize"_a = false, "in_place"_a = false,
-          "progress"_a = false, kTransformFileText)
       .def(
           "to_torch",
           [](const nb::object& self, bool normalize) {

@@ -48,4 +48,20 @@ progress : bool or callable
     As for fit.
 )";
 
+/// Gives a class its method transform_file, which hands what it is told to `work`.
+template <class Handle>
+void bind_transform_file(nb::class_<Handle>& c, void (*work)(const Handle&, const StreamCall&)) {
+  using namespace nb::literals;
+  c.def(
+      "transform_file",
+      [work](const Handle& self, const nb::object& input, const nb::object& output, const nb::object& rows,
+             const std::string& device, const std::string& precision, bool normalize, bool in_place,
+             const nb::object& progress) {
+        work(self, {input, output, rows, device, precision, normalize, in_place, progress});
+      },
+      "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(), "device"_a = std::string(to_string(Device::cpu)),
+      "precision"_a = std::string(to_string(Precision::fp32)), "normalize"_a = false, "in_place"_a = false,
+      "progress"_a = false, kTransformFileText);
+}
+
 }  // namespace kedge::python

@@ -31,11 +31,13 @@ void bind_translator(nb::module_& module) {
   const auto transform_rows = [](const Handle& self, nb::handle x, nb::handle out, bool normalize) {
     return apply_to(function_of(self), x, out, normalize);
   };
-  nb::class_<Handle>(module, "Translator",
-                     "Turns one encoder's embeddings into those another would have made of the same inputs: y = weight "
-                     "x + bias. Made by Bundle.translator.")
-      .def_prop_ro(
-          "source", [](const Handle& self) { return self.translator->from(); }, "The encoder it translates from.")
+  nb::class_<Handle> c(
+      module, "Translator",
+      "Turns one encoder's embeddings into those another would have made of the same inputs: y = weight "
+      "x + bias. Made by Bundle.translator.");
+  bind_transform_file<Handle>(c, transform_file);
+  c.def_prop_ro(
+       "source", [](const Handle& self) { return self.translator->from(); }, "The encoder it translates from.")
       .def_prop_ro(
           "target", [](const Handle& self) { return self.translator->to(); }, "The encoder it translates to.")
       .def_prop_ro(
@@ -55,16 +57,6 @@ void bind_translator(nb::module_& module) {
            "1. X as for RelativeMap.transform.")
       .def("__call__", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
            "The same as transform.")
-      .def(
-          "transform_file",
-          [](const Handle& self, const nb::object& input, const nb::object& output, const nb::object& rows,
-             const std::string& device, const std::string& precision, bool normalize, bool in_place,
-             const nb::object& progress) {
-            transform_file(self, {input, output, rows, device, precision, normalize, in_place, progress});
-          },
-          "input"_a, "output"_a, nb::kw_only(), "rows"_a = nb::none(), "device"_a = std::string(to_string(Device::cpu)),
-          "precision"_a = std::string(to_string(Precision::fp32)), "normalize"_a = false, "in_place"_a = false,
-          "progress"_a = false, kTransformFileText)
       .def(
           "to_torch",
           [](const nb::object& self, bool normalize) {
