@@ -33,9 +33,11 @@ Classification score_labels(std::span<const std::int64_t> truth, std::span<const
   score.accuracy = right / total;
   for (const auto& [label, counts] : classes) {
     const double f1 = 2 * counts.right / (counts.truly + counts.predicted);
-    score.weighted_f1 += f1 * counts.truly / total;
-    score.macro_f1 += f1 / static_cast<double>(classes.size());
+    score.weighted_f1 += f1 * counts.truly;
+    score.macro_f1 += f1;
   }
+  score.weighted_f1 /= total;  // not each of them, so that a perfect score is exactly 1
+  score.macro_f1 /= static_cast<double>(classes.size());
   return score;
 }
 

@@ -338,7 +338,8 @@ std::string shown(double value, int digits, double most) {
   std::string text = fmt::format("{:.{}f}", value, digits);
   const std::string full = fmt::format("{:.{}f}", most, digits);
   const double unit = std::pow(10, -digits);
-  return value < most && text == full ? fmt::format("{:.{}f}", most - unit, digits) : text;
+  constexpr double kRounding = 1e-9;
+  return value < most * (1 - kRounding) && text == full ? fmt::format("{:.{}f}", most - unit, digits) : text;
 }
 
 std::vector<Table> make_tables(const StitchResults& results) {

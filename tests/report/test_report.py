@@ -348,6 +348,7 @@ def test_nothing_is_rounded_up_to_all_and_every_method_is_explained(report):
     page = report.made(set_f1(fake_results(seeds=1), lambda r: 0.999997))
     assert "99.99 %" in summary(page) and "100.00" not in summary(page)
     assert not any(text.startswith("100") for row in Tables(page).sections["heads"] for text, _ in row)
+    assert "100.00 %" in summary(report.made(set_f1(fake_results(seeds=1), lambda r: 1 - 1e-15)))
     for method in METHODS:
         assert f"<dt>{method}</dt>" in page
     for term in ("F1", "MRR", "R@1", "nMSE", "RR_std"):

@@ -144,6 +144,16 @@ TEST(Scores, LabelsCountEachClass) {
       Code::bad_argument, [&] { (void)score_labels(std::span(truth).first(3), predicted); }, "3 true labels but 4");
 }
 
+TEST(Scores, PerfectAnswersScoreExactlyOne) {
+  for (std::int64_t classes = 2; classes < 40; ++classes) {
+    std::vector<std::int64_t> labels;
+    for (std::int64_t row = 0; row < 300; ++row) labels.push_back(row * row % classes);
+    const Classification score = score_labels(labels, labels);
+    EXPECT_EQ(score.weighted_f1, 1) << classes;
+    EXPECT_EQ(score.macro_f1, 1) << classes;
+  }
+}
+
 TEST(Scores, TargetsGiveErrorAndDecibels) {
   Matrix truth(2, 2);
   Matrix predicted(2, 2);

@@ -29,7 +29,7 @@ class Metric:
             return f"{value:.{decimals(value)}f}" if abs(value) >= 1e-4 or value == 0 else f"{value:.2g}"
         digits = self.digits if digits is None else digits
         text = f"{value:.{digits}f}"
-        if value < self.most and float(text) >= self.most:  # 99.997 is not 100.00
+        if value < self.most * (1 - 1e-9) and float(text) >= self.most:  # 99.997 is not 100.00, a rounded sum is
             text = f"{self.most - 10 ** -digits:.{digits}f}"
         text = "0" + text[2:] if text.startswith("-0") and float(text) == 0 else text  # no -0.0
         return text[1:] if text.startswith("0.") and not self.unit else text
