@@ -121,8 +121,9 @@ void run(const Options& o) {
   if (!o.common.json && !o.common.quiet) {
     fmt::print(
         "Four independently trained encoders embedded the same 3300 sentences. kedge holds each of them out in turn,\n"
-        "learns 300 anchors from how the other three embed 3000 of the sentences, and gives the encoder it has never\n"
-        "seen a map to the same anchors. Random anchors compared by cosine (random-cosine) are the baseline; the\n"
+        "learns up to 300 anchors from how the other three embed 3000 of the sentences, and gives the encoder it has\n"
+        "never seen a map to the same anchors. Random anchors compared by cosine (random-cosine) are the baseline; "
+        "the\n"
         "paper's anchors (param-multi) are learned for {} epochs here (the default is {}).\n\n",
         kEpochs, ParamOptions().epochs);
     std::fflush(stdout);
