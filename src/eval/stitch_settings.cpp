@@ -162,7 +162,8 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
   return json.dump();
 }
 
-/// The first results said 0 for what was then the default of one kind of head.
+/// A number of 0 in a file stands for a fixed number of passes, 9 of a classifier and 40 of a decoder; without one it
+/// says "auto".
 Json with_epochs(Json settings) {
   const bool said = settings.contains("head") && settings["head"].value("epochs", Json()) == 0;
   const bool classifies = !settings.value("labels", Json()).is_null();
