@@ -2,7 +2,7 @@
 // One optimisation step of PARAM on random data: step_bench ROWS SUPPORT ANCHORS BATCH STEPS DIM...
 // Prints JSON: milliseconds per step, those inside its matrix products, and those of every other operation.
 #include "backend/backend.h"
-#include "train/trainer.h"
+#include "param/trainer.h"
 
 #include <kedge/kedge.h>
 

@@ -2,7 +2,7 @@
 // Times on the GPU by the host's clock: many operations are queued, and a download waits for all of them.
 #include "backend/backend.h"
 #include "measure.h"
-#include "train/trainer.h"
+#include "param/trainer.h"
 
 #include <cuda_runtime_api.h>
 

@@ -4,7 +4,7 @@
 #include "head/logistic.h"
 #include "head/training.h"
 #include "head/yardstick.h"
-#include "train/ridge.h"
+#include "solve/ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -2,8 +2,8 @@
 #include "io/byte_source.h"
 #include "io/safetensors.h"
 #include "map/bundle_reader.h"
-#include "train/history.h"
-#include "train/param_options.h"
+#include "param/history.h"
+#include "param/param_options.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>

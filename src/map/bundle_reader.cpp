@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "space/row_sketch.h"
-#include "train/history.h"
-#include "train/param_options.h"
+#include "param/history.h"
+#include "param/param_options.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

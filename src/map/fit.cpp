@@ -7,9 +7,9 @@
 #include "map/fold.h"
 #include "map/judge.h"
 #include "map/support.h"
-#include "train/consensus.h"
-#include "train/param.h"
-#include "train/refine.h"
+#include "solve/consensus.h"
+#include "param/param.h"
+#include "param/refine.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -2,7 +2,7 @@
 #include "map/fit_options.h"
 
 #include "map/adapter.h"
-#include "train/refine.h"
+#include "param/refine.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

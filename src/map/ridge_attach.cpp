@@ -3,7 +3,7 @@
 
 #include "backend/products.h"
 #include "map/fold.h"
-#include "train/consensus.h"
+#include "solve/consensus.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/eigen.h"
-#include "train/ridge.h"
+#include "solve/ridge.h"
 
 #include <kedge/attachment.h>
 #include <kedge/whitening.h>

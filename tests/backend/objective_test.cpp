@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The objective and its gradient: against the oracle, and against finite differences of a plain float64 objective.
-#include "train/objective.h"
+#include "param/objective.h"
 
 #include "backend/devices.h"
 #include "backend/reference_backend.h"
 #include "support.h"
-#include "train/trainer.h"
+#include "param/trainer.h"
 
 #include <fmt/format.h>
 

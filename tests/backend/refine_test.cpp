@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/refine.h"
+#include "param/refine.h"
 
 #include "backend/devices.h"
 #include "support.h"
-#include "train/refine_objective.h"
+#include "param/refine_objective.h"
 
 #include <cmath>
 #include <numeric>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/trainer.h"
+#include "param/trainer.h"
 
 #include "backend/devices.h"
 #include "backend/sequence.h"
 #include "support.h"
-#include "train/checkpoint.h"
+#include "param/checkpoint.h"
 
 #include <cmath>
 #include <exception>

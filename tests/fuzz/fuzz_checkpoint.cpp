@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz.h"
-#include "train/checkpoint.h"
+#include "param/checkpoint.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/ridge.h"
+#include "solve/ridge.h"
 
 #include "support.h"
 

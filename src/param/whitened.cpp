@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/whitened.h"
+#include "param/whitened.h"
 
 #include "base/eigen.h"
 #include "base/parallel.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/refine.h"
+#include "param/refine.h"
 
 #include "backend/products.h"
 #include "base/eigen.h"
 #include "base/random.h"
-#include "train/refine_objective.h"
-#include "train/ridge.h"
-#include "train/whitened.h"
+#include "param/refine_objective.h"
+#include "solve/ridge.h"
+#include "param/whitened.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

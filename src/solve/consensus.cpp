@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/consensus.h"
+#include "solve/consensus.h"
 
 #include "backend/eigh.h"
 #include "backend/products.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "train/param.h"
+#include "param/param.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/purpose.h"
+#include "param/purpose.h"
 
-#include "train/param_options.h"
+#include "param/param_options.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/objective.h"
+#include "param/objective.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/refine_objective.h"
+#include "param/refine_objective.h"
 
 #include <numeric>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "train/objective.h"
+#include "param/objective.h"
 
 #include <kedge/progress.h>
 #include <kedge/space.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/param_options.h"
+#include "param/param_options.h"
 
 #include "backend/backend.h"
 #include "base/json.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "train/checkpoint.h"
-#include "train/objective.h"
+#include "param/checkpoint.h"
+#include "param/objective.h"
 
 #include <kedge/error.h>
 #include <kedge/param.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "train/consensus.h"
+#include "solve/consensus.h"
 
 #include <kedge/consensus.h>
 #include <kedge/progress.h>

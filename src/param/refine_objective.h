@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "train/alignment.h"
-#include "train/objective.h"
+#include "param/alignment.h"
+#include "param/objective.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/history.h"
+#include "param/history.h"
 
 #include "base/json.h"
 

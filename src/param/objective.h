@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "train/alignment.h"
+#include "param/alignment.h"
 
 #include <kedge/param.h>
 

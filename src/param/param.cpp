@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/param.h"
+#include "param/param.h"
 
 #include "base/finite.h"
-#include "train/checkpoint.h"
-#include "train/param_options.h"
-#include "train/purpose.h"
-#include "train/trainer.h"
-#include "train/whitened.h"
+#include "param/checkpoint.h"
+#include "param/param_options.h"
+#include "param/purpose.h"
+#include "param/trainer.h"
+#include "param/whitened.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

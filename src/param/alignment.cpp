@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/alignment.h"
+#include "param/alignment.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/trainer.h"
+#include "param/trainer.h"
 
 #include "base/random.h"
-#include "train/param_options.h"
+#include "param/param_options.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
