@@ -2,7 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "report.h"
-#include "stitch.h"
+#include "stitch_aloud.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stitch.h"
+#include "stitch_aloud.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,38 +6,66 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LAYERS = ["base", "backend", "io", "space", "anchors", "solve", "param", "map", "head", "eval"]
+CORE = ["base", "backend", "io", "space", "anchors", "solve", "param", "map", "eval"]
+LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing of them
+LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
     "error.h": "base", "matrix.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "relative_map.h": "map", "attachment.h": "map",
-    "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map", "head.h": "head",
-    "row_check.h": "space", "metrics.h": "eval", "stitch.h": "eval", "validate.h": "eval",
+    "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",
+    "row_check.h": "space", "metrics.h": "eval", "validate.h": "eval",
+    "lab/head.h": "head", "lab/stitch.h": "stitch", "lab/results.h": "results",
 }
+HOUSES = {"include": CORE, "src": CORE, "lab/include": LAB, "lab": LAB}
+UMBRELLAS = ["kedge.h", "lab.h"]
+
+
+def includes_of(text):
+    return re.findall(r'#include [<"](.*?)[>"]', text)
+
+
+def public_problems(house):
+    for header in sorted((ROOT / house / "kedge").rglob("*.h")):
+        text, name = header.read_text(), header.relative_to(ROOT / house / "kedge").as_posix()
+        if name not in UMBRELLAS and name not in PUBLIC:
+            yield f"{name}: say in {__file__} which layer it belongs to"
+        elif name in PUBLIC and PUBLIC[name] not in HOUSES[house]:
+            yield f"{name}: {PUBLIC[name]} is no layer of {house}"
+        if re.search(r"^\s*#\s*if", text, re.M):
+            yield f"{header}: a public header holds no #if"
+        for include in includes_of(text):
+            if "/" in include and not include.startswith("kedge/"):
+                yield f"{header}: a public header includes only the standard library and kedge, not {include}"
+        yield from order_problems(header, PUBLIC.get(name, HOUSES[house][-1]), text)
+
+
+def order_problems(source, layer, text):
+    for include in includes_of(text):
+        folder, slash, name = include.partition("/")
+        if not slash:
+            continue  # the standard library
+        if folder == "kedge" and name in UMBRELLAS:
+            yield f"{source.relative_to(ROOT)}: includes {include}, which is for users; name the headers it needs"
+            continue
+        if folder == "kedge":
+            folder = PUBLIC.get(name, "nowhere")
+        if folder in LAYERS and LAYERS.index(folder) > LAYERS.index(layer):
+            yield f"{source.relative_to(ROOT)}: {layer} must not include {include}, which is above it"
 
 
 def problems():
-    for header in (ROOT / "include/kedge").glob("*.h"):
-        text = header.read_text()
-        if header.name != "kedge.h" and header.name not in PUBLIC:
-            yield f"{header.name}: say in {__file__} which layer it belongs to"
-        if re.search(r"^\s*#\s*if", text, re.M):
-            yield f"{header}: a public header holds no #if"
-        for include in re.findall(r'#include [<"](.*?)[>"]', text):
-            if "/" in include and not include.startswith("kedge/"):
-                yield f"{header}: a public header includes only the standard library and kedge, not {include}"
-    for source in sorted((ROOT / "src").rglob("*")):
-        if source.suffix not in (".cpp", ".h", ".cu", ".cuh"):
-            continue
-        layer = source.relative_to(ROOT / "src").parts[0]
-        for include in re.findall(r'#include [<"](.*?)[>"]', source.read_text()):
-            folder, slash, name = include.partition("/")
-            if not slash:
-                continue  # the standard library
-            if folder == "kedge":
-                folder = PUBLIC[name]
-            if folder in LAYERS and folder != layer and LAYERS.index(folder) > LAYERS.index(layer):
-                yield f"{source.relative_to(ROOT)}: {layer} must not include {include}, which is above it"
+    for house in ("include", "lab/include"):
+        yield from public_problems(house)
+    for house in ("src", "lab"):
+        for source in sorted((ROOT / house).rglob("*")):
+            layer = source.relative_to(ROOT / house).parts[0]
+            if source.suffix not in (".cpp", ".h", ".cu", ".cuh") or layer == "include":
+                continue
+            if layer not in HOUSES[house]:
+                yield f"{source.relative_to(ROOT)}: {layer} is no layer of {house}"
+            else:
+                yield from order_problems(source, layer, source.read_text())
 
 
 if __name__ == "__main__":

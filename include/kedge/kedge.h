@@ -9,7 +9,6 @@
 #include <kedge/error.h>
 #include <kedge/export.h>
 #include <kedge/fit.h>
-#include <kedge/head.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/option.h>
@@ -21,7 +20,6 @@
 #include <kedge/rows.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>
-#include <kedge/stitch.h>
 #include <kedge/support.h>
 #include <kedge/translate.h>
 #include <kedge/validate.h>

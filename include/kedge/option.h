@@ -22,7 +22,7 @@ struct Option {
   std::string_view name;  ///< as on the command line, without the leading dashes; Python writes '_' for '-'
   std::string help;
   std::string_view type;                  ///< what is given: N, X, NAME, X|NAME, auto|X, FILE, LIST; empty for a flag
-  std::string_view group;                 ///< "param" or "consensus", for the method it belongs to; "head"; or none
+  std::string_view group;                 ///< what it belongs to, e.g. "param" or "consensus" for a method; or none
   std::size_t least = 0;                  ///< of a whole number
   bool shows_default = true;              ///< otherwise the help says what happens where nothing is given
   std::vector<std::string_view> choices;  ///< of a NAME

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
-#include <kedge/head.h>
+#include <kedge/lab/head.h>
 #include <kedge/metrics.h>
 
 #include <algorithm>

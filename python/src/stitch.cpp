@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <kedge/stitch.h>
+#include <kedge/lab.h>
 
 #include "inputs.h"
 #include "options.h"

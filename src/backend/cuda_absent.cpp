@@ -45,14 +45,4 @@ void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::
   refuse();
 }
 
-std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe&, MatrixView<const float>, const MlpTruth&,
-                                             std::span<const float>) {
-  refuse();
-}
-
-std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float>, std::span<const double>,
-                                                 std::span<const std::size_t>, std::size_t) {
-  refuse();
-}
-
 }  // namespace kedge::cuda

@@ -12,7 +12,7 @@ namespace kedge {
 void require_valid(std::span<const Space> spaces, const FitOptions& options);
 
 /// Refuses options that belong to a method other than the chosen one, which would otherwise be ignored in silence.
-/// Stitch shares one set of options between several methods and does not call this. Throws Error(Code::bad_argument).
+/// Whoever shares one set of options between several methods does not call this. Throws Error(Code::bad_argument).
 void require_own_options(const FitOptions& options);
 
 }  // namespace kedge

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "eval/results_file.h"
-#include "eval/stitch_settings.h"
+#include "results/results_file.h"
+
 #include "fuzz.h"
+#include "stitch/stitch_settings.h"
+
+#include <kedge/lab/results.h>
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "gpu/check.h"
 #include "gpu/near.h"
 
-#include <kedge/head.h>
+#include <kedge/lab/head.h>
 
 #include <cmath>
 #include <cstdint>

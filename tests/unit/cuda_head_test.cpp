@@ -2,7 +2,7 @@
 #include "head/logistic.h"
 #include "unit/needs_gpu.h"
 
-#include <kedge/head.h>
+#include <kedge/lab/head.h>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "support.h"
 
 #include <gtest/gtest.h>
-#include <kedge/head.h>
+#include <kedge/lab/head.h>
 #include <kedge/metrics.h>
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <kedge/kedge.h>
+#include <kedge/lab.h>
 
 #include <set>
 #include <string>

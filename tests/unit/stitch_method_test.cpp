@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.h"
 
-#include <kedge/stitch.h>
+#include <kedge/lab/stitch.h>
 
 namespace kedge {
 namespace {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/neighbors.h"
-#include "eval/stitch_run.h"
-#include "eval/stitch_settings.h"
+#include "stitch/stitch_run.h"
+#include "stitch/stitch_settings.h"
 #include "support.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <kedge/lab/results.h>
 
 #include <atomic>
 #include <cmath>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "eval/resample.h"
+#include "stitch/resample.h"
 #include "support.h"
 
 #include <gtest/gtest.h>
+#include <kedge/lab/results.h>
 
 #include <cmath>
 

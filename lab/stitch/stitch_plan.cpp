@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stitch/stitch_plan.h"
+
+#include "map/support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kedge {
+namespace {
+
+using Anchors = StitchMethod::Anchors;
+
+/// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
+/// ridge learn from the sources, those by mixture do not.
+bool same_mixture(const StitchMethod& a, const StitchMethod& b, SupportSelect select) {
+  if (a.anchors != b.anchors || (a.anchors == Anchors::random && a.ridge != b.ridge)) return false;
+  const bool blind =
+      select == SupportSelect::random &&
+      (a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random);
+  return blind || a.similarity == b.similarity;
+}
+
+std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods, SupportSelect select) {
+  std::vector<std::vector<StitchMethod>> groups;
+  for (const StitchMethod& method : methods) {
+    const auto group =
+        std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method, select); });
+    if (group == groups.end()) {
+      groups.push_back({method});
+    } else if (std::ranges::count(*group, method) == 0) {
+      group->push_back(method);
+    }
+  }
+  for (auto& group : groups) {  // the mixture is learned with wip where that is among them, so that ridge has targets
+    std::stable_partition(group.begin(), group.end(),
+                          [](const StitchMethod& m) { return m.similarity == Similarity::wip; });
+  }
+  return groups;
+}
+
+std::vector<std::size_t> held_out_spaces(const StitchData& data, const StitchOptions& options) {
+  std::vector<std::size_t> held_out;
+  for (std::size_t i = 0; i < data.spaces.size(); ++i) {
+    if (options.hold_out.empty() || std::ranges::count(options.hold_out, data.spaces[i].name()) > 0) {
+      held_out.push_back(i);
+    }
+  }
+  return held_out;
+}
+
+double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+  const auto rows = static_cast<double>(train_rows(data));
+  double values = 0;
+  double cubes = 0;
+  for (const std::size_t i : run.sources) {
+    const auto dim = static_cast<double>(data.spaces[i].dim());
+    values += dim;
+    cubes += 10 * dim * dim * dim;
+  }
+  if (run.sources.empty()) return 0;
+  const Anchors anchors = run.methods.front().anchors;
+  if (anchors != Anchors::param_single && anchors != Anchors::param_multi) return cubes + 2 * rows * values * values;
+  const auto m = static_cast<double>(anchor_count(point, train_rows(data)));
+  const auto support = static_cast<double>(support_size(point, train_rows(data)));
+  const double batch = std::min(static_cast<double>(point.param.batch), rows);
+  const auto pairs = static_cast<double>(run.sources.size() * (run.sources.size() - 1)) / 2;
+  const double step = 4 * m * support * values + 4 * batch * m * values + 6 * batch * batch * m * pairs;
+  return cubes + step * std::floor(rows / batch) * static_cast<double>(point.param.epochs);
+}
+
+double head_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
+  if (data.labels.empty() && !data.targets) return 0;
+  const auto rows = static_cast<double>(train_rows(data));
+  double total = 0;
+  std::vector<std::size_t> trained;
+  for (const auto& [trained_on, encoder] : run.pairs) {
+    if (std::ranges::count(trained, trained_on) > 0) continue;
+    trained.push_back(trained_on);
+    const bool absolute = run.sources.empty();
+    const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim()
+                                                  : anchor_count(options.points[run.point], train_rows(data)));
+    const HeadOptions& head = options.head;
+    constexpr std::size_t kPasses = 30;  // what it often takes until nothing improves
+    const auto passes = static_cast<double>(head.epochs == 0 ? kPasses : head.epochs);
+    const double epochs = head.kind == HeadKind::mlp ? passes : 2;
+    total += 6 * rows * dim * dim * epochs;
+    if (data.targets && head.kind == HeadKind::mlp) {
+      const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
+      total += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes;
+    }
+  }
+  return total * static_cast<double>(run.methods.size());
+}
+
+class Planner {
+ public:
+  Planner(const StitchData& data, const StitchOptions& options)
+      : data_(data), options_(options), held_out_(held_out_spaces(data, options)) {}
+
+  std::vector<PlannedRun> plan() && {
+    for (std::size_t point = 0; point < options_.points.size(); ++point) {
+      for (const std::uint64_t seed : options_.seeds) {
+        const SupportSelect select = options_.points[point].support_select;
+        for (const auto& methods : group_methods(options_.methods, select)) add(point, seed, methods);
+      }
+    }
+    double longest = 0;
+    for (const PlannedRun& run : runs_) longest = std::max(longest, run.cost);
+    constexpr double kQuick = 0.1;
+    std::ranges::stable_sort(runs_, {}, [longest](const PlannedRun& run) {
+      return std::pair(run.cost > kQuick * longest, run.cost > kQuick * longest ? -run.cost : run.cost);
+    });
+    return std::move(runs_);
+  }
+
+ private:
+  void add(std::size_t point, std::uint64_t seed, const std::vector<StitchMethod>& methods) {
+    const std::size_t spaces = data_.spaces.size();
+    switch (methods.front().anchors) {
+      case Anchors::absolute:
+        if (point != 0 || (data_.labels.empty() && !data_.targets)) return;  // it has no anchors to sweep over
+        for (const std::size_t t : held_out_) add_run(point, seed, methods, {}, {{t, t}});
+        return;
+      case Anchors::param_single:
+        for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
+        return;
+      case Anchors::random:
+        if (options_.points[point].support_select == SupportSelect::random && !methods.front().ridge) {
+          add_run(point, seed, methods, {0}, all_pairs());
+          return;
+        }
+        break;
+      default: break;
+    }
+    for (const std::size_t t : held_out_) {
+      std::vector<std::size_t> sources;
+      std::vector<std::pair<std::size_t, std::size_t>> pairs;
+      for (std::size_t i = 0; i < spaces; ++i) {
+        if (i != t) sources.push_back(i);
+        pairs.emplace_back(i, t);
+      }
+      add_run(point, seed, methods, std::move(sources), std::move(pairs));
+    }
+  }
+
+  std::vector<std::pair<std::size_t, std::size_t>> pairs_from(std::size_t trained_on) const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const std::size_t t : held_out_) pairs.emplace_back(trained_on, t);
+    return pairs;
+  }
+
+  std::vector<std::pair<std::size_t, std::size_t>> all_pairs() const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (std::size_t i = 0; i < data_.spaces.size(); ++i) {
+      for (const auto& pair : pairs_from(i)) pairs.push_back(pair);
+    }
+    return pairs;
+  }
+
+  void add_run(std::size_t point, std::uint64_t seed, const std::vector<StitchMethod>& methods,
+               std::vector<std::size_t> sources, std::vector<std::pair<std::size_t, std::size_t>> pairs) {
+    PlannedRun run{point, seed, methods, std::move(sources), std::move(pairs)};
+    run.cost = 1 + fit_cost(run, data_, options_.points[point]) + head_cost(run, data_, options_);
+    run.shown_encoder = held_out_.back();
+    run.shown_source = run.shown_encoder == 0 ? 1 : 0;
+    const auto shown = [&](const auto& pair) {
+      return pair.second == run.shown_encoder && (pair.first == run.shown_source || run.sources.empty());
+    };
+    run.shown = point == 0 && seed == options_.seeds.front() && std::ranges::any_of(run.pairs, shown);
+    runs_.push_back(std::move(run));
+  }
+
+  const StitchData& data_;
+  const StitchOptions& options_;
+  std::vector<std::size_t> held_out_;
+  std::vector<PlannedRun> runs_;
+};
+
+}  // namespace
+
+std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& options) {
+  return Planner(data, options).plan();
+}
+
+FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed) {
+  FitOptions options = point;
+  options.similarity = method.similarity;
+  options.seed = seed;
+  if (method.ridge) options.attach_by = AttachBy::ridge;
+  switch (method.anchors) {
+    case Anchors::random: options.method = Method::random; break;
+    case Anchors::kmeans: options.method = Method::kmeans; break;
+    case Anchors::fps: options.method = Method::fps; break;
+    case Anchors::consensus: options.method = Method::consensus; break;
+    default: options.method = Method::param; break;
+  }
+  if (options.attach_by.value_or(default_attach_by(options.method, options.similarity)) != AttachBy::ridge) {
+    options.ridge.reset();  // it is for the other methods of the point
+  }
+  return options;
+}
+
+std::size_t train_rows(const StitchData& data) {
+  return data.train_ids.ids.empty() ? data.train.end - data.train.begin : data.train_ids.ids.size();
+}
+
+StitchPoint point_of(const FitOptions& options, std::size_t rows) {
+  const bool fixed = options.shrinkage_rule == ShrinkageRule::fixed;
+  return {anchor_count(options, rows), support_size(options, rows),
+          fixed ? fmt::format("{}", options.whitening.shrinkage) : std::string(to_string(options.shrinkage_rule))};
+}
+
+}  // namespace kedge

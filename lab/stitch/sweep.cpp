@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/support.h"
+
+#include <kedge/lab/stitch.h>
+
+#include <algorithm>
+#include <iterator>
+#include <variant>
+
+namespace kedge {
+namespace {
+
+/// As users write it: a number, or the name of a rule.
+void set_shrinkage(FitOptions& point, const std::string& text) {
+  for (const Option& option : options_of(point)) {
+    if (option.name == "shrinkage") std::get<TextValue>(option.value).set(text);
+  }
+}
+
+}  // namespace
+
+std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
+                                     const std::vector<std::size_t>& supports,
+                                     const std::vector<std::string>& shrinkages) {
+  std::vector<FitOptions> points;
+  for (const std::size_t count : anchors.empty() ? std::vector{fit.anchors} : anchors) {
+    for (const std::size_t support : supports.empty() ? std::vector{fit.support} : supports) {
+      FitOptions point = fit;
+      point.anchors = count;
+      point.support = support;
+      if (shrinkages.empty()) points.push_back(point);
+      for (const std::string& shrinkage : shrinkages) {
+        set_shrinkage(points.emplace_back(point), shrinkage);
+      }
+    }
+  }
+  return points;
+}
+
+std::vector<FitOptions> leave_out_impossible(std::vector<FitOptions>& points, std::size_t train_rows) {
+  const auto impossible = [&](const FitOptions& point) { return point.anchors > support_size(point, train_rows); };
+  if (std::ranges::all_of(points, impossible)) return {};
+  std::vector<FitOptions> left_out;
+  std::ranges::copy_if(points, std::back_inserter(left_out), impossible);
+  for (FitOptions& point : left_out) point.support = support_size(point, train_rows);
+  std::erase_if(points, impossible);
+  return left_out;
+}
+
+}  // namespace kedge
