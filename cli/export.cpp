@@ -67,7 +67,7 @@ void run(const Options& o) {
   }
   const Bundle bundle = load_bundle(o.bundle);
   if (!o.space.empty()) {
-    run(bundle.map(o.space), o, fmt::format("the map of '{}'", o.space), {{"command", "export"}, {"space", o.space}});
+    run(*bundle.map(o.space), o, fmt::format("the map of '{}'", o.space), {{"command", "export"}, {"space", o.space}});
   } else {
     run(Translator(bundle, o.from, o.to), o, fmt::format("from '{}' to '{}'", o.from, o.to),
         {{"command", "export"}, {"from", o.from}, {"to", o.to}});

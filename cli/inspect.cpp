@@ -25,7 +25,7 @@ Json spaces_to_json(const Bundle& bundle) {
   Json all = Json::array();
   for (const Attachment& space : bundle.spaces) {
     Json one = {{"name", space.space()},
-                {"dim", space.map.input_dim()},
+                {"dim", space.map->input_dim()},
                 {"fitted", is_source(bundle, space.space())},
                 {"attach", to_string(space.by)},
                 {"shrinkage", space.shrinkage}};
@@ -111,7 +111,7 @@ void run(const Options& o) {
              "map by", "ridge", "R^2", "decode R^2", "same row");
   for (const Attachment& space : bundle.spaces) {
     fmt::print(
-        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map.input_dim(),
+        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map->input_dim(),
         is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
         space.ridge ? fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half") : "-",
         r2_of(space), space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",

@@ -25,7 +25,8 @@ void run(const Options& o) {
   o.stream.hand_over_parquet({"transform", o.bundle, "--space", o.space}, o.common);
   const StreamOptions options = o.stream.options(o.bundle);
   const Bundle bundle = load_bundle(o.bundle);
-  const RelativeMap& map = bundle.map(o.space);
+  const std::shared_ptr<const RelativeMap> held = bundle.map(o.space);
+  const RelativeMap& map = *held;
   const Space input = o.stream.open(o.space);
   transform(map, input, o.stream.output, make_progress(o.common), options);
   const double seconds = watch.seconds();

@@ -5,6 +5,7 @@
 #include <kedge/relative_map.h>
 #include <kedge/row_check.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,17 +45,18 @@ struct Decoder {
   RidgeFit fit;
 };
 
-/// One space of a bundle: its map, how that was made, and the way back where there is one.
+/// One space of a bundle: its map, how that was made, and the way back where there is one. Cheap to copy: what is large
+/// is shared and never changes.
 struct Attachment {
-  RelativeMap map;
+  std::shared_ptr<const RelativeMap> map;
   AttachBy by = AttachBy::mixture;
   double shrinkage = 0;                ///< of its covariance
   std::optional<RidgeFit> ridge = {};  ///< where the map was made by ridge
-  std::optional<Decoder> decoder = {};
+  std::shared_ptr<const Decoder> decoder = {};
   std::optional<MixtureFit> mixture = {};  ///< where it was made by mixture and the bundle has targets
   std::optional<RowCheck> row_check = {};  ///< where there were rows enough to check
 
-  [[nodiscard]] const std::string& space() const { return map.space(); }
+  [[nodiscard]] const std::string& space() const { return map->space(); }
 };
 
 }  // namespace kedge

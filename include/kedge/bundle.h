@@ -13,6 +13,7 @@
 #include <kedge/whitening.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,17 +48,22 @@ struct Bundle {
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws UnknownSpace, which lists the known ones.
-  [[nodiscard]] const Attachment& space(std::string_view name) const;
-  [[nodiscard]] const RelativeMap& map(std::string_view name) const { return space(name).map; }
+  [[nodiscard]] Attachment space(std::string_view name) const;
+  /// It stays as it is, whatever becomes of the bundle.
+  [[nodiscard]] std::shared_ptr<const RelativeMap> map(std::string_view name) const { return space(name).map; }
   /// Puts a new space in, or replaces the space of the same name.
+  /// Throws Error(Code::bad_argument) for one that does not fit the bundle.
   void add(Attachment space);
 };
 
 /// Never leaves half a file, never destroys the old one. The format is in docs/format.md. Replaces bundles only, unless
-/// `in_place`; throws Error(Code::bad_argument) where something else is there.
+/// `in_place`; throws Error(Code::bad_argument) where something else is there, and for a bundle that load_bundle would
+/// refuse.
 void save_bundle(const Bundle& bundle, const std::string& path, bool in_place = false);
 /// Throws Error(Code::bad_file) for anything that is not a whole, consistent bundle.
 [[nodiscard]] Bundle load_bundle(const std::string& path);
+/// One map of a bundle; the rest of the file is not read. Throws UnknownSpace, and what load_bundle throws.
+[[nodiscard]] std::shared_ptr<const RelativeMap> load_map(const std::string& path, std::string_view space);
 /// The bytes that save_bundle writes.
 [[nodiscard]] std::string bundle_to_bytes(const Bundle& bundle);
 /// As distrustful as load_bundle; messages call the bytes `label`.

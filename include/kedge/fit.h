@@ -3,9 +3,11 @@
 
 #include <kedge/bundle.h>
 #include <kedge/device.h>
+#include <kedge/moments.h>
 #include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
+#include <kedge/support.h>
 
 #include <cstdint>
 #include <optional>
@@ -41,11 +43,22 @@ struct FitOptions {
 /// The options with their names; they point into `options`, which must outlive the list.
 [[nodiscard]] std::vector<Option> options_of(FitOptions& options);
 
-/// Learns anchors on parallel rows and makes the relative map of every space.
+/// Learns anchors and makes the relative map of every space, from what is known of all rows and the support rows
+/// alone: no other row is read. `support` holds the rows of every space of `moments`, in their order.
+/// Throws Error(Code::bad_argument) for parts that do not fit together, for options that need other rows (the method
+/// param, refinement, a selection of the support), and what the other fit throws.
+[[nodiscard]] Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options,
+                         const Progress& progress = {});
+
+/// Reads moments and support rows of parallel spaces, and fits them.
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
 /// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;
 /// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
+/// With moments of these spaces, by name, that are known already: `spaces` hold all rows or a sample of them, which the
+/// support is chosen from and PARAM learns from.
+[[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& options,
+                         const Progress& progress = {});
 
 /// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
 void remove_checkpoint(const FitOptions& options);
@@ -63,9 +76,16 @@ struct AttachOptions {
 /// The options with their names; they point into `options`, which must outlive the list.
 [[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
 
-/// Makes the map and, where the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.
-/// Bundle::add() keeps it.
+/// Makes the map and, where the bundle has targets, the decoder of a new space, the only one of `moments`; the bundle's
+/// mixture is not touched. `support` are its support rows, in support order. Bundle::add() keeps the result.
+/// Throws Error(Code::bad_argument) for rows or a way to attach that do not fit the bundle.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
+                                const AttachOptions& options = {});
+/// Reads moments and support rows of the space, and attaches it.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options = {},
                                 const Progress& progress = {});
+/// With moments that are known already, of the space of that name; only support rows are read.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
+                                const AttachOptions& options = {});
 
 }  // namespace kedge

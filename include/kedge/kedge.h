@@ -11,6 +11,7 @@
 #include <kedge/fit.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
+#include <kedge/moments.h>
 #include <kedge/option.h>
 #include <kedge/outputs.h>
 #include <kedge/param.h>

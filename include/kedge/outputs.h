@@ -17,7 +17,7 @@ void require_other_file(const std::string& output, const std::string& input,
 /// Throws Error(Code::bad_argument) if two of them are the same file; empty ones are not given.
 void require_different(std::span<const std::string> outputs);
 
-enum class ResultKind { bundle, safetensors_map, onnx_map };
+enum class ResultKind { bundle, moments, safetensors_map, onnx_map };
 /// Throws Error(Code::bad_argument) if there is a file that holds something else than an earlier result of this kind.
 /// An empty file holds nothing, and devices and pipes are not replaced.
 void require_replaceable(const std::string& path, ResultKind kind);

@@ -63,8 +63,8 @@ class Space {
 /// characters.
 void require_space_name(const std::string& name);
 
-/// Throws Error(Code::bad_file) unless all spaces have the same number of rows, Error(Code::bad_argument) unless all
-/// names differ and there is at least one.
+/// Throws Error(Code::bad_file) unless all spaces have the same number of rows, Error(Code::bad_argument) unless those
+/// are the same rows of every file, all names differ and there is at least one.
 void require_parallel(std::span<const Space> spaces);
 
 }  // namespace kedge

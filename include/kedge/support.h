@@ -31,4 +31,10 @@ void require_support(std::size_t support, std::size_t rows);
 [[nodiscard]] std::vector<std::size_t> select_rows(SupportSelect select, MatrixView<const float> rows,
                                                    std::size_t count, std::uint64_t seed);
 
+/// The rows that anchors are made of, in every space of a fit.
+struct SupportRows {
+  std::vector<std::int64_t> ids;  ///< what their numbers are among all rows; any order, each once
+  std::vector<Matrix64> rows;     ///< of each space: support x dim, in the order of the ids
+};
+
 }  // namespace kedge

@@ -3,49 +3,12 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/progress.h>
-#include <kedge/space.h>
+#include <kedge/moments.h>
 
-#include <span>
 #include <string_view>
 #include <vector>
 
 namespace kedge {
-
-/// Mean and covariance of a set of rows, in float64.
-struct Moments {
-  std::size_t rows = 0;
-  std::vector<double> mean;
-  Matrix64 covariance;  ///< divided by rows
-};
-
-/// Adds up rows; sums of parts can be merged, so rows may be shared out and brought together in any grouping.
-class MomentSums {
- public:
-  explicit MomentSums(std::size_t dim);
-  /// Overwrites `block`.
-  void add(MatrixView<double> block);
-  void merge(const MomentSums& other);
-  /// Throws Error(Code::bad_argument) if nothing was added.
-  [[nodiscard]] Moments moments() &&;
-
- private:
-  void shift(std::span<const double> mean, std::size_t rows);
-
-  std::size_t rows_ = 0;
-  std::vector<double> mean_;
-  Matrix64 scatter_;  ///< lower triangle of the sum of centred products
-};
-
-/// Reads a space once, block by block. Throws Error(Code::bad_file) if all its rows are the same.
-[[nodiscard]] Moments compute_moments(const Space& space, const Progress& progress = {}, Device device = Device::cpu);
-
-/// Of parallel spaces side by side, so that the covariance also holds what they have in common: D x D for D values in
-/// all. Reads each space once. Throws what compute_moments throws.
-[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {},
-                                            Device device = Device::cpu);
-/// The part of joint moments that belongs to the space whose columns start at `first`.
-[[nodiscard]] Moments moments_of(const Moments& joint, std::size_t first, std::size_t dim);
 
 /// How the shrinkage of a space's covariance is found.
 enum class ShrinkageRule {
@@ -59,8 +22,9 @@ enum class ShrinkageRule {
 [[nodiscard]] ShrinkageRule parse_shrinkage_rule(std::string_view name);
 [[nodiscard]] std::vector<std::string_view> shrinkage_rule_names();
 
-/// The shrinkage a rule chooses for a space, 0 to 1. Ledoit-Wolf reads the rows once more. Not for `fixed`.
-[[nodiscard]] double choose_shrinkage(ShrinkageRule rule, const Space& space, const Moments& moments);
+/// The shrinkage a rule chooses for the moments of one space, 0 to 1. Not for `fixed`.
+/// Throws Error(Code::bad_argument) for Ledoit-Wolf where its sums are not known.
+[[nodiscard]] double choose_shrinkage(ShrinkageRule rule, const Moments& moments);
 
 struct WhiteningOptions {
   double shrinkage = 0.15;  ///< how far the covariance is pulled towards a multiple of the identity, 0 to 1
@@ -76,7 +40,8 @@ struct Whitening {
   Matrix64 vectors;            ///< row i belongs to values[i]
 };
 
-/// Sigma_lambda, the covariance that is whitened. Throws Error(Code::bad_argument) for options out of range.
+/// Sigma_lambda, the covariance of one space that is whitened. Throws Error(Code::bad_argument) for options out of
+/// range.
 [[nodiscard]] Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& options);
 
 /// Throws Error(Code::bad_argument) for options out of range, and where the covariance is singular because both are 0.

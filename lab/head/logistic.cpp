@@ -76,11 +76,10 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
       penalty_(l2 / static_cast<double>(features.rows)) {
   Matrix64 covariance;
   if (device == Device::cpu) {
-    MomentSums sums(features.cols);
-    for_blocks(features, [&](std::size_t, MatrixView<double> block) { sums.add(block); });
-    Moments moments = std::move(sums).moments();
-    mean_ = as_eigen(std::span(std::as_const(moments.mean)));
-    covariance = std::move(moments.covariance);
+    Moments moments({{"features", features.cols}});
+    for_blocks(features, [&](std::size_t, MatrixView<double> block) { moments.add_side_by_side(block); });
+    mean_ = as_eigen(moments.mean());
+    covariance = std::move(moments).covariance();
   } else {
     mean_ = mean_of(features);
     on_gpu_ = cuda::make_logistic_rows(features, std::span(mean_.data(), features.cols), classes, class_count);

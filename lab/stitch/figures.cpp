@@ -169,7 +169,7 @@ std::vector<Matrix> Figures::features_under(Similarity similarity, const std::ve
   attach_missing(context_, run, bundle);
   std::vector<Matrix> features;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    features.push_back(bundle.map(context_.data().spaces[i].name()).apply(rows[i].view()));
+    features.push_back(bundle.map(context_.data().spaces[i].name())->apply(rows[i].view()));
   }
   return features;
 }

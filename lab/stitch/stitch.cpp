@@ -4,7 +4,7 @@
 #include "stitch/figures.h"
 #include "stitch/stitch_run.h"
 #include "stitch/stitch_settings.h"
-#include "map/fit.h"
+#include "map/fit_spaces.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>

@@ -3,6 +3,7 @@
 
 #include "backend/threads.h"
 #include "base/eigen.h"
+#include "map/fit_spaces.h"
 #include "stitch/stitch_plan.h"
 
 #include <fmt/format.h>
@@ -203,7 +204,7 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
     std::optional<OneThread> alone;
     if (point.device == Device::cpu) alone.emplace();
     entry->statistics = std::make_shared<Statistics>(
-        statistics_of(train_[space], point.whitening, point.shrinkage_rule, whitened, point.device, {}));
+        read_statistics(train_[space], point.whitening, point.shrinkage_rule, whitened, point.device, {}));
   });
   return entry->statistics;
 }

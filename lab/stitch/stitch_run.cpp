@@ -4,7 +4,8 @@
 #include "base/eigen.h"
 #include "stitch/resample.h"
 #include "head/yardstick.h"
-#include "map/fit.h"
+#include "map/attach.h"
+#include "map/fit_spaces.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -297,8 +298,7 @@ void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle&
     const Space& space = context.train(i);
     if (bundle.has(space.name())) continue;
     const auto statistics = context.statistics(i, point, bundle.attach_by == AttachBy::ridge);
-    attached.push_back(
-        attacher.attach(space, space.gather(bundle.support_ids), *statistics, bundle.attach_by, point.ridge));
+    attached.push_back(attacher.attach(space.gather(bundle.support_ids), *statistics, bundle.attach_by, point.ridge));
   }
   for (Attachment& one : attached) bundle.add(std::move(one));
 }
@@ -321,7 +321,7 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
     Bundle bundle = method == run.methods.front() ? learned : rededicate(learned, method);
     attach_missing(context, run, bundle);
     Features features(context, [&](std::size_t i, const Matrix& rows) {
-      return bundle.map(context.data().spaces[i].name()).apply(rows.view());
+      return bundle.map(context.data().spaces[i].name())->apply(rows.view());
     });
     Judge(context, run, method, known, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "map/support.h"
+#include "map/fit_options.h"
 
 #include <kedge/lab/stitch.h>
 

@@ -12,13 +12,15 @@ namespace kedge::python {
 /// What Python calls a RelativeMap. Shared and never changed, so that threads may use it while bundles grow.
 struct MapHandle {
   std::shared_ptr<const Attachment> space;
-  [[nodiscard]] const RelativeMap& map() const { return space->map; }
+  [[nodiscard]] const RelativeMap& map() const { return *space->map; }
 };
 
 /// What Python calls a Bundle: attaching replaces the bundle it points to, and leaves the old one to whoever reads it.
 struct BundleHandle {
   std::shared_ptr<const Bundle> bundle;
-  [[nodiscard]] MapHandle map(const std::string& name) const { return {{bundle, &bundle->space(name)}}; }
+  [[nodiscard]] MapHandle map(const std::string& name) const {
+    return {std::make_shared<const Attachment>(bundle->space(name))};
+  }
 };
 
 struct TranslatorHandle {

@@ -60,11 +60,11 @@ HeldOutScore score(const Bundle& bundle, const Attachment& attached, const Parts
                    const CompareOptions& options) {
   HeldOutScore mean{attached.space(), parts.scored[held_out].rows(), 0, std::vector<double>(options.recall_at.size()),
                     0};
-  const Matrix rr = attached.map.apply(parts.scored[held_out].read_all().view());
+  const Matrix rr = attached.map->apply(parts.scored[held_out].read_all().view());
   const auto share = 1 / static_cast<double>(parts.scored.size() - 1);
   for (std::size_t i = 0; i < parts.scored.size(); ++i) {
     if (i == held_out) continue;
-    const Matrix other = bundle.map(parts.scored[i].name()).apply(parts.scored[i].read_all().view());
+    const Matrix other = bundle.map(parts.scored[i].name())->apply(parts.scored[i].read_all().view());
     const Comparison found = compare(other.view(), rr.view(), options);
     mean.mrr += share * found.mrr;
     mean.nmse += share * found.nmse;

@@ -102,6 +102,9 @@ void require_replaceable(const std::string& path, ResultKind kind) {
     case ResultKind::bundle:
       if (!says(path, "kedge bundle")) io::refuse_to_replace(path, "a bundle of kedge");
       break;
+    case ResultKind::moments:
+      if (!says(path, "kedge moments")) io::refuse_to_replace(path, "moments of kedge");
+      break;
     case ResultKind::safetensors_map:
       if (!says(path, "kedge map") && !says(path, "kedge translator")) {
         io::refuse_to_replace(path, "a map that kedge exported");

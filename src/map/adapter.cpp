@@ -4,7 +4,7 @@
 #include "backend/products.h"
 #include "backend/svd.h"
 #include "map/fold.h"
-#include "map/support.h"
+#include "map/fit_options.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -18,15 +18,13 @@ namespace {
 
 /// One of the two spaces: where it is computed in, and its support rows there.
 struct Side {
-  const Space& space;
-  double shrinkage;
+  const Statistics& statistics;
   Whitening coordinates;
   Matrix64 support;
 };
 
-Side side_of(const Bundle& bundle, const Space& space, const Statistics& statistics) {
-  Side side{space, statistics.options.shrinkage, coordinates_of(bundle.similarity, statistics),
-            space.gather(bundle.support_ids)};
+Side side_of(const Bundle& bundle, const Statistics& statistics, Matrix64 support) {
+  Side side{statistics, coordinates_of(bundle.similarity, statistics), std::move(support)};
   whiten(side.coordinates, side.support.view());
   return side;
 }
@@ -35,9 +33,10 @@ Side side_of(const Bundle& bundle, const Space& space, const Statistics& statist
 Attachment direct(const Bundle& bundle, const Side& side, const EigenRows<double>& weight) {
   const EigenRows<double> folded = product(weight, side.coordinates.whitener.view());
   const Eigen::RowVectorXd mean = as_eigen(std::span(side.coordinates.mean));
-  return {fold(side.space.name(), bundle.similarity, folded, -product(mean, folded.transpose()), mean),
+  return {std::make_shared<RelativeMap>(
+              fold(side.statistics.space(), bundle.similarity, folded, -product(mean, folded.transpose()), mean)),
           AttachBy::direct,
-          side.shrinkage,
+          side.statistics.options.shrinkage,
           {},
           {}};
 }
@@ -59,10 +58,9 @@ EigenRows<double> identity(std::size_t dim) {
   return EigenRows<double>::Identity(static_cast<Eigen::Index>(dim), static_cast<Eigen::Index>(dim));
 }
 
-void regress(Bundle& bundle, const Side& a, const Side& b, const Statistics& statistics, const FitOptions& options) {
+void regress(Bundle& bundle, const Side& a, const Side& b, const Matrix64& support, const FitOptions& options) {
   set_targets(bundle, as_float(as_eigen(b.support.view())));
-  bundle.add(
-      Attacher(bundle).attach(a.space, a.space.gather(bundle.support_ids), statistics, AttachBy::ridge, options.ridge));
+  bundle.add(Attacher(bundle).attach(support, a.statistics, AttachBy::ridge, options.ridge));
   bundle.add(direct(bundle, b, identity(b.support.cols())));
 }
 
@@ -77,7 +75,7 @@ void rotate(Bundle& bundle, const Side& a, const Side& b) {
 void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const FitOptions& options) {
   const SingularTriples triples = correlate(a, b);
   const auto anchors =
-      static_cast<Eigen::Index>(std::min(anchor_count(options, a.space.rows()), triples.values.size()));
+      static_cast<Eigen::Index>(std::min(anchor_count(options, a.support.rows()), triples.values.size()));
   EigenRows<double> left = as_eigen(triples.left.view()).topRows(anchors);
   EigenRows<double> right = as_eigen(triples.right.view()).topRows(anchors);
   for (Eigen::Index i = 0; i < anchors; ++i) {
@@ -92,12 +90,12 @@ void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const F
 
 }  // namespace
 
-void require_adapter(std::span<const Space> spaces, const FitOptions& options) {
-  if (spaces.size() != 2) {
+void require_adapter(std::size_t spaces, const FitOptions& options) {
+  if (spaces != 2) {
     throw Error(
         Code::bad_argument,
         fmt::format("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
-                    to_string(options.method), spaces.size()));
+                    to_string(options.method), spaces));
   }
   const bool canonical = options.method == Method::cca;
   if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
@@ -106,11 +104,11 @@ void require_adapter(std::span<const Space> spaces, const FitOptions& options) {
                           canonical ? "" : " or inner (rows as they are)", to_string(options.similarity)));
 }
 
-void fit_adapter(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
+void fit_adapter(Bundle& bundle, std::span<const Statistics> statistics, std::span<const Matrix64> supports,
                  const FitOptions& options) {
-  const Side a = side_of(bundle, spaces[0], statistics[0]);
-  const Side b = side_of(bundle, spaces[1], statistics[1]);
-  if (bundle.method == Method::ridge) return regress(bundle, a, b, statistics[0], options);
+  const Side a = side_of(bundle, statistics[0], supports[0]);
+  const Side b = side_of(bundle, statistics[1], supports[1]);
+  if (bundle.method == Method::ridge) return regress(bundle, a, b, supports[0], options);
   if (bundle.method == Method::procrustes) return rotate(bundle, a, b);
   return correlate_canonically(bundle, a, b, options);
 }

@@ -4,13 +4,11 @@
 #include "backend/products.h"
 #include "base/names.h"
 #include "map/fold.h"
-#include "map/judge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/fit.h>
 
-#include <cmath>
+#include <memory>
 #include <utility>
 
 namespace kedge {
@@ -41,29 +39,26 @@ RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const 
   if (is_convex(bundle.method) && bundle.similarity != Similarity::wip) {
     mix(bundle.mixture, support, anchors);
   } else {
-    mix_around_mean(bundle.mixture, support, statistics.moments.mean, anchors);
+    mix_around_mean(bundle.mixture, support, statistics.moments.mean(), anchors);
   }
   return make_relative_map(name, bundle.similarity, anchors, statistics.moments, statistics.options);
 }
 
-/// The support rows, in support order, after checking that the space can have them.
-Matrix64 support_of(const Bundle& bundle, const Space& space, bool support_rows) {
-  if (!support_rows) return space.gather(bundle.support_ids);
-  const std::size_t needed = bundle.support_ids.size();
-  if (space.rows() != needed) {
-    throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
-                                            "only those rows, in support order",
-                                            space.name(), needed, space.source().label(), space.rows()));
+void require_way(const Bundle& bundle, const std::string& space, AttachBy by) {
+  if (by == AttachBy::direct) {
+    throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
   }
-  std::vector<std::int64_t> in_order(needed);
-  for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
-  return space.gather(in_order);
-}
-
-Statistics statistics_by(WhiteningOptions options, ShrinkageRule rule, const Space& space, Moments moments,
-                         Device device) {
-  if (rule != ShrinkageRule::fixed) options.shrinkage = choose_shrinkage(rule, space, moments);
-  return {std::move(moments), options, {}, device};
+  if (by == AttachBy::mixture && is_adapter(bundle.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
+                            to_string(bundle.method), space));
+  }
+  if (by == AttachBy::ridge && bundle.targets.rows() == 0) {
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}' cannot be attached by ridge: a bundle with the similarity {} has no targets to "
+                            "regress; attach it by mixture, or fit with the similarity wip",
+                            space, to_string(bundle.similarity)));
+  }
 }
 
 }  // namespace
@@ -73,45 +68,6 @@ std::string_view to_string(AttachBy by) {
 }
 AttachBy parse_attach_by(std::string_view name) {
   return kNames.parse(name);
-}
-
-Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments, Device device) {
-  return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments), device);
-}
-
-Statistics statistics_of(const Space& space, const WhiteningOptions& options, ShrinkageRule rule, bool whitened,
-                         Device device, const Progress& progress) {
-  Statistics statistics = statistics_by(options, rule, space, compute_moments(space, progress, device), device);
-  if (whitened) statistics.whitening = whitening_of(statistics);
-  return statistics;
-}
-
-void require_whitenable(const Space& space, const Statistics& statistics) {
-  constexpr double kDrowned = 10;  // so many times the variance, and the whitened rows are no longer white
-  const Moments& moments = statistics.moments;
-  const double variance = as_eigen(moments.covariance.view()).trace() / static_cast<double>(moments.mean.size());
-  if (statistics.options.epsilon <= kDrowned * variance) return;
-  throw Error(Code::bad_file, fmt::format("space '{}': its values vary by {:.1e} on average, so little that the "
-                                          "epsilon of {:.1e} added to their variance drowns them out; rescale the "
-                                          "embeddings, e.g. divide them by their standard deviation, or lower epsilon",
-                                          space.name(), std::sqrt(variance), statistics.options.epsilon));
-}
-
-Whitening whitening_of(const Statistics& statistics) {
-  if (statistics.whitening) return *statistics.whitening;
-  return make_whitening(statistics.moments, statistics.options, statistics.device);
-}
-
-Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
-  if (similarity == Similarity::wip) return whitening_of(statistics);
-  const Moments& moments = statistics.moments;
-  const std::size_t dim = moments.mean.size();
-  const double spread = as_eigen(moments.covariance.view()).trace();
-  Whitening scaled{moments.mean, moments.covariance, Matrix64(dim, dim), std::vector<double>(dim, spread),
-                   Matrix64(dim, dim)};
-  as_eigen(scaled.whitener.view()).diagonal().setConstant(1 / std::sqrt(spread));
-  as_eigen(scaled.vectors.view()).setIdentity();
-  return scaled;
 }
 
 void set_targets(Bundle& bundle, Matrix targets) {
@@ -124,47 +80,25 @@ Attacher::Attacher(const Bundle& bundle) : bundle_(bundle) {
   if (bundle.targets.rows() != 0) targets_.emplace(bundle.targets);
 }
 
-Attachment Attacher::attach(const Space& space, Matrix64 support, const Statistics& statistics, AttachBy by,
+Attachment Attacher::attach(Matrix64 support, const Statistics& statistics, AttachBy by,
                             std::optional<double> ridge) const {
-  if (by == AttachBy::direct) {
-    throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
-  }
-  if (by == AttachBy::mixture && is_adapter(bundle_.method)) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
-                            to_string(bundle_.method), space.name()));
-  }
-  if (by == AttachBy::ridge && !targets_) {
-    throw Error(Code::bad_argument,
-                fmt::format("space '{}' cannot be attached by ridge: a bundle with the similarity {} has no targets to "
-                            "regress; attach it by mixture, or fit with the similarity wip",
-                            space.name(), to_string(bundle_.similarity)));
-  }
-  if (bundle_.similarity == Similarity::wip) require_whitenable(space, statistics);
+  const std::string& space = statistics.space();
+  require_way(bundle_, space, by);
+  if (bundle_.similarity == Similarity::wip) require_whitenable(statistics);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
-    attached = Attachment{map_by_mixture(bundle_, space.name(), support, statistics), by, 0};
+    attached = Attachment{std::make_shared<RelativeMap>(map_by_mixture(bundle_, space, support, statistics)), by, 0};
   }
   if (targets_) {
-    const RidgeSupport rows(*targets_, std::move(support), statistics.moments.mean);
+    const RidgeSupport rows(*targets_, std::move(support), statistics.moments.mean());
     if (!attached) {
-      attached = rows.map(space.name(), bundle_.similarity, coordinates_of(bundle_.similarity, statistics), ridge);
+      attached = rows.map(space, bundle_.similarity, coordinates_of(bundle_.similarity, statistics), ridge,
+                          statistics.of_support);
     }
-    attached->decoder = rows.decoder(space.name());
+    attached->decoder = std::make_shared<Decoder>(rows.decoder(space));
   }
   attached.value().shrinkage = statistics.options.shrinkage;
   return std::move(attached).value();
-}
-
-Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
-  require_device(options.device);
-  Matrix64 support = support_of(bundle, space, options.support_rows);
-  Moments moments = compute_moments(space, progress, options.device);
-  const Statistics statistics = statistics_of(bundle, space, std::move(moments), options.device);
-  Attachment attached = Attacher(bundle).attach(space, std::move(support), statistics,
-                                                options.by.value_or(bundle.attach_by), options.ridge);
-  judge_attached(attached, bundle, space, statistics, options.support_rows);
-  return attached;
 }
 
 }  // namespace kedge

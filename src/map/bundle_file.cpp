@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/byte_source.h"
 #include "io/safetensors.h"
+#include "map/bundle_check.h"
 #include "map/bundle_reader.h"
 #include "param/history.h"
 #include "param/param_options.h"
@@ -66,6 +67,8 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"refine_epochs", bundle.consensus.refine_epochs},
                         {"refine_rate", bundle.consensus.refine_rate},
                         {"refine_tau", bundle.consensus.refine_tau},
+                        {"refine_batch", bundle.consensus.refine_batch},
+                        {"refine_patience", bundle.consensus.refine_patience},
                         {"support_select", to_string(bundle.support_select)},
                         {"keep", bundle.keep},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
@@ -97,9 +100,9 @@ Tensors tensors_of(const Bundle& bundle) {
   if (bundle.sketch.rows() != 0) tensors.push_back(tensor("sketch", bundle.sketch));
   for (const Attachment& space : bundle.spaces) {
     const std::string& name = space.space();
-    tensors.push_back(tensor(name + ".weight", space.map.weight()));
-    tensors.push_back(tensor(name + ".bias", space.map.bias()));
-    tensors.push_back(tensor(name + ".mean", space.map.mean()));
+    tensors.push_back(tensor(name + ".weight", space.map->weight()));
+    tensors.push_back(tensor(name + ".bias", space.map->bias()));
+    tensors.push_back(tensor(name + ".mean", space.map->mean()));
     if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
     if (space.mixture) tensors.push_back(tensor(name + ".r2", space.mixture->r2));
     if (!space.decoder) continue;
@@ -110,9 +113,16 @@ Tensors tensors_of(const Bundle& bundle) {
   return tensors;
 }
 
+void require_whole(const Bundle& bundle) {
+  require_consistent(bundle);
+  for (const Attachment& space : bundle.spaces) require_fits(bundle, space);
+  require_sources(bundle);
+}
+
 }  // namespace
 
 void save_bundle(const Bundle& bundle, const std::string& path, bool in_place) {
+  require_whole(bundle);
   if (!in_place) require_replaceable(path, ResultKind::bundle);
   io::save_safetensors(path, tensors_of(bundle), describe(bundle));
 }
@@ -121,7 +131,12 @@ Bundle load_bundle(const std::string& path) {
   return read_bundle(io::InputFile(path));
 }
 
+std::shared_ptr<const RelativeMap> load_map(const std::string& path, std::string_view space) {
+  return std::make_shared<RelativeMap>(read_map(io::InputFile(path), space));
+}
+
 std::string bundle_to_bytes(const Bundle& bundle) {
+  require_whole(bundle);
   return io::safetensors_bytes(tensors_of(bundle), describe(bundle));
 }
 

@@ -5,6 +5,8 @@
 
 #include <kedge/bundle.h>
 
+#include <string_view>
+
 namespace kedge {
 
 /// The format that save_bundle writes and the newest that is read.
@@ -12,5 +14,7 @@ inline constexpr unsigned kBundleFormat = 1;
 
 /// Trusts nothing: throws Error(Code::bad_file) for bytes that are no bundle, or one whose parts do not fit together.
 [[nodiscard]] Bundle read_bundle(const io::ByteSource& file);
+/// One map of it, as distrustfully; what does not belong to it is not read. Throws UnknownSpace.
+[[nodiscard]] RelativeMap read_map(const io::ByteSource& file, std::string_view space);
 
 }  // namespace kedge

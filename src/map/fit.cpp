@@ -2,18 +2,18 @@
 #include "map/fit.h"
 
 #include "base/eigen.h"
+#include "base/finite.h"
 #include "map/adapter.h"
+#include "map/attach.h"
+#include "map/coordinates.h"
 #include "map/fit_options.h"
 #include "map/fold.h"
-#include "map/judge.h"
-#include "map/support.h"
-#include "solve/consensus.h"
 #include "param/param.h"
 #include "param/refine.h"
+#include "solve/consensus.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/fit.h>
 #include <kedge/version.h>
 
 #include <utility>
@@ -21,8 +21,8 @@
 namespace kedge {
 namespace {
 
-void require_whitenable(std::span<const Space> spaces, std::span<const Statistics> statistics) {
-  for (std::size_t i = 0; i < spaces.size(); ++i) kedge::require_whitenable(spaces[i], statistics[i]);
+void require_whitenable(std::span<const Statistics> statistics) {
+  for (const Statistics& own : statistics) kedge::require_whitenable(own);
 }
 
 std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
@@ -33,85 +33,173 @@ std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
   return result;
 }
 
-void learn_param(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
-                 const FitOptions& options, const Progress& progress) {
+std::size_t anchors_of(const Bundle& bundle, const FitOptions& options) {
+  return anchor_count(options, bundle.support_ids.size());
+}
+
+void learn_param(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   const auto backend = make_backend(options.device, options.precision);
-  const ParamTask task{spaces,       bundle.support_ids, anchor_count(options, spaces.front().rows()),
+  const ParamTask task{input.rows,   bundle.support_ids, anchors_of(bundle, options),
                        options.seed, options.whitening,  options.shrinkage_rule};
   ParamResult learned =
-      learn_mixture(*backend, task, whitenings_of(statistics), options.param, options.checkpoint, progress);
+      learn_mixture(*backend, task, whitenings_of(input.statistics), options.param, options.checkpoint, progress);
   bundle.mixture = std::move(learned.mixture);
   bundle.history = std::move(learned.history);
   bundle.param = options.param;
 }
 
-void choose_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
-                    const FitOptions& options, const Progress& progress) {
+/// The supports of all spaces side by side, support x (sum of dims), where plain distance agrees with the similarity.
+Matrix support_coordinates(const Bundle& bundle, const FitInput& input) {
+  std::size_t width = 0;
+  for (const Statistics& own : input.statistics) width += own.dim();
+  Matrix joined(bundle.support_ids.size(), width);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+    Matrix64 support = input.support.rows[i];
+    Coordinates(bundle.similarity, input.statistics[i]).apply(support.view());
+    as_eigen(joined.view().middle_cols(column, support.cols())) = as_eigen(support.view()).cast<float>();
+    column += support.cols();
+  }
+  return joined;
+}
+
+void choose_mixture(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
-  const std::size_t anchors = anchor_count(options, spaces.front().rows());
+  const std::size_t anchors = anchors_of(bundle, options);
   if (options.method == Method::random) {  // whitening a wide space takes minutes, and nobody looks
     const MatrixView<const float> unread{nullptr, bundle.support_ids.size(), 0, 0};
     bundle.mixture = choose_anchors(options.method, unread, anchors, options.seed);
   } else {
-    const Matrix coordinates = support_coordinates(bundle, spaces, statistics);
+    const Matrix coordinates = support_coordinates(bundle, input);
     bundle.mixture = choose_anchors(options.method, coordinates.view(), anchors, options.seed);
   }
   if (progress) progress({"choosing anchors", 1, 1, ""});
 }
 
 /// The support shrinks with the mixture, so that an encoder to be attached has fewer rows to embed.
-void keep_largest_weights(Bundle& bundle) {
+void keep_largest_weights(Bundle& bundle, SupportRows& support) {
   if (bundle.keep == 0) return;
   SparseMixture sparse = keep_largest(std::move(bundle.mixture), bundle.keep);
-  std::vector<std::int64_t> ids;
-  for (const std::size_t column : sparse.columns) ids.push_back(bundle.support_ids[column]);
+  SupportRows kept;
+  for (const std::size_t column : sparse.columns) kept.ids.push_back(support.ids[column]);
+  for (const Matrix64& rows : support.rows) {
+    Matrix64& own = kept.rows.emplace_back(sparse.columns.size(), rows.cols());
+    for (std::size_t i = 0; i < sparse.columns.size(); ++i) {
+      as_eigen(own.row(i)) = as_eigen(rows.row(sparse.columns[i]));
+    }
+  }
+  support = std::move(kept);
   bundle.mixture = std::move(sparse.mixture);
-  bundle.support_ids = std::move(ids);
+  bundle.support_ids = support.ids;
 }
 
 /// Attaches the sources by mixture. For wip the mean of their RR at the support becomes what ridge regresses, as the
 /// mixture was found without targets.
-void attach_by_mixture(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
+void attach_by_mixture(Bundle& bundle, const FitInput& input) {
   const Attacher attacher(bundle);
   const bool regressible = bundle.similarity == Similarity::wip;
   Matrix mean_rr(regressible ? bundle.support_ids.size() : 0, bundle.mixture.rows());
   auto sum = as_eigen(mean_rr.view());
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    Matrix64 support = spaces[i].gather(bundle.support_ids);
-    Matrix rows(mean_rr.rows(), support.cols());
-    if (regressible) as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
-    bundle.add(attacher.attach(spaces[i], std::move(support), statistics[i], AttachBy::mixture, {}));
-    if (!regressible) continue;
-    const Matrix rr = bundle.map(spaces[i].name()).apply(rows.view());
-    require_finite(spaces[i].name(), rr, {});
-    sum += as_eigen(rr.view());
+  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+    const Matrix64& support = input.support.rows[i];
+    Attachment attached = attacher.attach(support, input.statistics[i], AttachBy::mixture, {});
+    if (regressible) {
+      Matrix rows(support.rows(), support.cols());
+      as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
+      const Matrix rr = attached.map->apply(rows.view());
+      require_finite(attached.space(), rr, {});
+      sum += as_eigen(rr.view());
+    }
+    bundle.add(std::move(attached));
   }
   if (!regressible) return;
-  sum /= static_cast<float>(spaces.size());
+  sum /= static_cast<float>(input.statistics.size());
   bundle.targets = std::move(mean_rr);
 }
 
-void attach_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics, AttachBy by,
-                    const FitOptions& options) {
+void attach_sources(Bundle& bundle, const FitInput& input, AttachBy by, const FitOptions& options) {
   const Attacher attacher(bundle);
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.add(attacher.attach(spaces[i], spaces[i].gather(bundle.support_ids), statistics[i], by, options.ridge));
+  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+    bundle.add(attacher.attach(input.support.rows[i], input.statistics[i], by, options.ridge));
   }
 }
 
 /// For spaces that were attached before the targets were known.
-void add_decoders(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
+void add_decoders(Bundle& bundle, const FitInput& input) {
   const RidgeTargets targets(bundle.targets);
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    const RidgeSupport rows(targets, spaces[i].gather(bundle.support_ids), statistics[i].moments.mean);
-    bundle.spaces[i].decoder = rows.decoder(spaces[i].name());
+  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+    const Statistics& own = input.statistics[i];
+    const RidgeSupport rows(targets, input.support.rows[i], own.moments.mean());
+    bundle.spaces[i].decoder = std::make_shared<Decoder>(rows.decoder(own.space()));
   }
 }
 
-/// Everything that can be said before any row is read.
-Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
-  require_parallel(spaces);
-  require_valid(spaces, options);
+/// Nobody asked for those after them, on which the spaces do not agree.
+Matrix first_anchors(const Matrix& targets, std::size_t count) {
+  Matrix first(targets.rows(), count);
+  as_eigen(first.view()) = as_eigen(targets.view().middle_cols(0, count));
+  return first;
+}
+
+void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
+  require_whitenable(input.statistics);
+  std::vector<Whitening> whitenings = whitenings_of(input.statistics);
+  if (progress) progress({"finding the consensus", 0, 1, ""});
+  const ConsensusTask task{whitenings, input.support.rows, anchors_of(bundle, options)};
+  Consensus consensus =
+      find_consensus(task, std::move(*std::exchange(input.joint, {})), options.consensus, options.device);
+  Matrix targets =
+      options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
+  if (options.consensus.refine_epochs > 0) {
+    const auto backend = make_backend(options.device, options.precision);
+    Refined refined = refine_targets(*backend, task, input.rows, bundle.support_ids, targets, options.consensus,
+                                     options.seed, progress);
+    targets = std::move(refined.targets);
+    bundle.refine_losses = std::move(refined.losses);
+  }
+  set_targets(bundle, std::move(targets));
+  if (bundle.similarity == Similarity::wip) {
+    for (std::size_t i = 0; i < whitenings.size(); ++i) input.statistics[i].whitening = std::move(whitenings[i]);
+  } else {
+    bundle.targets = {};  // they would be those of another similarity
+  }
+  attach_sources(bundle, input, bundle.attach_by, options);
+  if (progress) progress({"finding the consensus", 1, 1, ""});
+}
+
+void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
+  if (bundle.similarity == Similarity::wip || bundle.method == Method::param) require_whitenable(input.statistics);
+  if (is_adapter(options.method)) {
+    fit_adapter(bundle, input.statistics, input.support.rows, options);
+    add_decoders(bundle, input);
+    return;
+  }
+  if (options.method == Method::param) {
+    if (bundle.attach_by == AttachBy::ridge && bundle.similarity == Similarity::wip) {  // it will be needed twice
+      for (Statistics& own : input.statistics) own.whitening = whitening_of(own);
+    }
+    learn_param(bundle, input, options, progress);
+  } else {
+    choose_mixture(bundle, input, options, progress);
+  }
+  keep_largest_weights(bundle, input.support);
+  attach_by_mixture(bundle, input);
+  if (bundle.attach_by == AttachBy::ridge) {
+    attach_sources(bundle, input, AttachBy::ridge, options);
+  } else if (bundle.targets.rows() != 0) {
+    add_decoders(bundle, input);
+  }
+}
+
+}  // namespace
+
+AttachBy default_attach_by(Method method, Similarity similarity) {
+  if (is_adapter(method)) return AttachBy::ridge;
+  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
+}
+
+Bundle begin_bundle(std::span<const std::string> sources, RowRange rows, const FitOptions& options) {
+  require_valid(sources.size(), options);
   if (options.keep != 0 && !is_convex(options.method)) {
     throw Error(Code::bad_argument,
                 fmt::format("asked to keep the {} largest weights of each anchor, but {} makes signed weights that "
@@ -127,124 +215,19 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   bundle.attach_by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
   bundle.seed = options.seed;
   bundle.keep = options.keep;
-  bundle.rows = spaces.front().range();
+  bundle.rows = rows;
   bundle.kedge_version = version();
-  for (const Space& space : spaces) bundle.sources.push_back(space.name());
-  prepare_support(bundle, spaces, options);
+  bundle.sources.assign(sources.begin(), sources.end());
   return bundle;
 }
 
-/// Statistics of each space out of those of all together.
-std::vector<Statistics> split_statistics(const Bundle& bundle, std::span<const Space> spaces, const Moments& joint,
-                                         Device device) {
-  std::vector<Statistics> statistics;
-  std::size_t column = 0;
-  for (const Space& space : spaces) {
-    statistics.push_back(statistics_of(bundle, space, moments_of(joint, column, space.dim()), device));
-    column += space.dim();
-  }
-  return statistics;
-}
-
-/// Nobody asked for those after them, on which the spaces do not agree.
-Matrix first_anchors(const Matrix& targets, std::size_t count) {
-  Matrix first(targets.rows(), count);
-  as_eigen(first.view()) = as_eigen(targets.view().middle_cols(0, count));
-  return first;
-}
-
-/// `statistics` may be empty: they come with what the spaces have in common.
-Bundle fit_consensus(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics>& statistics,
-                     const FitOptions& options, const Progress& progress) {
-  Moments joint = compute_joint_moments(spaces, progress, options.device);
-  if (statistics.empty()) statistics = split_statistics(bundle, spaces, joint, options.device);
-  require_whitenable(spaces, statistics);
-  select_support(bundle, spaces, statistics, options, progress);
-  std::vector<Whitening> whitenings = whitenings_of(statistics);
-  if (progress) progress({"finding the consensus", 0, 1, ""});
-  const ConsensusTask task{spaces, whitenings, bundle.support_ids, anchor_count(options, spaces.front().rows())};
-  Consensus consensus = find_consensus(task, std::move(joint), options.consensus, options.device);
-  Matrix targets =
-      options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
-  if (options.consensus.refine_epochs > 0) {
-    const auto backend = make_backend(options.device, options.precision);
-    Refined refined = refine_targets(*backend, task, targets, options.consensus, options.seed, progress);
-    targets = std::move(refined.targets);
-    bundle.refine_losses = std::move(refined.losses);
-  }
-  set_targets(bundle, std::move(targets));
-  if (bundle.similarity == Similarity::wip) {
-    for (std::size_t i = 0; i < spaces.size(); ++i) statistics[i].whitening = std::move(whitenings[i]);
-  } else {
-    bundle.targets = {};  // they would be those of another similarity
-  }
-  attach_sources(bundle, spaces, statistics, bundle.attach_by, options);
-  if (progress) progress({"finding the consensus", 1, 1, ""});
-  return bundle;
-}
-
-Bundle fit_others(Bundle bundle, std::span<const Space> spaces, std::vector<Statistics>& statistics,
-                  const FitOptions& options, const Progress& progress) {
-  if (bundle.similarity == Similarity::wip || bundle.method == Method::param) require_whitenable(spaces, statistics);
-  select_support(bundle, spaces, statistics, options, progress);
-  if (is_adapter(options.method)) {
-    fit_adapter(bundle, spaces, statistics, options);
-    add_decoders(bundle, spaces, statistics);
-    return bundle;
-  }
-  if (options.method == Method::param) {
-    if (bundle.attach_by == AttachBy::ridge && bundle.similarity == Similarity::wip) {  // it will be needed twice
-      for (Statistics& own : statistics) own.whitening = whitening_of(own);
-    }
-    learn_param(bundle, spaces, statistics, options, progress);
-  } else {
-    choose_mixture(bundle, spaces, statistics, options, progress);
-  }
-  keep_largest_weights(bundle);
-  attach_by_mixture(bundle, spaces, statistics);
-  if (bundle.attach_by == AttachBy::ridge) {
-    attach_sources(bundle, spaces, statistics, AttachBy::ridge, options);
-  } else if (bundle.targets.rows() != 0) {
-    add_decoders(bundle, spaces, statistics);
-  }
-  return bundle;
-}
-
-}  // namespace
-
-AttachBy default_attach_by(Method method, Similarity similarity) {
-  if (is_adapter(method)) return AttachBy::ridge;
-  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
-}
-
-void require_fit(std::span<const Space> spaces, const FitOptions& options) {
-  (void)prepare(spaces, options);
-}
-
-Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
-  Bundle bundle = prepare(spaces, options);
-  require_own_options(options);
-  std::vector<Statistics> statistics;
+void complete_bundle(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
+  bundle.support_ids = input.support.ids;
   if (options.method == Method::consensus) {
-    bundle = fit_consensus(std::move(bundle), spaces, statistics, options, progress);
+    fit_consensus(bundle, input, options, progress);
   } else {
-    for (const Space& space : spaces) {
-      Moments moments = compute_moments(space, progress, options.device);
-      statistics.push_back(statistics_of(bundle, space, std::move(moments), options.device));
-    }
-    bundle = fit_others(std::move(bundle), spaces, statistics, options, progress);
+    fit_others(bundle, input, options, progress);
   }
-  judge_sources(bundle, spaces, statistics);
-  return bundle;
-}
-
-Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
-           const Progress& progress) {
-  Bundle bundle = prepare(spaces, options);
-  if (options.method == Method::consensus) {
-    return fit_consensus(std::move(bundle), spaces, statistics, options, progress);
-  }
-  return fit_others(std::move(bundle), spaces, statistics, options, progress);
 }
 
 }  // namespace kedge

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "map/attach.h"
+#include "map/judge.h"
+#include "map/statistics.h"
 
 #include <kedge/fit.h>
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kedge {
 
-/// As the public fit(), for spaces whose statistics are known already, in the order of the spaces.
-[[nodiscard]] Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
-                         const Progress& progress);
+/// What a fit learns from. No file is known here.
+struct FitInput {
+  std::vector<Statistics> statistics;  ///< of each source
+  std::optional<Moments> joint;        ///< of all of them side by side, for a consensus
+  SupportRows support;
+  std::span<const Space> rows;  ///< all rows, for what learns by gradient; empty where there are none
+};
 
-/// Throws what fit() would throw before it reads any row.
-void require_fit(std::span<const Space> spaces, const FitOptions& options);
+/// A bundle that says how it will be made, after everything is refused that can be before a row is read.
+/// Throws Error(Code::bad_argument).
+[[nodiscard]] Bundle begin_bundle(std::span<const std::string> sources, RowRange rows, const FitOptions& options);
+
+/// Completes a bundle that was begun, with maps for all sources. Support rows that the mixture does not keep leave the
+/// input.
+void complete_bundle(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress);
 
 }  // namespace kedge

@@ -8,6 +8,7 @@
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -74,13 +75,22 @@ bool belongs_to(const Option& option, Method method) {
 
 }  // namespace
 
-void require_valid(std::span<const Space> spaces, const FitOptions& options) {
+void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
   if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
     require_refinement(spaces, options.consensus);
   }
+}
+
+std::size_t support_size(const FitOptions& options, std::size_t rows) {
+  if (!options.support_ids.empty()) return options.support_ids.size();
+  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : options.support;
+}
+
+std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
+  return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
 }
 
 void require_own_options(const FitOptions& options) {

@@ -3,13 +3,19 @@
 
 #include <kedge/fit.h>
 
-#include <span>
+#include <cstddef>
 
 namespace kedge {
 
 /// What fit() can refuse before any row is read: numbers out of range and options that cannot go together, whether or
 /// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
-void require_valid(std::span<const Space> spaces, const FitOptions& options);
+void require_valid(std::size_t spaces, const FitOptions& options);
+
+/// How many support rows a fit on so many rows will have.
+[[nodiscard]] std::size_t support_size(const FitOptions& options, std::size_t rows);
+
+/// How many anchors are asked for, or the default: no more than support rows.
+[[nodiscard]] std::size_t anchor_count(const FitOptions& options, std::size_t rows);
 
 /// Refuses options that belong to a method other than the chosen one, which would otherwise be ignored in silence.
 /// Whoever shares one set of options between several methods does not call this. Throws Error(Code::bad_argument).

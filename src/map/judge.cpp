@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace kedge {
@@ -31,23 +32,22 @@ std::vector<std::size_t> positions_of(const Bundle& bundle) {
   return checked_positions(bundle.support_ids.size());
 }
 
-/// Which rows of the space's file belong to the positions.
-FileRows rows_at(const Bundle& bundle, std::span<const std::size_t> positions, const Space& space, bool support_rows) {
+FileRows rows_at(const RowPool& pool, std::span<const std::size_t> positions) {
   FileRows rows;
-  for (const std::size_t position : positions) {
-    rows.push_back(support_rows ? space.file_row(position) : bundle.support_ids[position]);
-  }
+  for (const std::size_t position : positions) rows.push_back(pool.support[position]);
   return rows;
 }
 
-/// The same if someone had saved the support in ascending order of its ids.
-FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> positions, const Space& space) {
+/// The rows that would be there if someone had saved the support in ascending order of its ids; none where it is in
+/// that order, or where the pool is not the support alone.
+FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> positions, const RowPool& pool) {
+  if (!pool.support_alone || std::ranges::is_sorted(bundle.support_ids)) return {};
   std::vector<std::int64_t> sorted = bundle.support_ids;
   std::ranges::sort(sorted);
   FileRows rows;
   for (const std::size_t position : positions) {
     const auto place = std::ranges::lower_bound(sorted, bundle.support_ids[position]) - sorted.begin();
-    rows.push_back(space.file_row(static_cast<std::size_t>(place)));
+    rows.push_back(pool.support[static_cast<std::size_t>(place)]);
   }
   return rows;
 }
@@ -57,19 +57,19 @@ FileRows shifted(FileRows rows, std::int64_t shift) {
   return rows;
 }
 
-/// How well rows of a file find their partners. Rows outside the file have none.
-RowCheck try_rows(const Space& space, const FileRows& rows, std::span<const Sketch> others) {
+/// How well rows of a pool find their partners. Rows outside of it have none.
+RowCheck try_rows(const RowPool& pool, const FileRows& rows, std::span<const Sketch> others) {
   FileRows inside;
   std::vector<Eigen::Index> kept;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= space.source().rows()) continue;
+    if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= pool.rows) continue;
     inside.push_back(rows[i]);
     kept.push_back(static_cast<Eigen::Index>(i));
   }
   if (inside.size() + kMostShift < RowCheck::kLeastRows) return {};
   std::vector<Sketch> partners;
   for (const Sketch& other : others) partners.emplace_back(other(kept, Eigen::all));
-  const Matrix64 own = space.gather(inside);
+  const Matrix64 own = pool.gather(inside);
   return look_up(sketch_rows(own.view()), partners);
 }
 
@@ -80,13 +80,13 @@ bool is_clearly_better(const RowCheck& other, const RowCheck& than) {
 }
 
 /// Looks for an order of the rows that explains why so few are found.
-void find_remedy(RowCheck& check, const Space& space, const FileRows& rows, const FileRows* by_sorted_ids,
+void find_remedy(RowCheck& check, const RowPool& pool, const FileRows& rows, const FileRows& by_sorted_ids,
                  std::span<const Sketch> others) {
   RowCheck best = check;
   const auto consider = [&](const FileRows& candidate, RowCheck::Remedy remedy, std::int64_t shift) {
     RowCheck found;
     try {
-      found = try_rows(space, candidate, others);
+      found = try_rows(pool, candidate, others);
     } catch (const Error&) {
       return;  // rows that nobody chose may hold anything
     }
@@ -96,7 +96,7 @@ void find_remedy(RowCheck& check, const Space& space, const FileRows& rows, cons
     check.shift = shift;
     check.found_first_then = found.found_first;
   };
-  if (by_sorted_ids != nullptr) consider(*by_sorted_ids, RowCheck::Remedy::sorted_ids, 0);
+  if (!by_sorted_ids.empty()) consider(by_sorted_ids, RowCheck::Remedy::sorted_ids, 0);
   for (std::int64_t shift = 1; shift <= kMostShift; ++shift) {
     consider(shifted(rows, shift), RowCheck::Remedy::shift, shift);
     consider(shifted(rows, -shift), RowCheck::Remedy::shift, -shift);
@@ -134,58 +134,88 @@ Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) 
 struct CheckedSources {
   std::vector<std::optional<RowCheck>> checks;
   std::vector<Sketch> sketches;
-};
 
-/// `ids` are the rows to check, by their numbers in the files.
-CheckedSources check_sources(std::span<const Space> spaces, const FileRows& ids) {
-  CheckedSources result{std::vector<std::optional<RowCheck>>(spaces.size()), {}};
-  if (spaces.size() < 2 || ids.size() < RowCheck::kLeastRows) return result;
-  for (const Space& space : spaces) result.sketches.push_back(sketch_rows(space.gather(ids).view()));
-  const auto others_of = [&](std::size_t i) {
+  [[nodiscard]] std::vector<Sketch> others(std::size_t than) const {
     std::vector<Sketch> others;
-    for (std::size_t j = 0; j < spaces.size(); ++j) {
-      if (j != i) others.push_back(result.sketches[j]);
+    for (std::size_t i = 0; i < sketches.size(); ++i) {
+      if (i != than) others.push_back(sketches[i]);
     }
     return others;
-  };
-  std::size_t worst = 0;
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    result.checks[i] = look_up(result.sketches[i], others_of(i));
-    if (result.checks[i]->deviations < result.checks[worst]->deviations) worst = i;
   }
-  // One space that is off also makes the others look a little off, each by as much as would please it: they are right.
-  RowCheck& check = result.checks[worst].value();
-  if (!is_certain(check)) find_remedy(check, spaces[worst], ids, nullptr, others_of(worst));
+};
+
+/// `picked` are rows of each space, by the same inputs.
+CheckedSources look_up_each(std::span<const Matrix64> picked) {
+  CheckedSources result{std::vector<std::optional<RowCheck>>(picked.size()), {}};
+  if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return result;
+  for (const Matrix64& rows : picked) result.sketches.push_back(sketch_rows(rows.view()));
+  for (std::size_t i = 0; i < picked.size(); ++i) result.checks[i] = look_up(result.sketches[i], result.others(i));
   return result;
+}
+
+/// One space that is off also makes the others look a little off, each by as much as would please it: they are right.
+std::optional<std::size_t> doubtful(const CheckedSources& checked) {
+  if (checked.sketches.empty()) return {};
+  const auto worst =
+      std::ranges::min_element(checked.checks, {}, [](const auto& check) { return check.value().deviations; });
+  if (is_certain(worst->value())) return {};
+  return static_cast<std::size_t>(worst - checked.checks.begin());
+}
+
+Matrix64 pick(const Matrix64& rows, std::span<const std::size_t> positions) {
+  Matrix64 picked(positions.size(), rows.cols());
+  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
+  return picked;
 }
 
 }  // namespace
 
-void judge_sources(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics) {
-  const FileRows ids = rows_at(bundle, positions_of(bundle), spaces.front(), false);
-  const CheckedSources checked = check_sources(spaces, ids);
+RowPool pool_of(const Space& space, std::span<const std::int64_t> support_ids) {
+  return {space.source().rows(),
+          [space](std::span<const std::int64_t> rows) { return space.gather(rows); },
+          {support_ids.begin(), support_ids.end()}};
+}
+
+RowPool pool_of(const Matrix64& support) {
+  RowPool pool{support.rows(),
+               [&support](std::span<const std::int64_t> rows) {
+                 return pick(support, std::vector<std::size_t>(rows.begin(), rows.end()));
+               },
+               std::vector<std::int64_t>(support.rows()), true};
+  std::iota(pool.support.begin(), pool.support.end(), std::int64_t{0});
+  return pool;
+}
+
+void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span<const Statistics> statistics,
+                   std::span<const RowPool> pools) {
+  const std::vector<std::size_t> positions = positions_of(bundle);
+  std::vector<Matrix64> picked;
+  for (const Matrix64& support : supports) picked.push_back(pick(support, positions));
+  CheckedSources checked = look_up_each(picked);
+  if (const auto worst = doubtful(checked)) {
+    find_remedy(checked.checks[*worst].value(), pools[*worst], rows_at(pools[*worst], positions),
+                rows_by_sorted_ids(bundle, positions, pools[*worst]), checked.others(*worst));
+  }
   if (bundle.targets.rows() == 0 && !checked.sketches.empty()) bundle.sketch = joint_sketch(checked.sketches);
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    bundle.spaces[i].row_check = checked.checks[i];
-    if (bundle.spaces[i].by != AttachBy::mixture || bundle.targets.rows() == 0) continue;
-    bundle.spaces[i].mixture = mixture_fit(bundle, bundle.spaces[i].map, spaces[i], statistics[i], false);
+  for (std::size_t i = 0; i < supports.size(); ++i) {
+    Attachment& space = bundle.spaces[i];
+    space.row_check = checked.checks[i];
+    if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) continue;
+    space.mixture = mixture_fit(bundle, *space.map, supports[i], statistics[i]);
   }
 }
 
-void judge_attached(Attachment& attached, const Bundle& bundle, const Space& space, const Statistics& statistics,
-                    bool support_rows) {
+void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
+                    const RowPool& pool) {
   if (attached.by == AttachBy::mixture && bundle.targets.rows() != 0) {
-    attached.mixture = mixture_fit(bundle, attached.map, space, statistics, support_rows);
+    attached.mixture = mixture_fit(bundle, *attached.map, support, statistics);
   }
   const std::vector<std::size_t> positions = positions_of(bundle);
   const std::vector<Sketch> others{known_rows(bundle, positions)};
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
-  const FileRows rows = rows_at(bundle, positions, space, support_rows);
-  RowCheck check = try_rows(space, rows, others);
+  RowCheck check = look_up(sketch_rows(pick(support, positions).view()), others);
   if (!is_certain(check)) {
-    const bool ids_have_order = support_rows && !std::ranges::is_sorted(bundle.support_ids);
-    const FileRows sorted = ids_have_order ? rows_by_sorted_ids(bundle, positions, space) : FileRows();
-    find_remedy(check, space, rows, ids_have_order ? &sorted : nullptr, others);
+    find_remedy(check, pool, rows_at(pool, positions), rows_by_sorted_ids(bundle, positions, pool), others);
   }
   attached.row_check = check;
 }
@@ -196,7 +226,13 @@ std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
   for (const std::size_t position : checked_positions(spaces.front().rows())) {
     ids.push_back(spaces.front().file_row(position));
   }
-  return check_sources(spaces, ids).checks;
+  std::vector<Matrix64> picked;
+  for (const Space& space : spaces) picked.push_back(space.gather(ids));
+  CheckedSources checked = look_up_each(picked);
+  if (const auto worst = doubtful(checked)) {
+    find_remedy(checked.checks[*worst].value(), pool_of(spaces[*worst], ids), ids, {}, checked.others(*worst));
+  }
+  return checked.checks;
 }
 
 }  // namespace kedge

@@ -18,7 +18,7 @@ constexpr std::size_t kMostRows = 500;
 Eigen::VectorXd squared_lengths(const Matrix64& rows, const Statistics& statistics) {
   Matrix64 centred(rows.rows(), rows.cols());
   auto cells = as_eigen(centred.view());
-  cells = as_eigen(rows.view()).rowwise() - as_eigen(std::span(statistics.moments.mean));
+  cells = as_eigen(rows.view()).rowwise() - as_eigen(statistics.moments.mean());
   const Cholesky factor(shrunk_covariance(statistics.moments, statistics.options));
   if (factor.exists()) {
     factor.whiten(centred.view());
@@ -41,17 +41,15 @@ std::optional<double> r2_of(const Eigen::ArrayXd& truth, const Eigen::ArrayXd& f
 
 }  // namespace
 
-MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Space& space, const Statistics& statistics,
-                       bool support_rows) {
-  const std::size_t support = bundle.support_ids.size();
-  const std::size_t rows = std::min(support, kMostRows);
+MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Matrix64& support,
+                       const Statistics& statistics) {
+  const std::size_t rows = std::min(support.rows(), kMostRows);
   std::vector<std::size_t> positions(rows);
-  std::vector<std::int64_t> file_rows(rows);
+  Matrix64 x(rows, support.cols());
   for (std::size_t i = 0; i < rows; ++i) {
-    positions[i] = i * support / rows;
-    file_rows[i] = support_rows ? space.file_row(positions[i]) : bundle.support_ids[positions[i]];
+    positions[i] = i * support.rows() / rows;
+    std::ranges::copy(support.row(positions[i]), x.row(i).begin());
   }
-  const Matrix64 x = space.gather(file_rows);
   const Eigen::VectorXd lengths = squared_lengths(x, statistics);
   Matrix x32(x.rows(), x.cols());
   as_eigen(x32.view()) = as_eigen(x.view()).cast<float>();

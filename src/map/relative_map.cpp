@@ -121,7 +121,7 @@ Matrix RelativeMap::apply(MatrixView<const float> x) const {
 
 RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
                               const Moments& moments, const WhiteningOptions& options) {
-  const auto mean = as_eigen(std::span(moments.mean));
+  const auto mean = as_eigen(moments.mean());
   EigenRows<double> weight = as_eigen(anchors.view());
   Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(weight.rows());
   switch (similarity) {
@@ -136,13 +136,11 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
     }
     case Similarity::cosine: normalize(weight); break;
     case Similarity::euclidean:
-      require_squares(space, weight, as_eigen(moments.covariance.view()).trace());
+      require_squares(space, weight, moments.total_variance());
       weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
       bias = weight.rowwise().squaredNorm().transpose();
       break;
-    case Similarity::inner:
-      require_squares(space, weight, as_eigen(moments.covariance.view()).trace() + mean.squaredNorm());
-      break;
+    case Similarity::inner: require_squares(space, weight, moments.total_variance() + mean.squaredNorm()); break;
   }
   return fold(space, similarity, weight, bias, mean);
 }

@@ -44,7 +44,7 @@ struct Candidate {
 };
 
 Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<const double> variances,
-                         double whitening, const RidgeTargets& targets, std::optional<double> strength) {
+                         double whitening, const Spread& spread, std::size_t rows, std::optional<double> strength) {
   const auto values = as_eigen(variances);
   const Eigen::VectorXd scale = (values.array() / values.mean()).pow(-whitening / 2).transpose();
   Matrix64 scaled_gram = gram;
@@ -53,7 +53,7 @@ Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<
   g.array().colwise() *= scale.array();
   g.array().rowwise() *= scale.transpose().array();
   as_eigen(scaled_cross.view()).array().colwise() *= scale.array();
-  Ridge ridge(make_ridge_basis(std::move(scaled_gram), targets.values().rows()), scaled_cross, targets.spread());
+  Ridge ridge(make_ridge_basis(std::move(scaled_gram), rows), scaled_cross, spread);
   const double chosen = strength ? require_strength(*strength) : ridge.best();
   return {whitening, scale, std::move(ridge), chosen};
 }
@@ -82,7 +82,7 @@ RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::s
 }
 
 Attachment RidgeSupport::map(const std::string& space, Similarity similarity, const Whitening& coordinates,
-                             std::optional<double> strength) const {
+                             std::optional<double> strength, bool mean_of_support) const {
   const auto rows = as_eigen(rows_.view());
   const auto vectors = as_eigen(coordinates.vectors.view());
   // All candidates live in the eigenbasis of the covariance, where whitening is a scale: the rows are needed once.
@@ -95,9 +95,14 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   Matrix64 cross(cross_.rows(), cross_.cols());
   set_product(cross.view(), vectors, cross_.view());
 
-  Candidate best = make_candidate(gram, cross, coordinates.values, kWhitenings.front(), targets_, strength);
+  Spread spread = targets_.spread();
+  if (mean_of_support) spread.squares = spread.variances;
+  const auto candidate = [&](double whitening) {
+    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), strength);
+  };
+  Candidate best = candidate(kWhitenings.front());
   if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {
-    Candidate other = make_candidate(gram, cross, coordinates.values, kWhitenings.back(), targets_, strength);
+    Candidate other = candidate(kWhitenings.back());
     if (other.ridge.gcv(other.strength) < kClearlyBetter * best.ridge.gcv(best.strength)) best = std::move(other);
   }
   const Matrix64 solution = best.ridge.solve(best.strength);
@@ -107,7 +112,9 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   weight.topRows(scaled.cols()) = product(scaled.transpose(), vectors);
   RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
   fit.r2.resize(targets_.anchors());
-  return {fold(space, similarity, weight, -product(mean_, weight.transpose()), mean_),
+  Eigen::RowVectorXd bias = -product(mean_, weight.transpose());
+  if (mean_of_support) bias.head(scaled.cols()) += targets_.means();
+  return {std::make_shared<RelativeMap>(fold(space, similarity, weight, bias, mean_)),
           AttachBy::ridge,
           0,
           std::move(fit),

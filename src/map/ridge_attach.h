@@ -44,9 +44,10 @@ class RidgeSupport {
   RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean);
 
   /// The map that regresses the targets. Without a strength, generalised cross-validation chooses it, and the
-  /// coordinates its penalty is measured in: whitened, or half-whitened where those are clearly better.
+  /// coordinates its penalty is measured in: whitened, or half-whitened where those are clearly better. The mean of
+  /// all rows has targets of 0; where `mean_of_support`, it is that of the support, which has the mean of the targets.
   [[nodiscard]] Attachment map(const std::string& space, Similarity similarity, const Whitening& coordinates,
-                               std::optional<double> strength) const;
+                               std::optional<double> strength, bool mean_of_support) const;
   /// The way back, from the targets to the support rows.
   [[nodiscard]] Decoder decoder(const std::string& space) const;
 

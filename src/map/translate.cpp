@@ -11,7 +11,8 @@
 namespace kedge {
 
 Translator::Translator(const Bundle& bundle, const std::string& from, const std::string& to) : from_(from), to_(to) {
-  const RelativeMap& map = bundle.map(from);
+  const std::shared_ptr<const RelativeMap> held = bundle.map(from);
+  const RelativeMap& map = *held;
   const Attachment& target = bundle.space(to);
   if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
     throw Error(Code::bad_argument, fmt::format("the map of '{}' has the similarity {}, which cannot be inverted; "

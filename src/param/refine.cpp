@@ -23,9 +23,7 @@ namespace kedge {
 namespace {
 
 /// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
-Matrix regressor_of(const Space& space, const Whitening& whitening, std::span<const std::int64_t> support_ids,
-                    const Matrix64& targets) {
-  Matrix64 support = space.gather(support_ids);
+Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
   whiten(whitening, support.view());
   const auto rows = as_eigen(support.view());
   const double share = 1 / static_cast<double>(support.rows());
@@ -43,36 +41,14 @@ Matrix regressor_of(const Space& space, const Whitening& whitening, std::span<co
   return regressor;
 }
 
-/// Which rows are learned from, and which only watched: rows that ridge has not seen, where the support leaves enough.
-struct Split {
-  std::vector<std::uint32_t> learned, watched;
-};
-
-Split split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
-  std::vector<bool> in_support(space.rows());
-  for (const std::size_t row : space.find(support_ids)) in_support[row] = true;
-  const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);
-  const bool enough = space.rows() - support_ids.size() >= count;
-  std::vector<bool> watched(space.rows());
-  Split split;
-  for (const std::size_t row : random.sample(space.rows(), space.rows())) {
-    if (split.watched.size() == count || (enough && in_support[row])) continue;
-    split.watched.push_back(static_cast<std::uint32_t>(row));
-    watched[row] = true;
-  }
-  for (std::size_t row = 0; row < space.rows(); ++row) {
-    if (!watched[row]) split.learned.push_back(static_cast<std::uint32_t>(row));
-  }
-  return split;
-}
 
 /// The regressors of all spaces side by side, support x (sum of dims).
 std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask& task, const Matrix64& targets,
                                           std::size_t width) {
   auto all = backend.make(targets.rows(), width);
   std::size_t column = 0;
-  for (std::size_t i = 0; i < task.spaces.size(); ++i) {
-    const Matrix own = regressor_of(task.spaces[i], task.whitenings[i], task.support_ids, targets);
+  for (std::size_t i = 0; i < task.supports.size(); ++i) {
+    const Matrix own = regressor_of(task.supports[i], task.whitenings[i], targets);
     backend.upload(own.view(), all->panel().columns(column, own.cols()));
     column += own.cols();
   }
@@ -120,8 +96,29 @@ class Refiner {
 
 }  // namespace
 
-void require_refinement(std::span<const Space> spaces, const ConsensusOptions& options) {
-  if (spaces.size() < 2) {
+RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most,
+                      Random& random) {
+  std::vector<bool> taken(space.rows());
+  for (const std::size_t row : space.find(support_ids)) taken[row] = true;
+  const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);
+  const std::vector<std::size_t> order = random.sample(space.rows(), space.rows());
+  RefineRows split;
+  std::vector<bool> watched(space.rows());
+  for (const bool support : {false, true}) {
+    for (const std::size_t row : order) {
+      if (split.watched.size() == count || taken[row] != support) continue;
+      split.watched.push_back(static_cast<std::uint32_t>(row));
+      watched[row] = true;
+    }
+  }
+  for (std::size_t row = 0; row < space.rows(); ++row) {
+    if (!watched[row]) split.learned.push_back(static_cast<std::uint32_t>(row));
+  }
+  return split;
+}
+
+void require_refinement(std::size_t spaces, const ConsensusOptions& options) {
+  if (spaces < 2) {
     throw Error(Code::bad_argument,
                 fmt::format("refinement compares spaces with each other, but there is only one; leave {} at 0",
                             option_words("refine-epochs")));
@@ -138,9 +135,10 @@ void require_refinement(std::span<const Space> spaces, const ConsensusOptions& o
     throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
 }
 
-Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix& targets,
+Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<const Space> rows,
+                       std::span<const std::int64_t> support_ids, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
-  require_refinement(task.spaces, options);
+  require_refinement(rows.size(), options);
   const auto used = static_cast<Eigen::Index>(agreed_anchors(targets));
   const EigenRows<double> moving = as_eigen(targets.view()).leftCols(used).cast<double>();
   Matrix64 exact(targets.rows(), static_cast<std::size_t>(used));
@@ -148,16 +146,17 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix
   Matrix turned(exact.cols(), exact.rows());
   as_eigen(turned.view()) = moving.transpose().cast<float>();
 
-  Random random(seed);
-  const Split split = split_rows(task.spaces.front(), task.support_ids, options.refine_batch, random);
+  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // than the numbers that drew the support
+  Random random(seed ^ kOther);
+  const RefineRows split = split_rows(rows.front(), support_ids, options.refine_batch, random);
   const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
   std::size_t width = 0;
-  for (const Space& space : task.spaces) width += space.dim();
-  backend.require_memory((task.spaces.front().rows() + targets.rows()) * width + 4 * targets.rows() * targets.cols(),
+  for (const Space& space : rows) width += space.dim();
+  backend.require_memory((rows.front().rows() + targets.rows()) * width + 4 * targets.rows() * targets.cols(),
                          "refinement",
                          fmt::format("give fewer {}, or lower {} or {}", option_words("rows"), option_words("support"),
                                      option_words("anchors")));
-  WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, task.whitenings, progress);
+  WhitenedSpaces spaces = whiten_spaces(backend, rows, task.whitenings, progress);
   const auto regressors = upload_regressors(backend, task, exact, width);
   RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(),
                             std::max(batch, split.watched.size()), options.refine_tau);

@@ -2,12 +2,15 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "base/random.h"
 #include "solve/consensus.h"
 
 #include <kedge/consensus.h>
 #include <kedge/progress.h>
+#include <kedge/space.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kedge {
@@ -18,14 +21,26 @@ struct Refined {
   std::vector<double> losses;
 };
 
+/// Which rows are learned from, and which are only watched.
+struct RefineRows {
+  std::vector<std::uint32_t> learned, watched;
+};
+
+/// Watches a tenth of the rows, `most` at most: those outside the support, which ridge has not seen, as far as they go,
+/// and support rows beyond that.
+[[nodiscard]] RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most,
+                                    Random& random);
+
 /// Throws Error(Code::bad_argument) for a single space or bad options.
-void require_refinement(std::span<const Space> spaces, const ConsensusOptions& options);
+void require_refinement(std::size_t spaces, const ConsensusOptions& options);
 
 /// Improves the targets of a consensus (support x anchors) by gradient: every space keeps regressing them by ridge, and
 /// what moves are the targets, so that the same row of two spaces becomes easier to tell from all others. Ends with the
-/// targets that did best on rows held out, which the ridge has not seen unless the support is nearly all rows.
+/// targets that did best on rows held out, which the ridge has not seen unless the support leaves too few.
 /// Throws what require_refinement throws.
-[[nodiscard]] Refined refine_targets(Backend& backend, const ConsensusTask& task, const Matrix& targets,
+/// `rows` are all rows of the spaces, `support_ids` the numbers of the support rows in their files.
+[[nodiscard]] Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<const Space> rows,
+                                     std::span<const std::int64_t> support_ids, const Matrix& targets,
                                      const ConsensusOptions& options, std::uint64_t seed, const Progress& progress);
 
 }  // namespace kedge

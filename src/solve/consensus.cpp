@@ -26,11 +26,11 @@ Eigen::VectorXd scale_of(const Whitening& whitening) {
   return as_eigen(std::span(whitening.values)).array().rsqrt().transpose();
 }
 
-std::vector<Columns> columns_of(std::span<const Space> spaces) {
+std::vector<Columns> columns_of(std::span<const Matrix64> supports) {
   std::vector<Columns> all;
   Eigen::Index first = 0;
-  for (const Space& space : spaces) {
-    all.push_back({first, static_cast<Eigen::Index>(space.dim())});
+  for (const Matrix64& support : supports) {
+    all.push_back({first, static_cast<Eigen::Index>(support.cols())});
     first += all.back().dim;
   }
   return all;
@@ -91,10 +91,9 @@ EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::size_t agree
 EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> columns,
                             const EigenRows<double>& directions) {
   EigenRows<double> scores =
-      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.support_ids.size()), directions.rows());
-  for (std::size_t i = 0; i < task.spaces.size(); ++i) {
-    Matrix64 support = task.spaces[i].gather(task.support_ids);
-    auto centred = as_eigen(support.view());
+      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.supports.front().rows()), directions.rows());
+  for (std::size_t i = 0; i < task.supports.size(); ++i) {
+    EigenRows<double> centred = as_eigen(task.supports[i].view());
     centred.rowwise() -= as_eigen(std::span(task.whitenings[i].mean));
     EigenRows<double> own = directions.middleCols(columns[i].first, columns[i].dim);
     own.array().rowwise() *= scale_of(task.whitenings[i]).transpose().array();
@@ -122,13 +121,15 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
   }
-  const std::vector<Columns> columns = columns_of(task.spaces);
-  const std::size_t dim = joint.mean.size();
-  const std::size_t spaces = task.spaces.size();
-  whiten_blocks(joint.covariance, columns, task.whitenings);
-  const Eigenpairs pairs = eigh_largest(std::move(joint.covariance), task.anchors, device);
-  const std::size_t anchors = directions(pairs.values, joint.rows, dim);
-  Consensus result{Matrix(task.support_ids.size(), anchors), {}, 0};
+  const std::vector<Columns> columns = columns_of(task.supports);
+  const std::size_t dim = joint.dim();
+  const std::size_t spaces = task.supports.size();
+  const std::size_t rows = joint.rows();
+  Matrix64 covariance = std::move(joint).covariance();
+  whiten_blocks(covariance, columns, task.whitenings);
+  const Eigenpairs pairs = eigh_largest(std::move(covariance), task.anchors, device);
+  const std::size_t anchors = directions(pairs.values, rows, dim);
+  Consensus result{Matrix(task.supports.front().rows(), anchors), {}, 0};
   for (std::size_t a = 0; a < anchors; ++a) {
     result.eigenvalues.push_back(pairs.values[pairs.values.size() - 1 - a]);
     if (agreement(result.eigenvalues.back(), spaces) > 0) ++result.agreed;

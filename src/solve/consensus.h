@@ -3,10 +3,9 @@
 
 #include <kedge/consensus.h>
 #include <kedge/device.h>
-#include <kedge/space.h>
 #include <kedge/whitening.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -14,9 +13,8 @@ namespace kedge {
 
 /// What the consensus is taken of.
 struct ConsensusTask {
-  std::span<const Space> spaces;
-  std::span<const Whitening> whitenings;      ///< of each space
-  std::span<const std::int64_t> support_ids;  ///< row numbers of the files
+  std::span<const Whitening> whitenings;  ///< of each space
+  std::span<const Matrix64> supports;     ///< of each space: support x dim
   std::size_t anchors = 0;
 };
 

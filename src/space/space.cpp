@@ -148,6 +148,24 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
   return gathered;
 }
 
+namespace {
+
+/// Support ids are row numbers of every file, so rows of other numbers would be paired with each other.
+void require_same_rows(const Space& first, const Space& other) {
+  std::size_t row = 0;
+  while (row < first.rows() && first.file_row(row) == other.file_row(row)) {
+    if (first.is_range() && other.is_range()) return;
+    ++row;
+  }
+  if (row == first.rows()) return;
+  throw Error(Code::bad_argument,
+              fmt::format("the spaces must have the same rows: row {} of '{}' is row {} of its file, but row {} of '{}' "
+                          "is row {}; choose the same rows of every file",
+                          row, first.name(), first.file_row(row), row, other.name(), other.file_row(row)));
+}
+
+}  // namespace
+
 void require_parallel(std::span<const Space> spaces) {
   if (spaces.empty()) throw Error(Code::bad_argument, "no space was given; name at least one");
   for (std::size_t i = 0; i < spaces.size(); ++i) {
@@ -157,6 +175,7 @@ void require_parallel(std::span<const Space> spaces) {
                               "same inputs in the same order, or choose a range both have",
                               spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows()));
     }
+    require_same_rows(spaces[0], spaces[i]);
     for (std::size_t j = 0; j < i; ++j) {
       if (spaces[i].name() == spaces[j].name()) {
         throw Error(Code::bad_argument,

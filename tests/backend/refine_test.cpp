@@ -89,23 +89,36 @@ FitOptions refined_options(std::size_t epochs) {
   return options;
 }
 
+TEST(Refine, WatchesRowsOutsideTheSupportFirst) {
+  const Matrix x = random_matrix(5400, 2, 1);
+  const Space space = space_of("x", x);
+  std::vector<std::size_t> drawn = select_rows(SupportSelect::random, x.view(), 5000, 7);
+  const std::vector<std::int64_t> support(drawn.begin(), drawn.end());
+  std::vector<bool> in_support(5400);
+  for (const std::size_t row : drawn) in_support[row] = true;
+  Random random(7);
+  const RefineRows rows = split_rows(space, support, 1024, random);
+  EXPECT_EQ(rows.watched.size(), 540U);
+  EXPECT_EQ(rows.learned.size(), 5400U - 540U);
+  const auto unseen = std::ranges::count_if(rows.watched, [&](std::uint32_t row) { return !in_support[row]; });
+  EXPECT_EQ(unseen, 400);
+}
+
 TEST(Refine, LowersTheLossOnRowsHeldOut) {
   const Views views;
   const std::vector<Space> spaces = views.spaces();
   Moments joint = compute_joint_moments(spaces);
   std::vector<Whitening> whitenings;
-  std::size_t column = 0;
-  for (const Space& space : spaces) {
-    whitenings.push_back(make_whitening(moments_of(joint, column, space.dim()), {}));
-    column += space.dim();
-  }
+  for (const Space& space : spaces) whitenings.push_back(make_whitening(joint.of(space.name()), {}));
   std::vector<std::int64_t> support(300);
   std::iota(support.begin(), support.end(), 100);
-  const ConsensusTask task{spaces, whitenings, support, 12};
+  std::vector<Matrix64> supports;
+  for (const Space& space : spaces) supports.push_back(space.gather(support));
+  const ConsensusTask task{whitenings, supports, 12};
   const Matrix targets = find_consensus(task, std::move(joint), {}).targets;
   const auto backend = make_cpu_backend();
   const ConsensusOptions options = refined_options(20).consensus;
-  const Refined refined = refine_targets(*backend, task, targets, options, 0, {});
+  const Refined refined = refine_targets(*backend, task, spaces, support, targets, options, 0, {});
   EXPECT_LT(*std::ranges::min_element(refined.losses), refined.losses.front());
   EXPECT_EQ(refined.targets.rows(), targets.rows());
 }

@@ -148,7 +148,7 @@ TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
   EXPECT_LT(bundle.history.back().total, 0.9 * bundle.history.front().total);
   EXPECT_LT(bundle.history.back().symnce, bundle.history.front().symnce);
   const auto agreement = [&](const Bundle& b) {
-    return compare(b.map("a").apply(toy.a.view()).view(), b.map("b").apply(toy.b.view()).view()).mrr;
+    return compare(b.map("a")->apply(toy.a.view()).view(), b.map("b")->apply(toy.b.view()).view()).mrr;
   };
   options.method = Method::random;
   options.param = {};
@@ -182,7 +182,7 @@ TEST_P(ParamOn, UnusualSizesNeverGiveNan) {
     const Bundle bundle = fit(spaces, options);
     for (const float weight : bundle.mixture.cells()) ASSERT_TRUE(std::isfinite(weight));
     for (const Attachment& space : bundle.spaces) {
-      for (const float weight : space.map.weight().cells()) ASSERT_TRUE(std::isfinite(weight));
+      for (const float weight : space.map->weight().cells()) ASSERT_TRUE(std::isfinite(weight));
     }
   };
   check([](FitOptions& o) { o.param.batch = 1; }, toy.spaces());

@@ -16,9 +16,9 @@ void require_sound(const Bundle& bundle) {
     if (id < 0 || row < bundle.rows.begin || row >= bundle.rows.end) std::abort();
   }
   for (const Attachment& space : bundle.spaces) {
-    if (space.map.output_dim() != anchors || !bundle.has(space.space())) std::abort();
+    if (space.map->output_dim() != anchors || !bundle.has(space.space())) std::abort();
     if (printable(space.space()) != space.space()) std::abort();
-    if (space.decoder && space.decoder->weight.rows() != space.map.input_dim()) std::abort();
+    if (space.decoder && space.decoder->weight.rows() != space.map->input_dim()) std::abort();
   }
   if (printable(bundle.kedge_version) != bundle.kedge_version) std::abort();
 }

@@ -54,7 +54,7 @@ void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<C
   const Space& space = toy.spaces().back();
   const Moments wanted = compute_moments(space, {}, Device::cpu);
   const Moments found = compute_moments(space, {}, options.device);
-  promises.push_back(near<double>("covariance", found.covariance.cells(), wanted.covariance.cells(), 1e-10));
+  promises.push_back(near<double>("covariance", found.covariance().cells(), wanted.covariance().cells(), 1e-10));
   promises.push_back(near<double>("whitening", make_whitening(wanted, {}, options.device).whitener.cells(),
                                   make_whitening(wanted, {}, Device::cpu).whitener.cells(), 1e-8));
 }

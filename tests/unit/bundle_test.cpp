@@ -44,32 +44,113 @@ TEST(Bundle, ComesBackAsItWasSaved) {
   EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
   ASSERT_EQ(loaded.spaces.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(loaded.spaces[i].map.space(), bundle.spaces[i].map.space());
-    EXPECT_TRUE(std::ranges::equal(loaded.spaces[i].map.weight().cells(), bundle.spaces[i].map.weight().cells()));
-    EXPECT_EQ(loaded.spaces[i].map.bias(), bundle.spaces[i].map.bias());
-    EXPECT_EQ(loaded.spaces[i].map.mean(), bundle.spaces[i].map.mean());
+    EXPECT_EQ(loaded.spaces[i].map->space(), bundle.spaces[i].map->space());
+    EXPECT_TRUE(std::ranges::equal(loaded.spaces[i].map->weight().cells(), bundle.spaces[i].map->weight().cells()));
+    EXPECT_EQ(loaded.spaces[i].map->bias(), bundle.spaces[i].map->bias());
+    EXPECT_EQ(loaded.spaces[i].map->mean(), bundle.spaces[i].map->mean());
   }
 }
 
 TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
   expect_error(
-      Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b", "attach a new one first");
+      Code::bad_argument, [] { (void)small_bundle().map("clip"); }, "no space 'clip'", "vit.base, b",
+      "attach a new one first");
+}
+
+Attachment space_of_width(const std::string& name, std::size_t dim, std::size_t anchors = 6) {
+  return {std::make_shared<RelativeMap>(name, Similarity::wip, Matrix(anchors, dim), std::vector<float>(anchors),
+                                        std::vector<float>(dim)),
+          AttachBy::mixture, 0.15};
+}
+
+TEST(Bundle, MapsOutliveWhateverIsAdded) {
+  Bundle bundle = small_bundle();
+  const std::shared_ptr<const RelativeMap> before = bundle.map("b");
+  const Attachment space = bundle.space("b");
+  const Matrix weight = before->weight();
+  for (char name = 'c'; name <= 'z'; ++name) bundle.add(space_of_width(std::string(1, name), 9));
+  bundle.add(space_of_width("b", 9));
+  EXPECT_TRUE(std::ranges::equal(before->weight().cells(), weight.cells()));
+  EXPECT_EQ(space.map, before);
+  EXPECT_NE(bundle.map("b"), before);
+}
+
+TEST(Bundle, AddRefusesWhatSaveAndLoadRefuse) {
+  Bundle bundle = small_bundle();
+  const auto refused = [&](const Attachment& space, const char* words) {
+    expect_error(
+        Code::bad_argument, [&] { bundle.add(space); }, words);
+    Bundle other = small_bundle();
+    other.spaces.push_back(space);
+    expect_error(
+        Code::bad_argument, [&] { (void)bundle_to_bytes(other); }, words);
+  };
+  refused(space_of_width("c", 9, 5), "6 anchors, but the map of 'c' has 5");
+  refused({}, "without a map");
+  refused(space_of_width("a=b", 9), "cannot be used");
+  Attachment other = space_of_width("c", 9);
+  other.shrinkage = 2;
+  refused(other, "shrinkage is 2");
+  other = space_of_width("c", 9);
+  other.decoder = std::make_shared<Decoder>(Decoder{Matrix(8, 6), std::vector<float>(9), {}});
+  refused(other, "decoder of 'c'");
+  other = space_of_width("c", 9);
+  other.mixture = MixtureFit{std::vector<float>(3), 0};
+  refused(other, "value per anchor");
+  Matrix infinite(6, 9);
+  infinite.row(0)[0] = std::numeric_limits<float>::infinity();
+  other.mixture = {};
+  other.map =
+      std::make_shared<RelativeMap>("c", Similarity::wip, infinite, std::vector<float>(6), std::vector<float>(9));
+  refused(other, "NaN or infinity");
+  other.map = std::make_shared<RelativeMap>("c", Similarity::cosine, Matrix(6, 9), std::vector<float>(6),
+                                            std::vector<float>(9));
+  refused(other, "similarity is wip");
+  EXPECT_EQ(bundle.spaces.size(), 2U);
+}
+
+TEST(Bundle, KeepsEverySettingOfTheConsensus) {
+  Bundle bundle = small_bundle();
+  bundle.consensus = {0.25, 7, 0.02, 0.06, 77, 3};
+  const ConsensusOptions read = bundle_from_bytes(bundle_to_bytes(bundle), "bytes").consensus;
+  EXPECT_EQ(read.power, 0.25);
+  EXPECT_EQ(read.refine_epochs, 7U);
+  EXPECT_EQ(read.refine_rate, 0.02);
+  EXPECT_EQ(read.refine_tau, 0.06);
+  EXPECT_EQ(read.refine_batch, 77U);
+  EXPECT_EQ(read.refine_patience, 3U);
+}
+
+TEST(Bundle, OneMapIsReadAlone) {
+  const Bundle bundle = small_bundle();
+  const TemporaryFolder folder;
+  save_bundle(bundle, folder.file("x.kedge"));
+  const std::shared_ptr<const RelativeMap> map = load_map(folder.file("x.kedge"), "b");
+  EXPECT_EQ(map->space(), "b");
+  EXPECT_EQ(map->similarity(), bundle.similarity);
+  EXPECT_TRUE(std::ranges::equal(map->weight().cells(), bundle.map("b")->weight().cells()));
+  EXPECT_EQ(map->bias(), bundle.map("b")->bias());
+  EXPECT_EQ(map->mean(), bundle.map("b")->mean());
+  expect_error(
+      Code::bad_argument, [&] { (void)load_map(folder.file("x.kedge"), "clip"); }, "no space 'clip'", "vit.base, b");
+  // What belongs to others may be damaged: no byte of it is looked at.
+  std::string bytes = test::read_file(folder.file("x.kedge"));
+  const auto mixture = std::as_bytes(bundle.mixture.cells());
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(mixture.data()), mixture.size()));
+  ASSERT_NE(at, std::string::npos);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), mixture.size(), '\xff');
+  test::write_file(folder.file("y.kedge"), bytes);
+  EXPECT_NO_THROW((void)load_map(folder.file("y.kedge"), "b"));
+  expect_error(
+      Code::bad_file, [&] { (void)load_bundle(folder.file("y.kedge")); }, "NaN");
 }
 
 TEST(Bundle, AddReplacesASpaceOfTheSameName) {
   Bundle bundle = small_bundle();
-  bundle.add({RelativeMap("b", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)),
-              AttachBy::mixture,
-              0.15,
-              {},
-              {}});
+  bundle.add(space_of_width("b", 9));
   EXPECT_EQ(bundle.spaces.size(), 2U);
-  EXPECT_EQ(bundle.map("b").input_dim(), 9U);
-  bundle.add({RelativeMap("c", Similarity::wip, Matrix(6, 9), std::vector<float>(6), std::vector<float>(9)),
-              AttachBy::mixture,
-              0.15,
-              {},
-              {}});
+  EXPECT_EQ(bundle.map("b")->input_dim(), 9U);
+  bundle.add(space_of_width("c", 9));
   EXPECT_EQ(bundle.spaces.size(), 3U);
 }
 
@@ -195,35 +276,35 @@ TEST(Bundle, InconsistentPartsAreRefused) {
 TEST(Export, SafetensorsHoldsWhatALinearLayerNeeds) {
   const TemporaryFolder folder;
   const Bundle bundle = small_bundle();
-  export_safetensors(bundle.map("b"), folder.file("b.safetensors"));
+  export_safetensors(*bundle.map("b"), folder.file("b.safetensors"));
   const Matrix weight = Space("w", open_rows(folder.file("b.safetensors#weight"))).read_all();
-  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
+  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b")->weight().cells()));
   EXPECT_EQ(io::parse_safetensors(io::InputFile(folder.file("b.safetensors"))).tensors.size(), 2U);
 }
 
 TEST(Export, NpyWritesOneFilePerPart) {
   const TemporaryFolder folder;
   const Bundle bundle = small_bundle();
-  const auto paths = export_npy(bundle.map("b"), folder.file("b.npy"));
+  const auto paths = export_npy(*bundle.map("b"), folder.file("b.npy"));
   EXPECT_THAT(folder.files(), ::testing::UnorderedElementsAre("b.weight.npy", "b.bias.npy", "b.mean.npy"));
   const Matrix weight = Space("w", open_rows(paths[0])).read_all();
-  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b").weight().cells()));
+  EXPECT_TRUE(std::ranges::equal(weight.cells(), bundle.map("b")->weight().cells()));
   expect_error(
-      Code::bad_argument, [&] { export_npy(bundle.map("b"), folder.file("b")); }, "ends in .npy");
+      Code::bad_argument, [&] { export_npy(*bundle.map("b"), folder.file("b")); }, "ends in .npy");
 }
 
 TEST(Export, OnnxIsWrittenWholeOrNotAtAll) {
   const TemporaryFolder folder;
   const Bundle bundle = small_bundle();
-  export_onnx(bundle.map("b"), folder.file("b.onnx"));
+  export_onnx(*bundle.map("b"), folder.file("b.onnx"));
   const std::string model = test::read_file(folder.file("b.onnx"));
   EXPECT_THAT(model, ::testing::HasSubstr("kedge map"));
-  const auto weight = std::as_bytes(bundle.map("b").weight().cells());
+  const auto weight = std::as_bytes(bundle.map("b")->weight().cells());
   EXPECT_NE(model.find({reinterpret_cast<const char*>(weight.data()), weight.size()}), std::string::npos);
   expect_error(
-      Code::failed, [&] { export_onnx(bundle.map("b"), "/dev/full"); }, "No space left");
+      Code::failed, [&] { export_onnx(*bundle.map("b"), "/dev/full"); }, "No space left");
   expect_error(
-      Code::failed, [&] { export_onnx(bundle.map("b"), folder.file("no/b.onnx")); }, "create the folder first");
+      Code::failed, [&] { export_onnx(*bundle.map("b"), folder.file("no/b.onnx")); }, "create the folder first");
   EXPECT_THAT(folder.files(), ::testing::ElementsAre("b.onnx"));
 }
 

@@ -52,8 +52,8 @@ FitOptions consensus_options(std::size_t anchors = 6, std::size_t support = 200)
 }
 
 double mrr(const Bundle& bundle, const Attachment& attached, const World& world, std::size_t view) {
-  const Matrix a = bundle.map("a").apply(world.views[0].view());
-  return compare(a.view(), attached.map.apply(world.views[view].view()).view()).mrr;
+  const Matrix a = bundle.map("a")->apply(world.views[0].view());
+  return compare(a.view(), attached.map->apply(world.views[view].view()).view()).mrr;
 }
 
 TEST(Consensus, AnEncoderNeverSeenFindsTheSameRows) {
@@ -97,7 +97,7 @@ TEST(Consensus, MoreAnchorsThanDirectionsAreClipped) {
   double least = 0;                       // the spaces contradict each other on the last, so it says nothing
   for (const float weight : bundle.mixture.row(29)) least = std::max<double>(least, std::abs(weight));
   EXPECT_EQ(least, 0);
-  EXPECT_EQ(bundle.map("a").output_dim(), bundle.mixture.rows());
+  EXPECT_EQ(bundle.map("a")->output_dim(), bundle.mixture.rows());
   EXPECT_EQ(fit(world.sources(1), consensus_options(100)).mixture.rows(), 8U);
 }
 
@@ -178,8 +178,8 @@ TEST(Attach, TargetsOfAMixtureAreTheMeanOfTheSources) {
   FitOptions options = consensus_options(5);
   options.method = Method::random;
   const Bundle bundle = fit(world.sources(2), options);
-  const Matrix a = bundle.map("a").apply(world.views[0].view());
-  const Matrix b = bundle.map("b").apply(world.views[1].view());
+  const Matrix a = bundle.map("a")->apply(world.views[0].view());
+  const Matrix b = bundle.map("b")->apply(world.views[1].view());
   for (const std::size_t r : {0U, 17U, 199U}) {
     const auto row = static_cast<std::size_t>(bundle.support_ids[r]);
     for (std::size_t c = 0; c < 5; ++c) {

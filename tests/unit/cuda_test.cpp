@@ -74,12 +74,10 @@ TEST_F(OnTheGpu, MomentsAgree) {
   const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
   const Moments wanted = compute_joint_moments(spaces);
   const Moments found = compute_joint_moments(spaces, {}, Device::cuda);
-  EXPECT_EQ(found.rows, wanted.rows);
-  EXPECT_LT(difference<double>(found.mean, wanted.mean), 1e-12);
-  EXPECT_LT(difference(found.covariance, wanted.covariance), 1e-12);
-  for (std::size_t i = 0; i < found.mean.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) ASSERT_EQ(found.covariance.row(i)[j], found.covariance.row(j)[i]);
-  }
+  EXPECT_EQ(found.rows(), wanted.rows());
+  EXPECT_LT(difference<double>(found.mean(), wanted.mean()), 1e-12);
+  EXPECT_LT(difference(found.covariance(), wanted.covariance()), 1e-12);
+  EXPECT_TRUE(found.fourth().empty());
 }
 
 TEST_F(OnTheGpu, MomentsRefuseWhatTheProcessorRefuses) {
@@ -142,7 +140,7 @@ TEST_F(OnTheGpu, ConsensusAndAttachingAgree) {
   const Space fresh = space_of("d", world.views[3]);
   const Attachment plain = attach(wanted, fresh, attach_options);
   attach_options.device = Device::cuda;
-  EXPECT_LT(difference(attach(wanted, fresh, attach_options).map.weight(), plain.map.weight()), 1e-5);
+  EXPECT_LT(difference(attach(wanted, fresh, attach_options).map->weight(), plain.map->weight()), 1e-5);
 }
 
 TEST_F(OnTheGpu, EveryMethodFitsThere) {
@@ -156,7 +154,7 @@ TEST_F(OnTheGpu, EveryMethodFitsThere) {
     const Bundle wanted = fit(world.sources, options);
     options.device = Device::cuda;
     const Bundle found = fit(world.sources, options);
-    EXPECT_LT(difference(found.map("b").weight(), wanted.map("b").weight()), 1e-4) << to_string(method);
+    EXPECT_LT(difference(found.map("b")->weight(), wanted.map("b")->weight()), 1e-4) << to_string(method);
   }
 }
 

@@ -50,7 +50,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   expect_sentence([&] { (void)fit(spaces, options); });
   expect_sentence([&] { (void)attach(bundle, spaces[0], attach_options); });
   expect_sentence([&] { (void)compare(x.view(), x.view(), compare_options); });
-  expect_sentence([&] { transform(bundle.map("x"), spaces[0], folder.file("rr.npy"), {}, {.device = Device::cuda}); });
+  expect_sentence([&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy"), {}, {.device = Device::cuda}); });
   expect_sentence(
       [&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {}, {.device = Device::cuda}); });
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());

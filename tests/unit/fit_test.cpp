@@ -69,7 +69,7 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 }
 
 Matrix rr_of(const Bundle& bundle, const std::string& name, const Matrix& x) {
-  return bundle.map(name).apply(x.view());
+  return bundle.map(name)->apply(x.view());
 }
 
 FitOptions small_options(Method method, Similarity similarity) {
@@ -122,8 +122,8 @@ class EveryMethodAndSimilarity : public ::testing::TestWithParam<std::tuple<std:
 TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
   const Bundle bundle = fit(spaces_, options());
   for (const Space& space : spaces_) {
-    const RelativeMap again = attach(bundle, space).map;
-    const RelativeMap& map = bundle.map(space.name());
+    const RelativeMap again = *attach(bundle, space).map;
+    const RelativeMap map = *bundle.map(space.name());
     // The consensus takes its statistics from all spaces at once: the same sums, perhaps rounded in another order.
     const double rounding = bundle.method == Method::consensus ? 1e-6 : 0;
     EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()),
@@ -147,8 +147,8 @@ TEST_P(EveryMethodAndSimilarity, TransformOfPermutedRowsIsThePermutedTransform) 
   const Bundle bundle = fit(spaces_, options());
   Matrix reversed(a_.rows(), a_.cols());
   for (std::size_t r = 0; r < a_.rows(); ++r) std::ranges::copy(a_.row(r), reversed.row(a_.rows() - 1 - r).begin());
-  transform(bundle.map("a"), space_of("a", a_), folder.file("forward.npy"));
-  transform(bundle.map("a"), space_of("a", reversed), folder.file("backward.npy"));
+  transform(*bundle.map("a"), space_of("a", a_), folder.file("forward.npy"));
+  transform(*bundle.map("a"), space_of("a", reversed), folder.file("backward.npy"));
   const Matrix forward = Space("f", open_rows(folder.file("forward.npy"))).read_all();
   const Matrix backward = Space("b", open_rows(folder.file("backward.npy"))).read_all();
   for (std::size_t r = 0; r < a_.rows(); ++r) {
@@ -186,7 +186,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
   const Bundle bundle = fit(part, options);
   for (std::size_t r = 0; r < 2; ++r) {  // one-hot mixtures: anchors are those very rows
     const auto row = static_cast<std::size_t>(bundle.mixture.row(r)[0] == 1 ? 120 : 110);
-    EXPECT_TRUE(std::ranges::equal(bundle.map("x").weight().row(r), x.row(row)));
+    EXPECT_TRUE(std::ranges::equal(bundle.map("x")->weight().row(r), x.row(row)));
   }
 }
 
@@ -199,8 +199,8 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   for (std::size_t i = 0; i < 100; ++i) {
     std::ranges::copy(x.row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
   }
-  const RelativeMap map = attach(bundle, space_of("again", support), {true, {}, {}}).map;
-  EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x").weight().cells()), 1e-6);
+  const RelativeMap map = *attach(bundle, space_of("again", support), {true, {}, {}}).map;
+  EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x")->weight().cells()), 1e-6);
   expect_error(
       Code::bad_file,
       [&] {
@@ -232,18 +232,15 @@ TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
       (void)fit(std::vector{space_of("x", x), space_of("y", x)}, options, unread);
     };
   };
-  expect_error(
-      Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
-      "epochs belongs to the method param", "the method is consensus", "leave out --epochs");
-  expect_error(
-      Code::bad_argument, fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
-      "coverage-rows belongs to the method param", "the method is random");
-  expect_error(
-      Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
-      "checkpoint belongs to the method param");
-  expect_error(
-      Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
-      "power belongs to the method consensus", "the method is param");
+  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
+               "epochs belongs to the method param", "the method is consensus", "leave out --epochs");
+  expect_error(Code::bad_argument,
+               fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
+               "coverage-rows belongs to the method param", "the method is random");
+  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
+               "checkpoint belongs to the method param");
+  expect_error(Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
+               "power belongs to the method consensus", "the method is param");
   FitOptions weighted;
   weighted.method = Method::cca;
   weighted.anchors = 5;

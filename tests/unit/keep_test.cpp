@@ -138,21 +138,21 @@ TEST_P(KeepInFit, AsManyAsTheSupportChangesNothing) {
   const Bundle bundle = fit(spaces_, options(80));
   EXPECT_EQ(bundle.support_ids, whole.support_ids);
   EXPECT_TRUE(std::ranges::equal(bundle.mixture.cells(), whole.mixture.cells()));
-  EXPECT_TRUE(std::ranges::equal(bundle.map("b").weight().cells(), whole.map("b").weight().cells()));
+  EXPECT_TRUE(std::ranges::equal(bundle.map("b")->weight().cells(), whole.map("b")->weight().cells()));
 }
 
 TEST_P(KeepInFit, TheRemainingRowsAreEnoughToAttach) {
   const Bundle bundle = fit(spaces_, options(3));
-  const RelativeMap& map = bundle.map("a");
+  const RelativeMap map = *bundle.map("a");
   const Matrix support = rows_of(a_, bundle.support_ids);
   const Attachment few = attach(bundle, space_of("few", support), {true, {}, {}});
-  EXPECT_EQ(few.map.output_dim(), 10U);
+  EXPECT_EQ(few.map->output_dim(), 10U);
   const Attachment all = attach(bundle, spaces_[0]);
-  EXPECT_TRUE(std::ranges::equal(all.map.weight().cells(), map.weight().cells()));
+  EXPECT_TRUE(std::ranges::equal(all.map->weight().cells(), map.weight().cells()));
   if (bundle.similarity != Similarity::cosine && bundle.similarity != Similarity::inner) return;
   // These need no statistics, so the anchors are all there is to know, whatever rows the space has.
   for (std::size_t i = 0; i < map.weight().cells().size(); ++i) {
-    EXPECT_NEAR(few.map.weight().cells()[i], map.weight().cells()[i], 1e-5);
+    EXPECT_NEAR(few.map->weight().cells()[i], map.weight().cells()[i], 1e-5);
   }
 }
 

@@ -102,7 +102,7 @@ TEST(Oracle, StatisticsAreExactInFloat64) {
 TEST(Oracle, AnchorsAreTheMixtureOfTheSupport) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     // The inner product's map is the anchors themselves.
-    const RelativeMap map = attach(oracle_bundle(Similarity::inner), oracle_space(i)).map;
+    const RelativeMap map = *attach(oracle_bundle(Similarity::inner), oracle_space(i)).map;
     EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_anchors.npy", i)).cells()),
               1e-6);
   }
@@ -110,7 +110,7 @@ TEST(Oracle, AnchorsAreTheMixtureOfTheSupport) {
 
 TEST(Oracle, MapFoldsWeightAndBias) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
-    const RelativeMap map = attach(oracle_bundle(Similarity::wip), oracle_space(i)).map;
+    const RelativeMap map = *attach(oracle_bundle(Similarity::wip), oracle_space(i)).map;
     EXPECT_LT(relative_error(map.weight().cells(), expected_matrix(fmt::format("space{}_map_weight.npy", i)).cells()),
               1e-6);
     EXPECT_LT(relative_error<float>(map.bias(), expected_vector(fmt::format("space{}_map_bias.npy", i))), 1e-6);
@@ -154,10 +154,10 @@ TEST(Oracle, ConsensusEigenvaluesAreExactInFloat64) {
   const std::vector<Space> sources{oracle_space(0), oracle_space(1)};
   const std::vector<std::int64_t> support = read_integers(path("support_ids.npy"));
   Moments joint = compute_joint_moments(sources);
-  const std::vector<Whitening> whitenings{
-      make_whitening(moments_of(joint, 0, sources[0].dim()), oracle_options()),
-      make_whitening(moments_of(joint, sources[0].dim(), sources[1].dim()), oracle_options())};
-  const ConsensusTask task{sources, whitenings, support, expected()["consensus"]["anchors"].get<std::size_t>()};
+  const std::vector<Whitening> whitenings{make_whitening(joint.of(sources[0].name()), oracle_options()),
+                                          make_whitening(joint.of(sources[1].name()), oracle_options())};
+  const std::vector<Matrix64> supports{sources[0].gather(support), sources[1].gather(support)};
+  const ConsensusTask task{whitenings, supports, expected()["consensus"]["anchors"].get<std::size_t>()};
   const Consensus found = find_consensus(task, std::move(joint), {});
   EXPECT_LT(relative_error(std::span(found.eigenvalues), expected_vector("consensus_eigenvalues.npy")), 1e-10);
 }
@@ -171,7 +171,7 @@ TEST(Oracle, ConsensusMapsAndTheirRidgesAgree) {
     const Json& chosen = expected()["consensus"]["chosen"][i];
     ASSERT_TRUE(attached.ridge);
     EXPECT_EQ(attached.ridge->strength, chosen["ridge"].get<double>());
-    rr.push_back(attached.map.apply(oracle_space(i).read_all().view()));
+    rr.push_back(attached.map->apply(oracle_space(i).read_all().view()));
     Matrix batch(rows.size(), rr[i].cols());
     for (std::size_t r = 0; r < rows.size(); ++r) {
       std::ranges::copy(rr[i].row(static_cast<std::size_t>(rows[r])), batch.row(r).begin());
@@ -199,7 +199,7 @@ class OracleSimilarity : public ::testing::TestWithParam<const char*> {};
 TEST_P(OracleSimilarity, RelativeRepresentationsAgree) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     const Space space = oracle_space(i);
-    const RelativeMap map = attach(oracle_bundle(parse_similarity(GetParam())), space).map;
+    const RelativeMap map = *attach(oracle_bundle(parse_similarity(GetParam())), space).map;
     const Matrix rr = map.apply(space.read_all().view());
     EXPECT_LT(relative_error(std::as_const(rr).cells(),
                              expected_matrix(fmt::format("space{}_rr_{}.npy", i, GetParam())).cells()),

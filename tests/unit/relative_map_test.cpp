@@ -99,7 +99,7 @@ TEST_P(EveryCondition, TheMapIsWhatTheWhitenerMakesIt) {
     for (std::size_t k = 0; k < 9; ++k) {
       double white = 0;
       for (std::size_t i = 0; i < 9; ++i) {
-        white += (anchors.row(a)[i] - moments.mean[i]) * whitening.whitener.row(i)[k];
+        white += (anchors.row(a)[i] - moments.mean()[i]) * whitening.whitener.row(i)[k];
       }
       for (std::size_t j = 0; j < 9; ++j) wanted[j] += white * whitening.whitener.row(k)[j];
     }

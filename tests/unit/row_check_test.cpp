@@ -198,8 +198,8 @@ TEST(RowCheck, PercentsRoundToTheWholeOnlyWhereNothingIsMissing) {
 
 /// The mean squared error of new rows, relative to the variance of what the sources say of them.
 double r2_on_new_rows(const Bundle& bundle, const Matrix& a, const Matrix& b, const Matrix& d) {
-  const Matrix ra = bundle.map("a").apply(a.view()), rb = bundle.map("b").apply(b.view());
-  const Matrix rd = bundle.map("d").apply(d.view());
+  const Matrix ra = bundle.map("a")->apply(a.view()), rb = bundle.map("b")->apply(b.view());
+  const Matrix rd = bundle.map("d")->apply(d.view());
   double sum = 0;
   for (std::size_t c = 0; c < ra.cols(); ++c) {
     double mean = 0, error = 0, variance = 0;

@@ -45,10 +45,10 @@ class SharedMap : public ::testing::TestWithParam<Similarity> {};
 TEST_P(SharedMap, GivesEveryThreadTheBitsOfOne) {
   const Bundle bundle = shared_bundle(GetParam());
   const Matrix rows = random_matrix(500, 16, 3);
-  const Matrix expected = bundle.map("a").apply(rows.view());
+  const Matrix expected = bundle.map("a")->apply(rows.view());
   std::vector<Matrix> found(kThreads);
   on_all_threads([&](std::size_t i) {
-    for (int again = 0; again < 5; ++again) found[i] = bundle.map("a").apply(rows.view());
+    for (int again = 0; again < 5; ++again) found[i] = bundle.map("a")->apply(rows.view());
   });
   for (const Matrix& rr : found) EXPECT_TRUE(std::ranges::equal(rr.cells(), expected.cells()));
 }
@@ -65,9 +65,9 @@ TEST(SharedBundle, MayBeAttachedToTranslatedAndSavedAtTheSameTime) {
   const TemporaryFolder folder;
   const auto do_all = [&](const std::string& suffix) {
     save_bundle(bundle, folder.file("bundle" + suffix));
-    transform(bundle.map("a"), space, folder.file("rr" + suffix));
+    transform(*bundle.map("a"), space, folder.file("rr" + suffix));
     translate(Translator(bundle, "a", "b"), space, folder.file("translated" + suffix));
-    return attach(bundle, space, AttachOptions{}).map.weight();
+    return attach(bundle, space, AttachOptions{}).map->weight();
   };
   const Matrix expected = do_all("-serial.npy");
   std::vector<Matrix> found(kThreads);
@@ -90,12 +90,12 @@ TEST(SharedOutput, IsOneWholeFileOfOneOfTheWriters) {
   std::vector<std::string> written(kThreads);
   for (std::size_t i = 0; i < kThreads; ++i) {
     const Matrix rows = random_matrix(300, 16, static_cast<unsigned>(i));
-    transform(bundle.map("a"), space_of("a", rows), folder.file("one.npy"));
+    transform(*bundle.map("a"), space_of("a", rows), folder.file("one.npy"));
     written[i] = test::read_file(folder.file("one.npy"));
   }
   on_all_threads([&](std::size_t i) {
     const Matrix rows = random_matrix(300, 16, static_cast<unsigned>(i));
-    transform(bundle.map("a"), space_of("a", rows), folder.file("one.npy"));
+    transform(*bundle.map("a"), space_of("a", rows), folder.file("one.npy"));
   });
   EXPECT_THAT(written, ::testing::Contains(test::read_file(folder.file("one.npy"))));
   EXPECT_THAT(folder.files(), ::testing::ElementsAre("one.npy"));

@@ -86,5 +86,18 @@ TEST(Space, GatherKeepsTheOrderAsked) {
       Code::bad_argument, [&] { (void)space_of("x", x).gather(outside); }, "row 10", "rows 0:10");
 }
 
+TEST(Space, ParallelSpacesHaveTheSameRowsOfTheirFiles) {
+  const Matrix x = random_matrix(30, 3, 1);
+  const Space all = space_of("a", x), other = space_of("b", x);
+  const auto parallel = [](const Space& a, const Space& b) { return [a, b] { require_parallel(std::vector{a, b}); }; };
+  EXPECT_NO_THROW(parallel(all.with_rows(RowRange{5, 20}), other.with_rows(RowRange{5, 20}))());
+  expect_error(Code::bad_argument, parallel(all.with_rows(RowRange{0, 20}), other.with_rows(RowRange{10, 30})),
+               "row 0 of 'a' is row 0", "of 'b' is row 10", "same rows of every file");
+  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{4, 2, 9}, 0}), other.with_rows(RowIds{{4, 2, 9}, 0}))());
+  expect_error(Code::bad_argument, parallel(all.with_rows(RowIds{{4, 2, 9}, 0}), other.with_rows(RowIds{{4, 9, 2}, 0})),
+               "row 1 of 'a' is row 2");
+  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{5, 6, 7}, 0}), other.with_rows(RowRange{5, 8}))());
+}
+
 }  // namespace
 }  // namespace kedge

@@ -139,7 +139,7 @@ TEST(Stitch, TestRowsReachNeitherAnchorsNorWhiteningNorMaps) {
     attach_missing(context, run, learned);
     attach_missing(bad_context, run, again);
     for (const char* name : {"a", "b", "c"}) {
-      EXPECT_TRUE(std::ranges::equal(learned.map(name).weight().cells(), again.map(name).weight().cells()));
+      EXPECT_TRUE(std::ranges::equal(learned.map(name)->weight().cells(), again.map(name)->weight().cells()));
     }
   }
 }
@@ -188,7 +188,7 @@ TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
     Bundle bundle = fit(sources, fit_options);
     bundle.add(attach(bundle, b));
     const auto rr = [&](const Space& space) {
-      return bundle.map(space.name()).apply(space.with_rows(data.test).read_all().view());
+      return bundle.map(space.name())->apply(space.with_rows(data.test).read_all().view());
     };
     const Comparison expected = compare(rr(c).view(), rr(b).view());
     const auto found = std::ranges::find_if(results.measurements, [&](const Measurement& m) {

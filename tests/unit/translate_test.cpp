@@ -62,7 +62,7 @@ TEST(Translate, BringsRowsToWhereTheOtherEncoderPutsThem) {
 TEST(Translate, IsTheMapThenTheDecoder) {
   const Pair pair;
   const Bundle bundle = pair.bundle();
-  const Matrix rr = bundle.map("a").apply(pair.a.view());
+  const Matrix rr = bundle.map("a")->apply(pair.a.view());
   const Decoder& back = *bundle.space("b").decoder;
   const Matrix y = Translator(bundle, "a", "b").apply(pair.a.view());
   for (const std::size_t r : {0U, 99U, 499U}) {
@@ -107,8 +107,8 @@ TEST(Adapter, EveryKindJoinsThePair) {
     const Bundle bundle = pair.bundle(method);
     EXPECT_EQ(bundle.spaces.size(), 2U);
     EXPECT_EQ(bundle.sources.front(), "a");
-    const Matrix a = bundle.map("a").apply(pair.a.view());
-    const Matrix b = bundle.map("b").apply(pair.b.view());
+    const Matrix a = bundle.map("a")->apply(pair.a.view());
+    const Matrix b = bundle.map("b")->apply(pair.b.view());
     EXPECT_GT(compare(a.view(), b.view()).mrr, 0.9) << to_string(method);
     EXPECT_GT(explained(pair.b, Translator(bundle, "a", "b").apply(pair.a.view())), 0.9) << to_string(method);
   }
@@ -124,8 +124,8 @@ TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
   options.method = Method::procrustes;
   options.similarity = Similarity::inner;
   const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
-  const Matrix rx = bundle.map("x").apply(x.view());
-  const Matrix ry = bundle.map("y").apply(y.view());
+  const Matrix rx = bundle.map("x")->apply(x.view());
+  const Matrix ry = bundle.map("y")->apply(y.view());
   for (std::size_t i = 0; i < rx.cells().size(); ++i) EXPECT_NEAR(rx.cells()[i], ry.cells()[i], 1e-5);
 }
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "map/attach.h"
+#include "map/statistics.h"
 
 #include <kedge/fit.h>
 
 #include <span>
 
 namespace kedge {
-
-/// How many support rows a fit on so many rows will have.
-[[nodiscard]] std::size_t support_size(const FitOptions& options, std::size_t rows);
-
-/// How many anchors are asked for, or the default: no more than support rows.
-[[nodiscard]] std::size_t anchor_count(const FitOptions& options, std::size_t rows);
 
 /// Puts the support into the bundle where no row has to be read for it: ids that were given, or drawn at random.
 /// Throws Error(Code::bad_argument) for what cannot be a support, and for more anchors than it will have rows.
@@ -23,10 +17,5 @@ void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOpt
 /// Every space weighs the same: its mean squared length is 1. For cosine every single row's is, so leverage is random.
 void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
                     const FitOptions& options, const Progress& progress);
-
-/// The supports of all spaces side by side, support x (sum of dims), in coordinates where plain distance agrees with
-/// the similarity.
-[[nodiscard]] Matrix support_coordinates(const Bundle& bundle, std::span<const Space> spaces,
-                                         std::span<const Statistics> statistics);
 
 }  // namespace kedge

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "map/support.h"
+#include "map/choose_support.h"
 
 #include "base/eigen.h"
+#include "map/coordinates.h"
+#include "map/fit_options.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace kedge {
 namespace {
@@ -54,24 +55,6 @@ std::vector<std::int64_t> ids_of(const std::vector<std::size_t>& rows, const Spa
   return ids;
 }
 
-/// Where plain distance agrees with the similarity.
-class Coordinates {
- public:
-  Coordinates(Similarity similarity, const Statistics& statistics) {
-    if (similarity != Similarity::cosine) whitening_ = coordinates_of(similarity, statistics);
-  }
-
-  /// In place.
-  void apply(MatrixView<double> rows) const {
-    if (whitening_) return whiten(*whitening_, rows);
-    auto cells = as_eigen(rows);
-    for (Eigen::Index r = 0; r < cells.rows(); ++r) cells.row(r).normalize();
-  }
-
- private:
-  std::optional<Whitening> whitening_;  ///< none for cosine, where rows get unit length
-};
-
 /// All rows of a space, scaled to a mean squared length of 1.
 void read_coordinates(const Space& space, const Coordinates& coordinates, MatrixView<float> to,
                       const Progress& progress) {
@@ -89,30 +72,7 @@ void read_coordinates(const Space& space, const Coordinates& coordinates, Matrix
   as_eigen(to) *= static_cast<float>(std::sqrt(static_cast<double>(space.rows()) / squares));
 }
 
-/// Calls fill(i, columns) with the columns of each space in a matrix of `rows` rows of all spaces.
-template <class Fill>
-Matrix side_by_side(std::span<const Space> spaces, std::size_t rows, const Fill& fill) {
-  std::size_t total = 0;
-  for (const Space& space : spaces) total += space.dim();
-  Matrix joined(rows, total);
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    fill(i, joined.view().middle_cols(column, spaces[i].dim()));
-    column += spaces[i].dim();
-  }
-  return joined;
-}
-
 }  // namespace
-
-std::size_t support_size(const FitOptions& options, std::size_t rows) {
-  if (!options.support_ids.empty()) return options.support_ids.size();
-  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : options.support;
-}
-
-std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
-  return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
-}
 
 void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options) {
   require_compatible(options);
@@ -133,23 +93,20 @@ void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<con
                     const FitOptions& options, const Progress& progress) {
   if (!bundle.support_ids.empty()) return;
   const Space& first = spaces.front();
-  const Matrix rows = side_by_side(spaces, first.rows(), [&](std::size_t i, MatrixView<float> columns) {
-    read_coordinates(spaces[i], Coordinates(bundle.similarity, statistics[i]), columns, progress);
-  });
+  std::size_t width = 0;
+  for (const Space& space : spaces) width += space.dim();
+  Matrix rows(first.rows(), width);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    read_coordinates(spaces[i], Coordinates(bundle.similarity, statistics[i]),
+                     rows.view().middle_cols(column, spaces[i].dim()), progress);
+    column += spaces[i].dim();
+  }
   if (progress) progress({"selecting the support", 0, 1, ""});
   const std::size_t count = support_size(options, first.rows());
   bundle.support_ids = ids_of(select_rows(options.support_select, rows.view(), count, options.seed), first);
   for (const Space& space : spaces) require_ids(bundle.support_ids, space);
   if (progress) progress({"selecting the support", 1, 1, ""});
-}
-
-Matrix support_coordinates(const Bundle& bundle, std::span<const Space> spaces,
-                           std::span<const Statistics> statistics) {
-  return side_by_side(spaces, bundle.support_ids.size(), [&](std::size_t i, MatrixView<float> columns) {
-    Matrix64 support = spaces[i].gather(bundle.support_ids);
-    Coordinates(bundle.similarity, statistics[i]).apply(support.view());
-    as_eigen(columns) = as_eigen(support.view()).cast<float>();
-  });
 }
 
 }  // namespace kedge

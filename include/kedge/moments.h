@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/device.h>
+#include <kedge/matrix.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+
+/// Joint counts, means and second moments of parallel rows of one or more spaces, in float64: all that a fit needs to
+/// know of rows it does not keep. A value: threads, processes or machines each add their rows, and merging the parts,
+/// in any order, gives the moments of all rows.
+class Moments {
+ public:
+  struct Part {
+    std::string space;
+    std::size_t dim = 0;
+    bool operator==(const Part&) const = default;
+  };
+
+  /// Of no space and no rows.
+  Moments() = default;
+  /// Throws Error(Code::bad_argument) for no space, a name a bundle cannot hold, equal names, or a space without
+  /// values.
+  explicit Moments(std::vector<Part> parts);
+  /// Of sums that are known already; `third` and `fourth` may be empty. Throws as well where sizes do not fit.
+  Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> mean, Matrix64 scatter,
+          std::vector<double> third, std::vector<double> fourth);
+
+  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  /// The sum of the dims of all spaces, which stand side by side.
+  [[nodiscard]] std::size_t dim() const { return mean_.size(); }
+  [[nodiscard]] std::span<const double> mean() const { return mean_; }
+  /// dim x dim, divided by rows. Throws Error(Code::bad_argument) if there are no rows.
+  [[nodiscard]] Matrix64 covariance() const&;
+  [[nodiscard]] Matrix64 covariance() &&;
+  /// The covariance's trace.
+  [[nodiscard]] double total_variance() const;
+  /// The sum of centred products, dim x dim; its lower triangle.
+  [[nodiscard]] const Matrix64& scatter() const { return scatter_; }
+  /// What Ledoit-Wolf needs, of each space's centred rows y: the sum of |y|^2 y, side by side, and that of |y|^4. Empty
+  /// where they are not known, as of sums taken on a GPU.
+  [[nodiscard]] std::span<const double> third() const { return third_; }
+  [[nodiscard]] std::span<const double> fourth() const { return fourth_; }
+
+  /// Adds parallel rows: one block for each space, in the order of parts(). Throws Error(Code::bad_argument) for
+  /// another number of blocks, another width, rows that differ in number, and values that are NaN or infinite.
+  void add(std::span<const MatrixView<const float>> rows);
+  void add(std::span<const MatrixView<const double>> rows);
+  /// Adds finite rows of all spaces side by side, rows x dim(), and overwrites them.
+  void add_side_by_side(MatrixView<double> rows);
+  /// Throws Error(Code::bad_argument) unless the spaces are the same, in the same order. No spaces at all are none yet.
+  void merge(const Moments& other);
+
+  /// Of one space. Throws UnknownSpace, which lists those there are.
+  [[nodiscard]] Moments of(std::string_view space) const;
+  /// Of these spaces, in this order.
+  [[nodiscard]] Moments of(std::span<const std::string> spaces) const;
+
+ private:
+  [[nodiscard]] std::size_t part_of(std::string_view space) const;
+  template <class T>
+  void add_blocks(std::span<const MatrixView<const T>> rows);
+  void move_mean(std::span<const double> between, double weight);
+
+  std::vector<Part> parts_;
+  std::vector<std::size_t> first_;  ///< column of each space
+  std::size_t rows_ = 0;
+  std::vector<double> mean_;
+  Matrix64 scatter_;
+  std::vector<double> third_, fourth_;
+};
+
+/// Reads a space once, block by block. Throws Error(Code::bad_file) if all its rows are the same, or cannot be held by
+/// float32, in which maps are kept.
+[[nodiscard]] Moments compute_moments(const Space& space, const Progress& progress = {}, Device device = Device::cpu);
+/// Of parallel spaces side by side, each read once. Throws what the other throws.
+[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {},
+                                            Device device = Device::cpu);
+
+/// A safetensors file; see docs/format.md. Replaces moments only, unless `in_place`.
+void save_moments(const Moments& moments, const std::string& path, bool in_place = false);
+/// Throws Error(Code::bad_file) for anything that is not a whole, consistent set of moments.
+[[nodiscard]] Moments load_moments(const std::string& path);
+/// The bytes that save_moments writes, and back; messages call them `label`.
+[[nodiscard]] std::string moments_to_bytes(const Moments& moments);
+[[nodiscard]] Moments moments_from_bytes(std::string_view bytes, const std::string& label);
+
+}  // namespace kedge

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "io/byte_source.h"
+#include "io/safetensors.h"
+
+#include <kedge/matrix.h>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kedge::io {
+
+/// A safetensors file that kedge wrote and that says so: tensors by name, and metadata. Everything is refused that is
+/// not what it should be, with Error(Code::bad_file) and the file's name.
+class TensorFile {
+ public:
+  using Json = nlohmann::json;
+
+  /// `format` is what the file calls itself, `newest` the newest version of it that is read. The file must outlive it.
+  TensorFile(const ByteSource& file, const std::string& format, unsigned newest);
+
+  /// Runs `read`; whatever it throws becomes a sentence about the file.
+  void guard(const std::function<void()>& read) const;
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  [[nodiscard]] bool has(const std::string& tensor) const { return info_.tensors.contains(tensor); }
+  [[nodiscard]] bool says(const std::string& key) const { return info_.metadata.contains(key); }
+  [[nodiscard]] const std::string& text(const std::string& key) const;
+  [[nodiscard]] Json json(const std::string& key) const;
+  /// Converting any other number would be undefined, or wrap.
+  [[nodiscard]] std::uint64_t whole_number(const Json& value) const;
+  [[nodiscard]] double number(const Json& of, const char* name, double least,
+                              double most = std::numeric_limits<double>::max()) const;
+
+  /// Of a tensor, after checking its type and number of dimensions; no value is read.
+  [[nodiscard]] const std::vector<std::size_t>& shape(const std::string& name, DType dtype,
+                                                      std::size_t dimensions) const;
+  /// Finite values of two dimensions or one.
+  [[nodiscard]] Matrix matrix(const std::string& name) const;
+  [[nodiscard]] Matrix64 matrix64(const std::string& name) const;
+  [[nodiscard]] std::vector<float> vector(const std::string& name) const;
+  [[nodiscard]] std::vector<double> vector64(const std::string& name) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name) const;
+
+ private:
+  [[nodiscard]] std::string writer_if_other() const;
+  [[nodiscard]] const ArrayInfo& array(const std::string& name, DType dtype, std::size_t dimensions) const;
+  template <class T>
+  void floats(const ArrayInfo& from, const std::string& name, std::span<T> to) const;
+
+  const ByteSource& file_;
+  const std::string& label_;
+  SafetensorsInfo info_;
+};
+
+}  // namespace kedge::io

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/finite.h"
+#include "map/attach.h"
+#include "map/fit_spaces.h"
+#include "map/judge.h"
+#include "space/variation.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/fit.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// Which rows of the file are the support, in support order, after checking that the space can have them.
+std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, bool support_rows) {
+  if (!support_rows) return bundle.support_ids;
+  const std::size_t needed = bundle.support_ids.size();
+  if (space.rows() != needed) {
+    throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
+                                            "only those rows, in support order",
+                                            space.name(), needed, space.source().label(), space.rows()));
+  }
+  std::vector<std::int64_t> in_order(needed);
+  for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
+  return in_order;
+}
+
+AttachBy way_of(const Bundle& bundle, const AttachOptions& options) {
+  return options.by.value_or(bundle.attach_by);
+}
+
+Attachment attach_and_judge(const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
+                            const AttachOptions& options, const RowPool& pool) {
+  Attachment attached = Attacher(bundle).attach(support, statistics, way_of(bundle, options), options.ridge);
+  judge_attached(attached, bundle, support, statistics, pool);
+  return attached;
+}
+
+RowPool file_pool(const Space& space, std::span<const std::int64_t> rows, const AttachOptions& options) {
+  RowPool pool = pool_of(space, rows);
+  pool.support_alone = options.support_rows;
+  return pool;
+}
+
+Statistics known_statistics(const Bundle& bundle, Moments moments, const AttachOptions& options) {
+  require_variation(moments, std::vector<std::string>(1, "its rows"));
+  return statistics_of(std::move(moments), bundle.whitening, bundle.shrinkage_rule, options.device);
+}
+
+}  // namespace
+
+Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
+                  const AttachOptions& options) {
+  require_device(options.device);
+  if (moments.parts().size() != 1) {
+    throw Error(Code::bad_argument,
+                fmt::format("one space is attached at a time, but the moments are of {}; choose one "
+                            "of them, as in moments.of(name)",
+                            moments.parts().size()));
+  }
+  const Moments::Part& part = moments.parts().front();
+  if (support.rows != bundle.support_ids.size() || support.cols != part.dim) {
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}': the bundle has {} support rows and the moments are of {} "
+                            "values, but the support rows given are {} x {}",
+                            part.space, bundle.support_ids.size(), part.dim, support.rows, support.cols));
+  }
+  Matrix64 rows(support.rows, support.cols);
+  for (std::size_t r = 0; r < support.rows; ++r) {
+    if (!all_finite(support.row(r))) {
+      throw Error(Code::bad_argument,
+                  fmt::format("space '{}': its support row {} holds a value that is NaN or infinite", part.space, r));
+    }
+    std::ranges::copy(support.row(r), rows.row(r).begin());
+  }
+  return attach_and_judge(bundle, rows, known_statistics(bundle, moments, options), options, pool_of(rows));
+}
+
+Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space, const AttachOptions& options) {
+  require_device(options.device);
+  Moments own = moments.of(space.name());
+  if (own.dim() != space.dim()) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': the moments are of rows of {} values, but {} has {}",
+                                                space.name(), own.dim(), space.source().label(), space.dim()));
+  }
+  const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
+  return attach_and_judge(bundle, space.gather(rows), known_statistics(bundle, std::move(own), options), options,
+                          file_pool(space, rows, options));
+}
+
+Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
+  require_device(options.device);
+  const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
+  const Matrix64 support = space.gather(rows);
+  Statistics statistics =
+      read_statistics(space, bundle.whitening, bundle.shrinkage_rule, false, options.device, progress);
+  statistics.of_support = options.support_rows;
+  return attach_and_judge(bundle, support, statistics, options, file_pool(space, rows, options));
+}
+
+}  // namespace kedge

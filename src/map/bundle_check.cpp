@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "map/bundle_check.h"
+
+#include "base/finite.h"
+#include "space/row_sketch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/wording.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+void require_finite(std::string_view what, std::span<const float> values) {
+  if (!all_finite(values)) refuse("{} hold NaN or infinity", what);
+}
+
+void require_support(const Bundle& bundle) {
+  std::set<std::int64_t> ids;
+  for (const std::int64_t id : bundle.support_ids) {
+    if (id < 0 || !ids.insert(id).second) refuse("its support id {} is negative or repeated", id);
+    const auto row = static_cast<std::size_t>(id);
+    if (row < bundle.rows.begin || row >= bundle.rows.end) {
+      refuse("its support id {} is not among the rows {}:{} it was learned from", id, bundle.rows.begin,
+             bundle.rows.end);
+    }
+  }
+}
+
+void require_convex(const Matrix& mixture) {
+  for (std::size_t r = 0; r < mixture.rows(); ++r) {
+    double sum = 0;
+    for (const float weight : mixture.row(r)) sum += weight < 0 ? std::numeric_limits<double>::infinity() : weight;
+    if (!(std::abs(sum - 1) < 1e-3)) refuse("row {} of its mixture is not convex", r);
+  }
+}
+
+void require_decoder(const Attachment& space, std::size_t anchors) {
+  if (!space.decoder) return;
+  const std::size_t dim = space.map->input_dim();
+  const Decoder& back = *space.decoder;
+  if (back.weight.rows() != dim || back.weight.cols() != anchors || back.bias.size() != dim ||
+      back.fit.r2.size() != dim) {
+    refuse("the decoder of '{}' does not fit its map", space.space());
+  }
+  require_finite(fmt::format("the decoder of '{}'", space.space()), back.weight.cells());
+  require_finite(fmt::format("the decoder of '{}'", space.space()), back.bias);
+}
+
+}  // namespace
+
+void require_consistent(const Bundle& bundle) {
+  const Matrix& mixture = bundle.mixture;
+  if (mixture.cols() != bundle.support_ids.size()) {
+    refuse("its mixture spans {} support rows, but it names {}", mixture.cols(), bundle.support_ids.size());
+  }
+  if (mixture.rows() == 0 || mixture.cols() == 0) {
+    refuse("its mixture is {} x {}, which is empty", mixture.rows(), mixture.cols());
+  }
+  if (bundle.rows.begin >= bundle.rows.end) {
+    refuse("it was learned from rows {}:{}, which is an empty range", bundle.rows.begin, bundle.rows.end);
+  }
+  require_support(bundle);
+  const Matrix& targets = bundle.targets;
+  const bool has_targets = targets.rows() != 0 || targets.cols() != 0;
+  const bool regresses = bundle.similarity == Similarity::wip || is_adapter(bundle.method);
+  if (has_targets && !regresses) refuse("it has targets, which its similarity cannot have");
+  if (has_targets && (targets.rows() != mixture.cols() || targets.cols() != mixture.rows())) {
+    refuse("its targets are {} x {}, but it has {} support rows and {} anchors", targets.rows(), targets.cols(),
+           mixture.cols(), mixture.rows());
+  }
+  const Matrix& sketch = bundle.sketch;
+  const bool has_sketch = sketch.rows() != 0 || sketch.cols() != 0;
+  if (has_sketch && (sketch.cols() == 0 || sketch.rows() != checked_positions(mixture.cols()).size())) {
+    refuse("its sketch has {} x {} values, which does not fit its {} support rows", sketch.rows(), sketch.cols(),
+           mixture.cols());
+  }
+  if (is_convex(bundle.method)) require_convex(mixture);
+  require_finite("the weights of its mixture", mixture.cells());
+  require_finite("its targets", targets.cells());
+}
+
+void require_fits(const Bundle& bundle, const Attachment& space) {
+  if (!space.map) refuse("a space without a map cannot be part of a bundle");
+  const std::string& name = space.space();
+  const std::size_t anchors = bundle.mixture.rows();
+  const RelativeMap& map = *space.map;
+  require_space_name(name);
+  if (map.output_dim() != anchors) {
+    refuse("it has {} anchors, but the map of '{}' has {}", anchors, name, map.output_dim());
+  }
+  if (map.similarity() != bundle.similarity) {
+    refuse("its similarity is {}, but that of the map of '{}' is {}", to_string(bundle.similarity), name,
+           to_string(map.similarity()));
+  }
+  if (!(space.shrinkage >= 0 && space.shrinkage <= 1)) {
+    refuse("its shrinkage is {}, which is out of range", space.shrinkage);
+  }
+  const bool both = space.ridge && space.mixture;
+  const bool ridge_fits = !space.ridge || space.ridge->r2.size() == anchors;
+  const bool mixture_fits = !space.mixture || space.mixture->r2.size() == anchors;
+  if (both || !ridge_fits || !mixture_fits) refuse("'{}.r2' does not have a value per anchor", name);
+  require_decoder(space, anchors);
+  require_finite(fmt::format("the weights of '{}'", name), map.weight().cells());
+  require_finite(fmt::format("the weights of '{}'", name), map.bias());
+  require_finite(fmt::format("the weights of '{}'", name), map.mean());
+}
+
+UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known) {
+  return UnknownSpace(fmt::format("the bundle has no space '{}'; it has: {}{}", name, fmt::join(known, ", "),
+                                  nearest(name, known) ? did_you_mean(name, known) : "; attach a new one first"));
+}
+
+void require_sources(const Bundle& bundle) {
+  std::set<std::string> seen;
+  for (const Attachment& space : bundle.spaces) {
+    if (!seen.insert(space.space()).second) refuse("it names the space '{}' twice", space.space());
+  }
+  for (const std::string& source : bundle.sources) {
+    if (!seen.contains(source)) refuse("it was learned from '{}', but has no map for it", source);
+  }
+}
+
+}  // namespace kedge

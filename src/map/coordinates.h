@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "map/statistics.h"
+
+#include <optional>
+
+namespace kedge {
+
+/// Where plain distance agrees with the similarity.
+class Coordinates {
+ public:
+  Coordinates(Similarity similarity, const Statistics& statistics);
+  /// In place.
+  void apply(MatrixView<double> rows) const;
+
+ private:
+  std::optional<Whitening> whitening_;  ///< none for cosine, where rows get unit length
+};
+
+}  // namespace kedge

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/device.h>
+#include <kedge/similarity.h>
+#include <kedge/whitening.h>
+
+#include <optional>
+#include <string>
+
+namespace kedge {
+
+/// The moments of one space, and how its covariance is whitened.
+struct Statistics {
+  Moments moments;
+  WhiteningOptions options;
+  std::optional<Whitening> whitening;  ///< where it is known already
+  Device device = Device::cpu;         ///< where it is found otherwise
+  bool of_support = false;             ///< of the support rows alone, and not of all rows
+
+  [[nodiscard]] const std::string& space() const { return moments.parts().front().space; }
+  [[nodiscard]] std::size_t dim() const { return moments.dim(); }
+};
+
+/// A rule other than fixed chooses the shrinkage.
+[[nodiscard]] Statistics statistics_of(Moments moments, WhiteningOptions options, ShrinkageRule rule, Device device);
+
+/// Throws Error(Code::bad_file) where epsilon would outweigh all that varies in the space.
+void require_whitenable(const Statistics& statistics);
+
+/// The whitening, found now where it is not known yet.
+[[nodiscard]] Whitening whitening_of(const Statistics& statistics);
+
+/// Where ridge works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
+[[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);
+
+}  // namespace kedge

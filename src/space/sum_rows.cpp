@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
+#include "backend/products.h"
+#include "backend/threads.h"
+#include "base/eigen.h"
+#include "base/parallel.h"
+#include "space/variation.h"
+
+#include <fmt/format.h>
+#include <kedge/device.h>
+#include <kedge/moments.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
+constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;
+
+void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
+  std::size_t column = 0;
+  for (const Space& space : spaces) {
+    space.read(first, to.middle_cols(column, space.dim()));
+    column += space.dim();
+  }
+}
+
+/// On all threads, because the product that follows waits for it.
+void read_together(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
+  const std::size_t share = (to.rows + threads() - 1) / threads();
+  parallel_blocks(to.rows, share, threads(), [&] {
+    return
+        [&](std::size_t row, std::size_t rows) { read_side_by_side(spaces, first + row, to.middle_rows(row, rows)); };
+  });
+}
+
+using Tell = std::function<void(std::size_t done, std::size_t total)>;
+
+constexpr std::size_t kMostShares = 32;
+constexpr std::size_t kWidestShared = 1024;                      // sums of all shares: 256 MB at most
+constexpr std::size_t kShareBlockValues = std::size_t{1} << 18;  // of float64: stays in a core's cache
+
+/// Each share of the rows is summed up by one thread, and none waits for another, whatever else the machine is doing.
+/// Shares do not depend on how many threads there are, so neither does the result. A share is so large that adding its
+/// sums to the others is nothing beside making them.
+Moments sum_in_shares(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
+  const std::size_t dim = none.dim();
+  const std::size_t total = spaces.front().rows();
+  const std::size_t share = std::max({std::size_t{512}, 4 * dim, (total + kMostShares - 1) / kMostShares});
+  const std::size_t block_rows = std::clamp<std::size_t>(kShareBlockValues / dim, 1, total);
+  std::vector<Moments> sums((total + share - 1) / share);
+  std::mutex lock;
+  std::size_t done = 0;
+  parallel_blocks(total, share, threads(), [&] {
+    auto alone = std::make_unique<OneThread>();
+    return
+        [&, alone = std::move(alone), buffer = Matrix64(block_rows, dim)](std::size_t first, std::size_t rows) mutable {
+          Moments& own = (sums[first / share] = none);
+          for (const std::size_t end = first + rows; first < end; first += block_rows) {
+            const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
+            read_side_by_side(spaces, first, block);
+            own.add_side_by_side(block);
+            const std::scoped_lock one_at_a_time(lock);
+            tell(done += block.rows, total);
+          }
+        };
+  });
+  for (std::size_t i = 1; i < sums.size(); ++i) sums.front().merge(sums[i]);
+  return std::move(sums.front());
+}
+
+/// Where the rows are so wide that there is memory for one set of sums only, BLAS shares out each product.
+Moments sum_on_processor(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
+  const std::size_t dim = none.dim();
+  if (dim <= kWidestShared) return sum_in_shares(spaces, none, tell);
+  const std::size_t total = spaces.front().rows();
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
+  Moments sums = none;
+  Matrix64 buffer(block_rows, dim);
+  for (std::size_t first = 0; first < total; first += block_rows) {
+    const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
+    read_together(spaces, first, block);
+    sums.add_side_by_side(block);
+    tell(first + block.rows, total);
+  }
+  return sums;
+}
+
+/// The GPU sums up a block while the next one is read.
+Moments sum_on_gpu(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
+  const std::size_t dim = none.dim();
+  const std::size_t total = spaces.front().rows();
+  const std::size_t block_rows = std::clamp<std::size_t>(kGpuBlockValues / dim, 1, total);
+  const auto sums = cuda::make_row_sums(dim, block_rows);
+  // Products of values far from zero lose their digits, so all are taken about the mean of the first rows.
+  Eigen::RowVectorXd pilot;
+  for (std::size_t first = 0; first < total; first += block_rows) {
+    const auto block = sums->buffer(std::min(block_rows, total - first));
+    read_together(spaces, first, block);
+    if (first == 0) {
+      pilot = column_means(block);
+      sums->set_pilot(std::span(pilot.data(), dim));
+    }
+    sums->add(block.rows);
+    tell(first + block.rows, total);
+  }
+  std::vector<double> mean(dim);
+  Matrix64 scatter(dim, dim);
+  sums->finish(mean, scatter.view());
+  auto about_pilot = as_eigen(std::span(mean));
+  about_pilot /= static_cast<double>(total);
+  add_gram(scatter.view(), Triangle::upper, {mean.data(), 1, dim, dim}, -static_cast<double>(total));
+  auto cells = as_eigen(scatter.view());
+  cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
+  about_pilot += pilot;
+  return {none.parts(), total, std::move(mean), std::move(scatter), {}, {}};
+}
+
+}  // namespace
+
+Moments compute_moments(const Space& space, const Progress& progress, Device device) {
+  return compute_joint_moments({&space, 1}, progress, device);
+}
+
+Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+  std::vector<Moments::Part> parts;
+  std::vector<std::string> shown;
+  std::string names;
+  for (const Space& space : spaces) {
+    parts.push_back({space.name(), space.dim()});
+    shown.push_back(fmt::format("rows {}:{} of {}", space.range().begin, space.range().end, space.source().label()));
+    names += (names.empty() ? "reading " : ", ") + space.name();
+  }
+  const auto tell = [&](std::size_t done, std::size_t total) {
+    if (progress) progress({names, done, total, ""});
+  };
+  const Moments none(std::move(parts));
+  Moments joint = device == Device::cuda ? sum_on_gpu(spaces, none, tell) : sum_on_processor(spaces, none, tell);
+  require_variation(joint, shown);
+  return joint;
+}
+
+}  // namespace kedge
