@@ -2,9 +2,9 @@
 #include "stitch/stitch_run.h"
 
 #include "base/eigen.h"
-#include "stitch/resample.h"
 #include "head/yardstick.h"
 #include "map/fit.h"
+#include "stitch/resample.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
