@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from . import figures, geometry, glossary, measure, plot, summary, tables
+from . import figures, geometry, glossary, measure, style, summary, tables
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
 from .results import AXES
 
@@ -74,13 +74,13 @@ def bars(results, records, look):
     if not metrics and len(found[R1]):
         metrics = [R1]
     tested = found[metrics[0]] if metrics else found[F1]
-    panels = [plot.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
+    panels = [style.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
               for metric in metrics]
-    groups = [plot.Group(panels)] if panels else []
+    groups = [style.Group(panels)] if panels else []
     if panels and tested.encoder.nunique() > 1:
-        panels = [plot.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
+        panels = [style.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
         methods = [name for name in results.methods if name in set(tested.method)]
-        groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
+        groups.append(style.Group(panels, "By held-out encoder", legend=style.legend(methods, look, "■")))
     spread = " Whiskers are 95 % intervals over test rows and seeds."
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
         if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
@@ -266,8 +266,8 @@ def breakable(name):
 
 def render(results):
     records = measure.at(results.records, measure.reference_point(results))
-    look = plot.looks(results.methods)
-    with matplotlib.rc_context(plot.STYLE):
+    look = style.looks(results.methods)
+    with matplotlib.rc_context(style.STYLE):
         sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, bars, sweeps,
                                                               losses, clouds, similarities, pictures, made)]
     said = set()

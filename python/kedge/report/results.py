@@ -8,7 +8,7 @@ import numbers
 import numpy as np
 import pandas as pd
 
-from . import drawings
+from . import figures_file
 from .errors import BadResults
 
 FORMAT_VERSION = 1
@@ -156,7 +156,7 @@ def read_resamples(document, records, path):
 def read_drawings(path):
     """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
     try:
-        return (drawings.check(load(path), path) if path.exists() else {}), ""
+        return (figures_file.check(load(path), path) if path.exists() else {}), ""
     except BadResults as error:
         return {}, str(error)
 
