@@ -9,9 +9,9 @@
 #include <kedge/progress.h>
 
 #include <Eigen/Core>
-#include <optional>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "io/byte_source.h"
 #include "io/output_file.h"
+#include "results/tables_file.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -296,6 +297,7 @@ void save_results(const StitchResults& results, const std::string& folder) {
   write_all(folder,
             {{"results.csv", csv_of(records)},
              {"figures.json", results.figures.empty() ? "{}" : results.figures},
+             {"tables.json", tables_json(results)},
              {"tables.md", markdown_tables(results)},
              {"tables.tex", latex_tables(results)},
              {"results.json",

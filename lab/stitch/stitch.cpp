@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/threads.h"
 #include "base/parallel.h"
+#include "map/fit_spaces.h"
 #include "stitch/figures.h"
 #include "stitch/stitch_run.h"
 #include "stitch/stitch_settings.h"
-#include "map/fit_spaces.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>

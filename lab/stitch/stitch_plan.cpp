@@ -2,11 +2,11 @@
 #include "stitch/stitch_plan.h"
 
 #include "map/fit_options.h"
+#include "stitch/run_cost.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace kedge {
 namespace {
@@ -51,50 +51,6 @@ std::vector<std::size_t> held_out_spaces(const StitchData& data, const StitchOpt
   return held_out;
 }
 
-double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
-  const auto rows = static_cast<double>(train_rows(data));
-  double values = 0;
-  double cubes = 0;
-  for (const std::size_t i : run.sources) {
-    const auto dim = static_cast<double>(data.spaces[i].dim());
-    values += dim;
-    cubes += 10 * dim * dim * dim;
-  }
-  if (run.sources.empty()) return 0;
-  const Anchors anchors = run.methods.front().anchors;
-  if (anchors != Anchors::param_single && anchors != Anchors::param_multi) return cubes + 2 * rows * values * values;
-  const auto m = static_cast<double>(anchor_count(point, train_rows(data)));
-  const auto support = static_cast<double>(support_size(point, train_rows(data)));
-  const double batch = std::min(static_cast<double>(point.param.batch), rows);
-  const auto pairs = static_cast<double>(run.sources.size() * (run.sources.size() - 1)) / 2;
-  const double step = 4 * m * support * values + 4 * batch * m * values + 6 * batch * batch * m * pairs;
-  return cubes + step * std::floor(rows / batch) * static_cast<double>(point.param.epochs);
-}
-
-double head_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
-  if (data.labels.empty() && !data.targets) return 0;
-  const auto rows = static_cast<double>(train_rows(data));
-  double total = 0;
-  std::vector<std::size_t> trained;
-  for (const auto& [trained_on, encoder] : run.pairs) {
-    if (std::ranges::count(trained, trained_on) > 0) continue;
-    trained.push_back(trained_on);
-    const bool absolute = run.sources.empty();
-    const auto dim = static_cast<double>(absolute ? data.spaces[trained_on].dim()
-                                                  : anchor_count(options.points[run.point], train_rows(data)));
-    const HeadOptions& head = options.head;
-    constexpr std::size_t kPasses = 30;  // what it often takes until nothing improves
-    const auto passes = static_cast<double>(head.epochs == 0 ? kPasses : head.epochs);
-    const double epochs = head.kind == HeadKind::mlp ? passes : 2;
-    total += 6 * rows * dim * dim * epochs;
-    if (data.targets && head.kind == HeadKind::mlp) {
-      const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
-      total += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes;
-    }
-  }
-  return total * static_cast<double>(run.methods.size());
-}
-
 class Planner {
  public:
   Planner(const StitchData& data, const StitchOptions& options)
@@ -107,6 +63,8 @@ class Planner {
         for (const auto& methods : group_methods(options_.methods, select)) add(point, seed, methods);
       }
     }
+    // A thread that is free takes the next run. Were the longest ones last, one thread would work on while the others
+    // have nothing left; those that are quick beside them may come first, so that there is something to see.
     double longest = 0;
     for (const PlannedRun& run : runs_) longest = std::max(longest, run.cost);
     constexpr double kQuick = 0.1;
@@ -163,7 +121,7 @@ class Planner {
   void add_run(std::size_t point, std::uint64_t seed, const std::vector<StitchMethod>& methods,
                std::vector<std::size_t> sources, std::vector<std::pair<std::size_t, std::size_t>> pairs) {
     PlannedRun run{point, seed, methods, std::move(sources), std::move(pairs)};
-    run.cost = 1 + fit_cost(run, data_, options_.points[point]) + head_cost(run, data_, options_);
+    run.cost = run_cost(run, data_, options_);
     run.shown_encoder = held_out_.back();
     run.shown_source = run.shown_encoder == 0 ? 1 : 0;
     const auto shown = [&](const auto& pair) {

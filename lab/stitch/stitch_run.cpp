@@ -2,10 +2,10 @@
 #include "stitch/stitch_run.h"
 
 #include "base/eigen.h"
-#include "stitch/resample.h"
 #include "head/yardstick.h"
 #include "map/attach.h"
 #include "map/fit_spaces.h"
+#include "stitch/resample.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
-from ._figure import PLAIN, at_one_point, axes, checked, few_ticks, legend, legend_beside, matrices, plane
-from .report import geometry, measure
-from .report import plot as house
-from .report.figures import errors, thinned
+from ._plot_inputs import at_one_point, axes, checked, legend, legend_beside, matrices, plane
+from .report import draw, geometry, measure, style
+from .report.draw import PLAIN, few_ticks
 from .report.results import AXES
 
 __all__ = ["compare", "history", "pairs", "scores", "spaces", "sweep"]
@@ -44,13 +42,13 @@ def history(losses, *, ax=None):
         first = 0 if name == "held out" else 1  # refinement is also measured before it begins
         total = name in ("total", "held out")
         ax.plot(np.arange(first, first + len(values)), values, label=name, linewidth=2.2 if total else 1.6,
-                color=house.INK if total else house.OTHERS[(index - 1) % len(house.OTHERS)],
+                color=style.INK if total else style.OTHERS[(index - 1) % len(style.OTHERS)],
                 marker="o" if len(values) == 1 else None)
     if all(np.min(values) > 0 for values in losses.values()) and len(losses) > 1:
         ax.set_yscale("log")
     ax.set_xlabel("epoch")
     ax.set_ylabel("loss on held-out rows" if "held out" in losses else "loss, mean over the epoch")
-    ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+    draw.whole_ticks(ax.xaxis)
     if len(losses) > 1:
         legend_beside(ax)
     return ax
@@ -70,28 +68,12 @@ def scores(table, metric="mrr", *, ax=None):
     if not methods:
         raise ValueError("scores: the methods were measured on different pairs of encoders or seeds; draw one at a "
                          "time, as in table[table.method == 'consensus']")
-    bars, look = bars.loc[methods] * metric.scale, house.looks(methods)
-    own = measure.over_seeds(table[table.method == "absolute"], metric, [])["mean"].iloc[0] * metric.scale
+    own = measure.over_seeds(table[table.method == "absolute"], metric, [])["mean"].iloc[0]
     ax = axes(ax, 6, 0.9 + 0.4 * len(methods))
-    spread = errors(bars["std"].to_numpy())
-    ax.barh(range(len(methods)), bars["mean"], 0.62, xerr=spread, color=[look[name][0] for name in methods],
-            error_kw={"ecolor": house.INK, "capsize": 2.5, "elinewidth": 1.2})
-    ends = bars["mean"].to_numpy() + (0 if spread is None else spread)
-    for place, (value, end) in enumerate(zip(bars["mean"], ends)):
-        inside = value > 0.2 * np.nanmax([*ends, own])  # at the foot of the bar the number is clear of whisker and line
-        ax.annotate(metric.text(value / metric.scale, 1 if metric.unit else None),
-                    (0 if inside else max(end, 0), place), (6, 0), textcoords="offset points", va="center",
-                    color="white" if inside else house.INK)
+    draw.bars(ax, bars.loc[methods], metric, style.looks(methods), own)
     if np.isfinite(own):
-        ax.axvline(own, color=house.INK, linestyle=(0, (4, 3)), linewidth=1.2,
-                   label=f"absolute, own head {metric.text(own / metric.scale, 1 if metric.unit else None)}")
         legend(ax, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
-    ax.set_yticks(range(len(methods)), methods, **PLAIN)
-    ax.set_ylim(len(methods) - 0.45, -0.55)
-    ax.margins(x=0.1)
     ax.set_xlabel(f"{metric.name}{metric.unit}, mean over pairs of encoders{point}")
-    few_ticks(ax.xaxis)
-    ax.grid(axis="y", visible=False)
     return ax
 
 
@@ -111,8 +93,8 @@ def pairs(table, method=None, metric="mrr", *, ax=None):
     image = ax.imshow(values, cmap=BLUES, aspect="auto", vmin=min(np.nanmin(values), top - 0.1 * abs(top)), vmax=top)
     for (row, column), value in np.ndenumerate(values):
         dark = np.isfinite(value) and sum(image.cmap(image.norm(value))[:3]) < 1.6
-        ax.text(column, row, metric.text(value / metric.scale, 1 if metric.unit else None), ha="center", va="center",
-                color="white" if dark else house.INK)
+        ax.text(column, row, draw.short(metric, value / metric.scale), ha="center", va="center",
+                color="white" if dark else style.INK)
     slant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 8 else {}
     ax.set_xticks(range(len(names)), names, **slant, **PLAIN)
     ax.set_yticks(range(len(names)), names, **PLAIN)
@@ -122,9 +104,9 @@ def pairs(table, method=None, metric="mrr", *, ax=None):
     ax.grid(False)
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(image, ax=ax)
-    bar.set_label(metric.name + metric.unit, color=house.INK)
+    bar.set_label(metric.name + metric.unit, color=style.INK)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelcolor=house.INK)
+    bar.ax.tick_params(length=0, labelcolor=style.INK)
     return ax
 
 
@@ -140,34 +122,14 @@ def sweep(table, x="anchors", metric="mrr", *, ax=None):
                          + (f"it was swept over {', '.join(swept)}" if swept else "make one with kedge.sweep"))
     table, point = at_one_point(table, but=x)
     tested = measure.common(measure.zero_shot(table), metric, ["method", x])
-    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x])[["mean", "std"]] * metric.scale
+    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x])
     if lines.empty:
         raise ValueError("sweep: the methods were measured on different pairs of encoders or seeds; draw one at a time")
-    values = measure.ordered(lines.index.get_level_values(x))
-    named = any(isinstance(value, str) for value in values)
-    places = {value: index if named else value for index, value in enumerate(values)}
-    look, ax = house.looks(methods), axes(ax, 6.4, 3.6)
-    for method in (name for name in methods if name in lines.index.get_level_values("method")):
-        line = lines.xs(method, level="method")
-        line = line.loc[measure.ordered(line.index)]
-        ax.errorbar([places[value] for value in line.index], line["mean"], errors(line["std"].to_numpy()), label=method,
-                    color=look[method][0], marker=look[method][1], markersize=5.5, linewidth=1.8, capsize=2.5,
-                    elinewidth=1, markeredgecolor="white", markeredgewidth=0.6, linestyle="none" if named else "-")
     own = measure.on(measure.own(table), tested)
-    own = measure.over_seeds(own[own.method == "absolute"], metric, [])["mean"].iloc[0] * metric.scale
-    if np.isfinite(own):
-        ax.axhline(own, color=look["absolute"][0], linestyle=(0, (4, 3)), linewidth=1.4, label="absolute, own head")
-    logarithmic = not named and values[0] > 0 and values[-1] / values[0] > 10
-    if logarithmic:
-        ax.set_xscale("log")
-    ticks = values if named else thinned(values, logarithmic)
-    ax.set_xticks([places[value] for value in ticks], [measure.amount(value, x) for value in ticks])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.margins(x=0.2 if named else 0.05)
-    ax.set_xlabel({"support": "support rows"}.get(x, x) + point)
-    ax.set_ylabel(metric.name + metric.unit)
-    few_ticks(ax.yaxis)
+    own = measure.over_seeds(own[own.method == "absolute"], metric, [])["mean"].iloc[0]
+    ax = axes(ax, 6.4, 3.6)
+    draw.lines(ax, lines, x, metric, style.looks(methods), methods, {"absolute": own} if np.isfinite(own) else {})
+    ax.set_xlabel(ax.get_xlabel() + point)
     legend_beside(ax)
     return ax
 
@@ -200,13 +162,12 @@ def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
     figure = plt.figure(figsize=(2.9 * len(points), 3.3), layout="constrained")
     whole = geometry.window(*geometry.reach(np.concatenate(list(points.values()))))[0]
     for ax, (name, flat) in zip(np.atleast_1d(figure.subplots(1, len(points))), points.items()):
-        paint.draw(ax, flat, 13 if len(flat) <= 600 else 6)
         limits = whole if shared else geometry.window(*geometry.reach(flat))[0]
-        ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")
-        ax.set_xlabel("first axis", color=house.SOFT)
-        ax.set_ylabel("second axis", color=house.SOFT)
+        draw.cloud(ax, flat, paint, limits)
+        ax.set_xlabel("first axis", color=style.SOFT)
+        ax.set_ylabel("second axis", color=style.SOFT)
         ax.set_title(titles[name], fontsize="medium", **PLAIN)
-        ax.spines[:].set_color(house.GRID)
+        ax.spines[:].set_color(style.GRID)
     if labels is not None and len(paint.look) <= 20:
         handles = [plt.Line2D([], [], linestyle="none", marker=mark, color=colour, label=str(name))
                    for name, (colour, mark) in paint.look.items()]

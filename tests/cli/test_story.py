@@ -127,5 +127,5 @@ def test_the_demo_tells_its_story(kedge):
     assert f1["random-cosine"] < 0.6
     page = (kedge.folder / "kedge-demo" / "report.html").read_text()
     assert done["report"] == "kedge-demo/report.html" and "use-multilingual" in page
-    for name in ("results.json", "results.csv", "tables.md", "tables.tex", "figures.json"):
+    for name in ("results.json", "results.csv", "tables.json", "tables.md", "tables.tex", "figures.json"):
         assert (kedge.folder / "kedge-demo" / name).stat().st_size > 100

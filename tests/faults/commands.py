@@ -31,7 +31,7 @@ FOLDERS = {
     "stitch": f"stitch {STITCH} --methods random-cosine,consensus --anchors 6 -o {{out}}/results",
     "sweep": f"sweep {STITCH} --methods random-cosine,consensus --anchors 4,6 -o {{out}}/results",
 }
-RESULTS = ["results.json", "results.csv", "figures.json", "tables.md", "tables.tex"]
+RESULTS = ["results.json", "results.csv", "figures.json", "tables.json", "tables.md", "tables.tex"]
 
 DEMO = f"demo --data {ROOT / 'data' / 'slm'} --no-report -o {{out}}/demo"
 

@@ -263,3 +263,21 @@ def test_compare_says_how_many_are_found():
     assert ax.get_title(loc="left") == f"{found:.1%} of 100 rows found at rank 1"
     heights = [sum(bar.get_height() for bar in container) for container in bars_of(ax)]
     np.testing.assert_allclose(heights, [100, 100])  # different inputs, the same
+
+
+def test_the_report_draws_with_the_same_functions(monkeypatch):
+    import types
+
+    from kedge.report import draw, figures, style
+
+    drawn = []
+    for name in ("bars", "lines"):
+        kept = getattr(draw, name)
+        monkeypatch.setattr(draw, name, lambda ax, *rest, kept=kept, name=name: (drawn.append(name), kept(ax, *rest)))
+    metric, look = plot.checked(SWEPT, "mrr", "")[1], style.looks(["absolute", *LEVELS])
+    results = types.SimpleNamespace(methods=list(look))
+    plot.scores(records())
+    figures.bars(results, records(), metric, look)
+    plot.sweep(SWEPT)
+    figures.sweep_panel(results, SWEPT, "anchors", metric, look)
+    assert drawn == ["bars", "bars", "lines", "lines"]

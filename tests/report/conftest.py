@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 from kedge.report.__main__ import main  # noqa: E402
 
+TABLES_OF = os.environ.get("TABLES_OF", str(ROOT / "build/dev/tests/report/kedge_tables_of"))  # what the command does
 ENCODERS = ["vit-s14", "effnet-lite0", "vgg16", "tinyvit-sam"]
 METHODS = ["absolute", "random-cosine", "param-single", "param-multi", "consensus"]
 QUALITY = {"absolute": 0.0, "random-cosine": 0.33, "random-wip": 0.4, "param-single": 0.11, "param-multi": 0.08,
@@ -120,6 +121,9 @@ class Report:
         if results is not None:
             text = results if isinstance(results, str) else json.dumps(results)
             (self.folder / "results.json").write_text(text)
+            (self.folder / "tables.json").unlink(missing_ok=True)
+            made = subprocess.run([TABLES_OF, str(self.folder)], capture_output=True, text=True, timeout=60)
+            self.refusal = made.stderr if made.returncode else ""
         if figures is not None:
             text = figures if isinstance(figures, str) else json.dumps(figures)
             (self.folder / "figures.json").write_text(text)
@@ -140,6 +144,7 @@ class Report:
     def made(self, results, figures=None):
         """The page's text; the run must succeed and say nothing with --quiet."""
         self.write(results, figures)
+        assert not self.refusal, self.refusal
         assert self.here("--quiet") == (0, "")
         return self.page.read_text()
 

@@ -63,7 +63,7 @@ def noise(numbers):
     return student * statistics.stdev(numbers) / len(numbers) ** 0.5
 
 
-def written(numbers, scale=100, digits=2):
+def written(numbers, scale=100, digits=1):
     text = f"{scale * statistics.mean(numbers):.{digits}f}"
     return text + (f" ± {scale * noise(numbers):.{digits}f}" if len(numbers) > 2 else "")
 

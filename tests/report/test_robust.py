@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Odd names, odd sizes and damaged files."""
 import html
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from reading import Tables, summary
 
 def test_names_are_text_and_never_markup_or_formulas(report):
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
-    results = fake_results(encoders=bad, methods=["absolute", "random-cosine", "<i>$m_1$</i>"], seeds=1)
+    results = fake_results(encoders=bad, methods=["absolute", "random-cosine"], seeds=1)
     page = report.made(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
     assert "<script" not in page and "<img src=x" not in page and "<i>" not in page
     for name in bad:
@@ -31,16 +32,47 @@ def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report)
 
 def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
     results = fake_results(seeds=2)
+    results["records"] = [r for r in results["records"] if (r["method"], r["encoder"]) != ("consensus", "vgg16")]
+    assert ("–", False) in Tables(report.made(results)).sections["heads"][-1]
     for index, r in enumerate(results["records"]):
         for key in ("weighted_f1", "mrr", "nmse", "accuracy"):
             r[key] = [r[key], None, float("nan"), float("inf")][index % 4]
     for run in results["runs"]:
         for epoch in run["history"][::3]:
             epoch["coverage"] = None
-    page = report.made(results)
+    (report.folder / "results.json").write_text(json.dumps(results))
+    assert report.here("--quiet") == (0, "")
+    page = report.page.read_text()
     assert not re.search(r"\bnan\b|\binf\b", html.unescape(re.sub(r"<[^>]*>", " ", page.split("</style>")[1])))
     only = fake_results(methods=["absolute"], seeds=1)
     assert "hold no zero-shot measurement" in summary(report.made(only))
+
+
+def with_cell(document, **changes):
+    document["tables"][0]["rows"][0]["cells"][0].update(changes)
+    return document
+
+
+@pytest.mark.parametrize("bend", [
+    lambda document: {**document, "format": "other"},
+    lambda document: {**document, "format_version": 2},
+    lambda document: {**document, "records": 3},
+    lambda document: {**document, "tables": 7},
+    lambda document: {**document, "warnings": [1]},
+    lambda document: {**document, "tables": [{**document["tables"][0], "kind": "other"}]},
+    lambda document: {**document, "tables": [{**document["tables"][0], "columns": []}]},
+    lambda document: with_cell(document, text=5),
+    lambda document: with_cell(document, mean="much"),
+    lambda document: with_cell(document, better=[1]),
+    lambda document: [],
+    lambda document: None,
+])
+def test_tables_that_are_not_those_of_the_results_are_refused(report, bend):
+    report.write(fake_results(encoders=ENCODERS[:2], seeds=1))
+    file = report.folder / "tables.json"
+    document = bend(json.loads(file.read_text()))
+    file.write_text(json.dumps(document)) if document is not None else file.unlink()
+    report.refused(["tables.json", "kedge stitch"])
 
 
 def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report):

@@ -2,10 +2,11 @@
 #include "head/cuda/logistic_kernels.h"
 
 #include "backend/cuda/check.h"
-#include "head/cuda/cuda_heads.h"
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/memory.h"
 #include "base/checked.h"
+#include "head/cuda/cuda_heads.h"
 
 #include <algorithm>
 #include <functional>

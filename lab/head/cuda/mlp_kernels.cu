@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
-#include "head/cuda/mlp_kernels.h"
 #include "backend/cuda/reduce.cuh"
+#include "head/cuda/mlp_kernels.h"
 
 namespace kedge::cuda {
 namespace {

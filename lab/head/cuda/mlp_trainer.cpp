@@ -2,12 +2,13 @@
 #include "head/cuda/mlp_kernels.h"
 
 #include "backend/cuda/check.h"
-#include "head/cuda/cuda_heads.h"
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/graph.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/memory.h"
 #include "base/checked.h"
+#include "head/cuda/cuda_heads.h"
 
 #include <algorithm>
 #include <array>

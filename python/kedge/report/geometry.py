@@ -5,7 +5,7 @@ import io
 import matplotlib.image
 import numpy as np
 
-from . import plot
+from . import draw, style
 
 
 class Paint:
@@ -16,7 +16,7 @@ class Paint:
         first = drawings.get("raw") or next((entry["points"] for key in ("relative", "similarities")
                                              for entry in drawings.get(key, [])), None)
         if self.labels is not None:
-            self.look = plot.class_looks(self.labels)
+            self.look = style.class_looks(self.labels)
         elif first:
             values = next(iter(first.values()))[:, 0]
             self.place = np.argsort(np.argsort(values)) / max(1, len(values) - 1)
@@ -34,7 +34,7 @@ class Paint:
     def legend(self):
         if self.labels is None or len(self.look) > 40:
             return []
-        return [plot.Key(f"class {name}", colour, plot.MARKS[mark]) for name, (colour, mark) in self.look.items()]
+        return [style.Key(f"class {name}", colour, style.MARKS[mark]) for name, (colour, mark) in self.look.items()]
 
     def words(self):
         if self.labels is None:
@@ -58,12 +58,11 @@ def window(low, high):
 
 
 def cloud(points, paint, limits, says, dpi):
-    figure, ax = plot.axes(2.3, 2.3)
-    paint.draw(ax, points, 13 if len(points) <= 600 else 6)
-    ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")
+    figure, ax = style.axes(2.3, 2.3)
+    draw.cloud(ax, points, paint, limits)
     ax.spines[:].set_visible(False)
     figure.get_layout_engine().set(w_pad=0, h_pad=0)
-    return plot.png(plot.bytes_of(figure, format="png", dpi=dpi, pil_kwargs={"compress_level": 9}), says)
+    return style.png(style.bytes_of(figure, format="png", dpi=dpi, pil_kwargs={"compress_level": 9}), says)
 
 
 def chosen(entries):
@@ -91,9 +90,9 @@ def common_basis(entry, paint, dpi, what):
             notes.append(f"magnified {half / small:,.0f} x")
             shown = closer
         drawing = cloud(points, paint, shown, f"RR of {space}, {what} {entry['name']}", dpi)
-        panels.append(plot.Panel(space, drawing, ", ".join(notes)))
+        panels.append(style.Panel(space, drawing, ", ".join(notes)))
     cosine = f"centred cosine {entry['centred_cosine']:.2f}" if entry["centred_cosine"] is not None else ""
-    return plot.Group(panels, entry["name"], cosine, size="cloud")
+    return style.Group(panels, entry["name"], cosine, size="cloud")
 
 
 def sharpness(drawings):
@@ -104,9 +103,9 @@ def sharpness(drawings):
 
 
 def before(drawings, paint):
-    panels = [plot.Panel(space, cloud(points, paint, window(*reach(points))[0], f"PCA of {space}", sharpness(drawings)))
+    panels = [style.Panel(space, cloud(points, paint, window(*reach(points))[0], f"PCA of {space}", sharpness(drawings)))
               for space, points in drawings.get("raw", {}).items()]
-    return [plot.Group(panels, "Before: each space on its own", size="cloud")] if panels else []
+    return [style.Group(panels, "Before: each space on its own", size="cloud")] if panels else []
 
 
 def after(drawings, key, paint):
@@ -140,7 +139,7 @@ def strip(rows, shape, scale, says):
         canvas[:, left:left + width, 3] = 1
     file = io.BytesIO()
     matplotlib.image.imsave(file, canvas, format="png")
-    return plot.png(file.getvalue(), says)
+    return style.png(file.getvalue(), says)
 
 
 def pictures(drawn, methods):
@@ -151,9 +150,9 @@ def pictures(drawn, methods):
     scale = 255 if np.nanmax(original, initial=0) > 2 else 1
     order = [name for name in methods if name in drawn["methods"]]
     order += [name for name in drawn["methods"] if name not in order]
-    panels = [plot.Panel("original", strip(original, shape, scale, "the originals"))]
+    panels = [style.Panel("original", strip(original, shape, scale, "the originals"))]
     for name in order:
         made = drawn["methods"][name]
         error = np.nanmean((made - original) ** 2)
-        panels.append(plot.Panel(name, strip(made, shape, scale, f"reconstructions with {name}"), f"MSE {error:.3g}"))
-    return plot.Group(panels, size="strip")
+        panels.append(style.Panel(name, strip(made, shape, scale, f"reconstructions with {name}"), f"MSE {error:.3g}"))
+    return style.Group(panels, size="strip")

@@ -34,16 +34,6 @@ class Metric:
         text = "0" + text[2:] if text.startswith("-0") and float(text) == 0 else text  # no -0.0
         return text[1:] if text.startswith("0.") and not self.unit else text
 
-    def spread(self, std, mean):
-        """Half of the 95 % interval, with the digits of its mean; nothing if it is not known. It does not leave the
-        values that there can be at both ends."""
-        if not np.isfinite(std):
-            return ""
-        std = min(std, max(mean, self.most / self.scale - mean))
-        if not self.free:
-            return f"± {self.text(std)}"
-        return f"± {std:.{decimals(mean)}f}" if abs(mean) >= 1e-4 or mean == 0 else f"± {std:.1g}"
-
 
 def decimals(value):
     """Three digits that count, but no more than six after the point."""
@@ -56,7 +46,6 @@ def percent(key, name):
 
 F1, ACCURACY = percent("weighted_f1", "F1"), percent("accuracy", "Accuracy")
 R1, R5, R10 = percent("recall@1", "R@1"), percent("recall@5", "R@5"), percent("recall@10", "R@10")
-LINEAR = percent("linear_f1", "F1 of logistic regression")
 MRR, RR_STD = Metric("mrr", "MRR", most=1), Metric("rr_std", "RR_std", better=0, free=True)
 NMSE, MSE = Metric("nmse", "nMSE", better=-1, free=True), Metric("mse", "MSE", better=-1, free=True)
 PSNR = Metric("psnr", "PSNR", digits=2, unit=" dB")
@@ -134,17 +123,6 @@ def over_seeds(frame, metric, by):
         index = pd.MultiIndex.from_arrays([[] for _ in by], names=by)
     return pd.DataFrame({"mean": [one.mean for one in found.values()], "std": [one.noise for one in found.values()],
                          "estimate": list(found.values())}, index=index).astype({"mean": float, "std": float})
-
-
-def beyond_noise(estimates, metric):
-    """The place of the one that is better than all others by more than chance would make of it, or None. None in the
-    list stands for what was not measured."""
-    rivals = [i for i, one in enumerate(estimates) if one is not None and np.isfinite(one.mean)]
-    for i in rivals if metric.better and len(rivals) > 1 else []:
-        gaps = [(estimates[i] - estimates[other]) for other in rivals if other != i]
-        if all(metric.better * gap.mean > gap.noise for gap in gaps):  # false where the noise is not known
-            return i
-    return None
 
 
 KEYS = ["encoder", "trained_on", "seed"]

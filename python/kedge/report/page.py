@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from . import figures, geometry, glossary, measure, plot, summary, tables
+from . import figures, geometry, glossary, measure, style, summary, tables
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
 from .results import AXES
 
@@ -39,33 +39,30 @@ def where(results):
 
 
 def classification(results, records, look):
-    classified = tables.pair_table(results, records, F1)
     return Section("heads", "Heads on encoders they have never seen", [
         "A head is a small classifier trained on the relative representation (RR) of one encoder. If all encoders "
         "share one language, the same head works on another encoder without any training.", *where(results)],
-        [classified] if classified else [])
+        [*map(tables.rendered, tables.of_kind(results, "heads"))])
 
 
 def decoding(results, records, look):
-    decoded = tables.pair_table(results, records, MSE)
     return Section("decoders", "Decoders on encoders they have never seen", [
         "A decoder is a head that reconstructs the target, for instance an image, from the RR.", *where(results)],
-        [decoded] if decoded else [])
+        [*map(tables.rendered, tables.of_kind(results, "decoders"))])
 
 
 def means(results, records, look):
     metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, MSE, PSNR) if measure.has(records, metric)]
-    found, said = tables.means_table(results, records), measure.comparison(records, metrics)
+    said = measure.comparison(records, metrics)
     return Section("means", "Methods side by side", [
         "Each number is a mean over all pairs of encoders (zero-shot) or over all encoders (own).", *where(results),
-        *said], [found] if found else [], alone=bool(said))
+        *said], [*map(tables.rendered, tables.of_kind(results, "means"))], alone=bool(said))
 
 
 def retrieval(results, records, look):
-    found = tables.retrieval_table(results, records)
     return Section("retrieval", "Finding the same item across encoders", [
         "No head is trained here: an item is looked up by its RR alone, from one encoder into another that was held "
-        "out.", *where(results)], [found] if found else [])
+        "out.", *where(results)], [*map(tables.rendered, tables.of_kind(results, "retrieval"))])
 
 
 def bars(results, records, look):
@@ -74,13 +71,13 @@ def bars(results, records, look):
     if not metrics and len(found[R1]):
         metrics = [R1]
     tested = found[metrics[0]] if metrics else found[F1]
-    panels = [plot.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
+    panels = [style.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
               for metric in metrics]
-    groups = [plot.Group(panels)] if panels else []
+    groups = [style.Group(panels)] if panels else []
     if panels and tested.encoder.nunique() > 1:
-        panels = [plot.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
+        panels = [style.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
         methods = [name for name in results.methods if name in set(tested.method)]
-        groups.append(plot.Group(panels, "By held-out encoder", legend=plot.legend(methods, look, "■")))
+        groups.append(style.Group(panels, "By held-out encoder", legend=style.legend(methods, look, "■")))
     spread = " Whiskers are 95 % intervals over test rows and seeds."
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
         if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
@@ -90,17 +87,12 @@ def bars(results, records, look):
 
 
 def sweeps(results, records, look):
-    metric, point = measure.primary(results.records), measure.reference_point(results)
-    grids = []
-    if metric and len(results.swept) > 1:
-        method = measure.best_method(records, metric)
-        pairs = [(a, b) for i, a in enumerate(results.swept) for b in results.swept[i + 1:]]
-        grids = [tables.grid_table(results, method, metric, pair, point) for pair in pairs] if method else []
     spread = " Whiskers are 95 % intervals over test rows and seeds."
     return Section("sweep", "How much is enough", [
         "Each line is the mean over all zero-shot pairs; where it flattens, more anchors or support no longer help."
         f"{spread} Dashed horizontal lines are methods that do not depend on the axis."],
-        [grid for grid in grids if grid], list(figures.sweeps(results, look)))
+        [tables.rendered(table, table["title"].removeprefix("Sweep: ")) for table in tables.of_kind(results, "sweep")],
+        list(figures.sweeps(results, look)))
 
 
 def losses(results, records, look):
@@ -266,8 +258,8 @@ def breakable(name):
 
 def render(results):
     records = measure.at(results.records, measure.reference_point(results))
-    look = plot.looks(results.methods)
-    with matplotlib.rc_context(plot.STYLE):
+    look = style.looks(results.methods)
+    with matplotlib.rc_context(style.STYLE):
         sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, bars, sweeps,
                                                               losses, clouds, similarities, pictures, made)]
     said = set()

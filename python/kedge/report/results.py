@@ -8,7 +8,7 @@ import numbers
 import numpy as np
 import pandas as pd
 
-from . import drawings
+from . import figures_file, tables
 from .errors import BadResults
 
 FORMAT_VERSION = 1
@@ -28,6 +28,8 @@ class Results:
     settings: dict
     records: pd.DataFrame
     runs: list
+    tables: list              # as tables.json has them
+    warnings: list
     drawings: dict
     trouble: str = ""         # why there are no drawings, where the file is damaged
 
@@ -156,7 +158,7 @@ def read_resamples(document, records, path):
 def read_drawings(path):
     """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
     try:
-        return (drawings.check(load(path), path) if path.exists() else {}), ""
+        return (figures_file.check(load(path), path) if path.exists() else {}), ""
     except BadResults as error:
         return {}, str(error)
 
@@ -187,6 +189,7 @@ def read(folder):
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
     table["resampled"] = read_resamples(document, document["records"], path)
+    finished, warnings = tables.check(load(folder / "tables.json"), folder / "tables.json", len(records))
     return Results(str(document.get("command", "stitch")), str(document.get("kedge_version", "unknown")),
                    datetime.datetime.fromtimestamp(path.stat().st_mtime), settings, table, runs,
-                   *read_drawings(folder / "figures.json"))
+                   finished, warnings, *read_drawings(folder / "figures.json"))

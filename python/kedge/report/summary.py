@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from . import measure
-from .measure import F1, LINEAR, MRR, MSE, PSNR, R1
+from .measure import F1, MRR, MSE, PSNR, R1
 
 BASELINE = "random-cosine"
 
@@ -226,29 +226,9 @@ def advice(records):
                        metric.name)
 
 
-def undertrained(results):
-    """Own heads that are clearly below logistic regression on the same features, encoder by encoder: one that is above
-    would hide another that is below."""
-    rows = results.records.dropna(subset=[LINEAR.key, F1.key])
-    for method in results.methods:
-        below = {}
-        for encoder, own in rows[rows.method == method].groupby("encoder", sort=False):
-            head, linear = measure.estimate(own, F1), measure.estimate(own, LINEAR)
-            gap = linear - head
-            if gap.mean >= 0.02 and not gap.mean < gap.noise:
-                below[encoder] = gap.mean, head.mean, linear.mean
-        if below:
-            worst = max(below, key=below.get)
-            yield sentence("Take care: the heads of {} are undertrained on {}. On {} they reach an F1 of {} %, logistic "
-                           "regression on the same features {} %, so differences may be those of training. Linear "
-                           "heads, which are solved to the end, tell them apart.",
-                           name(method), Markup(", ").join(map(name, below)), name(worst),
-                           *map(F1.text, below[worst][1:]))
-
-
 def sentences(results):
     records = measure.at(results.records, measure.reference_point(results))
-    found = [*heads(results, records), *advice(records), *undertrained(results), *decoders(results, records),
+    found = [*heads(results, records), *advice(records), *map(Markup.escape, results.warnings), *decoders(results, records),
              *retrieval(results, records), *map(Markup.escape, measure.comparison(records, [F1, MSE, R1, MRR])), *sweep(results)]
     return found or [Markup("These results hold no zero-shot measurement: every head was used on the encoder it was "
                             "trained on.")]

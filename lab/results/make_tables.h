@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "stitch/resample.h"
-
-#include <kedge/lab/results.h>
+#include "results/aggregate.h"
 
 #include <optional>
 #include <string>
@@ -13,6 +11,7 @@ namespace kedge {
 
 struct TableCell {
   Estimate estimate;
+  Better better = Better::neither;
   std::string text;   ///< the mean as it is shown
   std::string noise;  ///< half of its 95 % interval; empty if unknown
   bool best = false;
@@ -20,9 +19,14 @@ struct TableCell {
 
 /// A table before it is written in some language.
 struct Table {
+  std::string kind;  ///< heads, decoders, retrieval, means or sweep
   std::string title, caption;
   std::vector<std::string> label_names;  ///< of the columns that name a row
-  std::vector<std::string> columns;
+  struct Column {
+    std::string method;
+    std::string metric;  ///< empty where a row has its own, or the table only one
+  };
+  std::vector<Column> columns;
   struct Row {
     std::vector<std::string> labels;
     std::vector<std::optional<TableCell>> cells;
@@ -30,11 +34,12 @@ struct Table {
   std::vector<Row> rows;
 };
 
-/// A number as tables show it: what is below the largest possible value is not rounded up to it.
-[[nodiscard]] std::string shown(double value, int digits, double most);
+/// Where tables of single pairs are taken in a sweep: most anchors, then most support, then the shrinkage nearest to
+/// 0.15.
+[[nodiscard]] StitchPoint reference_point(const StitchResults& results);
 
 /// The tables that the measurements allow: heads, decoders and retrieval by pair, then metrics by method; for a sweep
-/// metrics by point instead.
+/// all at its reference point, and before them metrics by point.
 [[nodiscard]] std::vector<Table> make_tables(const StitchResults& results);
 
 }  // namespace kedge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "results/table.h"
+#include "results/make_tables.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +8,10 @@
 
 namespace kedge {
 namespace {
+
+std::string heading(const Table::Column& column) {
+  return column.metric.empty() ? column.method : column.method + " " + column.metric;
+}
 
 std::string markdown_text(const std::string& text) {
   std::string result;
@@ -46,7 +50,7 @@ std::string latex_cell(const std::optional<TableCell>& cell) {
 std::string markdown(const Table& table) {
   std::string text = fmt::format("## {}\n\n{}\n\n|", table.title, table.caption);
   for (const std::string& name : table.label_names) text += fmt::format(" {} |", name);
-  for (const std::string& name : table.columns) text += fmt::format(" {} |", markdown_text(name));
+  for (const auto& column : table.columns) text += fmt::format(" {} |", markdown_text(heading(column)));
   text += "\n|";
   for (std::size_t i = 0; i < table.label_names.size(); ++i) text += "---|";
   for (std::size_t i = 0; i < table.columns.size(); ++i) text += "---:|";
@@ -65,7 +69,7 @@ std::string latex(const Table& table) {
       latex_text(table.caption), std::string(table.label_names.size(), 'l'), std::string(table.columns.size(), 'c'));
   std::vector<std::string> header;
   for (const std::string& name : table.label_names) header.push_back(latex_text(name));
-  for (const std::string& name : table.columns) header.push_back(latex_text(name));
+  for (const auto& column : table.columns) header.push_back(latex_text(heading(column)));
   text += fmt::format("{} \\\\\n\\midrule\n", fmt::join(header, " & "));
   std::string group;
   for (const Table::Row& row : table.rows) {

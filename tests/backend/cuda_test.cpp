@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 #include "backend/eigh.h"
-#include "unit/needs_gpu.h"
+#include "backend/needs_gpu.h"
 
 #include <algorithm>
 #include <cmath>

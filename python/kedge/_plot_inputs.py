@@ -5,18 +5,14 @@ import types
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
-
 from . import _inputs
-from .report import measure
-from .report import plot as house
+from .report import measure, style
 from .report.results import AXES, METHODS
 
 METRICS = {metric.key: metric for metric in (
     measure.F1, measure.ACCURACY, measure.R1, measure.R5, measure.R10, measure.MRR, measure.RR_STD, measure.NMSE,
     measure.MSE, measure.PSNR, measure.percent("macro_f1", "Macro F1"),
     measure.Metric("paired_cosine", "Paired cosine"), measure.Metric("linear_cka", "Linear CKA"))}
-PLAIN = {"parse_math": False, "color": house.INK}  # names may hold $ and _
 
 
 def axes(ax, width, height):
@@ -27,20 +23,16 @@ def axes(ax, width, height):
         ax = plt.figure(figsize=(width, height), layout="constrained").add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color("#c3c9d1")
-    ax.tick_params(which="both", length=0, labelcolor=house.INK)
-    ax.grid(True, color=house.GRID, linewidth=0.8)
+    ax.tick_params(which="both", length=0, labelcolor=style.INK)
+    ax.grid(True, color=style.GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.label.set_color(house.INK)
+        axis.label.set_color(style.INK)
     return ax
 
 
-def few_ticks(axis):
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-
-
 def legend(of, **options):
-    for text in of.legend(frameon=False, labelcolor=house.INK, **options).get_texts():
+    for text in of.legend(frameon=False, labelcolor=style.INK, **options).get_texts():
         text.set_parse_math(False)
 
 

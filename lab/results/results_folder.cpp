@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/rows.h>
 #include <kedge/lab/results.h>
+#include <kedge/rows.h>
 #include <sys/file.h>
 #include <unistd.h>
 

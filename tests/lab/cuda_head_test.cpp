@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/needs_gpu.h"
 #include "head/logistic.h"
-#include "unit/needs_gpu.h"
 
 #include <kedge/lab/head.h>
 

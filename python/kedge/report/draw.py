@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws into axes that are given: what the report's figures and kedge.plot have in common. Nothing here makes a figure or
+computes a mean."""
+import numpy as np
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+
+from . import measure, style
+
+PLAIN = {"parse_math": False, "color": style.INK}  # names may hold $ and _
+
+
+def few_ticks(axis):
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+
+
+def whole_ticks(axis):
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+
+
+def errors(std, scale=1):
+    """No whisker if nothing is known of the noise."""
+    return None if np.isnan(std).all() else np.nan_to_num(std) * scale
+
+
+def short(metric, value):
+    """A number beside or in a bar, where there is little room."""
+    return metric.text(value, 1 if metric.unit else None)
+
+
+def bars(ax, table, metric, look, reference=np.nan, label=str):
+    """A bar for each row of `table` (columns mean and std, by method) with its number; `reference` as a dashed line."""
+    values, places = table["mean"].to_numpy() * metric.scale, np.arange(len(table))
+    spread = errors(table["std"].to_numpy(), metric.scale)
+    ax.barh(places, values, 0.62, xerr=spread, color=[look[name][0] for name in table.index],
+            error_kw={"ecolor": style.INK, "capsize": 2.5, "elinewidth": 1.2})
+    ends = values + (0 if spread is None else spread)
+    top = np.nanmax(np.append(ends, reference * metric.scale))
+    for place, (value, end) in enumerate(zip(values, ends)):
+        inside = value > 0.2 * top  # at the foot of the bar the number is clear of whisker and line
+        ax.annotate(short(metric, value / metric.scale), (0 if inside else max(end, 0), place), (6, 0),
+                    textcoords="offset points", va="center", fontsize=9.5, color="white" if inside else style.INK)
+    if np.isfinite(reference):
+        ax.axvline(reference * metric.scale, color=style.INK, linestyle=(0, (4, 3)), linewidth=1.2,
+                   label=f"absolute, own head {short(metric, reference)}")
+    ax.set_yticks(places, [label(name) for name in table.index], **PLAIN)
+    ax.set_ylim(len(table) - 0.45, -0.55)
+    ax.set_xlim(min(0, np.nanmin(values)), top * 1.16 or 1)
+    few_ticks(ax.xaxis)
+    ax.grid(axis="y", visible=False)
+
+
+def thinned(values, logarithmic):
+    """Ticks at measured values that stand far enough apart to be read."""
+    scale = np.log(values) if logarithmic else np.asarray(values, float)
+    kept = [len(values) - 1]
+    for index in range(len(values) - 2, -1, -1):
+        if scale[kept[-1]] - scale[index] > 0.16 * (scale[-1] - scale[0]):
+            kept.append(index)
+    return [values[index] for index in reversed(kept)]
+
+
+def lines(ax, table, axis, metric, look, methods, levels):
+    """A line for each method of `table` (columns mean and std, by method and value of `axis`); `levels`, by method, are
+    level lines. Names stand side by side, with nothing between them."""
+    values = measure.ordered(table.index.get_level_values(axis))
+    named = any(isinstance(value, str) for value in values)
+    places = {value: index if named else value for index, value in enumerate(values)}
+    for method in methods:
+        colour, mark = look[method]
+        if method in levels:
+            own = ", own head" if method == "absolute" else ""
+            ax.axhline(levels[method] * metric.scale, color=colour, linestyle=(0, (4, 3)), linewidth=1.4,
+                       label=method + own)
+        elif method in table.index.get_level_values("method"):
+            line = table.xs(method, level="method")
+            line = line.loc[measure.ordered(line.index)]
+            ax.errorbar([places[value] for value in line.index], line["mean"] * metric.scale,
+                        yerr=errors(line["std"].to_numpy(), metric.scale), label=method, color=colour, marker=mark,
+                        markersize=5.5, linewidth=1.8, capsize=2.5, elinewidth=1, markeredgecolor="white",
+                        markeredgewidth=0.6, linestyle="none" if named else "-")
+    logarithmic = not named and values[0] > 0 and values[-1] / values[0] > 10
+    if logarithmic:
+        ax.set_xscale("log")
+    ticks = values if named else thinned(values, logarithmic)
+    ax.set_xticks([places[value] for value in ticks], [measure.amount(value, axis) for value in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.margins(x=0.2 if named else 0.05)
+    ax.set_xlabel("support rows" if axis == "support" else axis)
+    ax.set_ylabel(metric.name + metric.unit)
+    few_ticks(ax.yaxis)
+
+
+def cloud(ax, points, paint, limits):
+    """Points in a square window without numbers."""
+    paint.draw(ax, points, 13 if len(points) <= 600 else 6)
+    ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/every_option_list.h"
+
+#include <gtest/gtest.h>
+#include <kedge/kedge.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kedge::test {
+
+using Lists = testing::Types<FitOptions, AttachOptions, CompareOptions>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Core, EveryList, Lists);
+
+namespace {
+
+const Option& named(const std::vector<Option>& list, std::string_view name) {
+  for (const Option& option : list) {
+    if (option.name == name) return option;
+  }
+  throw Error(Code::failed, "there is no option " + std::string(name));
+}
+
+const TextValue& text(const std::vector<Option>& list, std::string_view name) {
+  return std::get<TextValue>(named(list, name).value);
+}
+
+TEST(OptionsOf, AFitReachItsFields) {
+  FitOptions options;
+  const std::vector<Option> list = options_of(options);
+  text(list, "method").set("consensus");
+  text(list, "coverage-rows").set("all");
+  *std::get<std::size_t*>(named(list, "anchors").value) = 7;
+  *std::get<double*>(named(list, "lr").value) = 0.5;
+  *std::get<bool*>(named(list, "resume").value) = true;
+  *std::get<double*>(named(list, "refine-tau").value) = 0.75;
+  EXPECT_EQ(options.method, Method::consensus);
+  EXPECT_EQ(options.param.coverage_rows, CoverageRows::all);
+  EXPECT_EQ(options.anchors, 7U);
+  EXPECT_EQ(options.param.learning_rate, 0.5);
+  EXPECT_TRUE(options.checkpoint.resume);
+  EXPECT_EQ(options.consensus.refine_tau, 0.75);
+  EXPECT_EQ(named(list, "resume").group, "param");
+  EXPECT_EQ(named(list, "power").group, "consensus");
+}
+
+TEST(OptionsOf, ShrinkageIsANumberOrARule) {
+  FitOptions options;
+  const std::vector<Option> list = options_of(options);
+  const TextValue& shrinkage = text(list, "shrinkage");
+  EXPECT_EQ(shrinkage.get(), "0.15");
+  shrinkage.set("auto");
+  EXPECT_EQ(options.shrinkage_rule, ShrinkageRule::ledoit_wolf);
+  shrinkage.set("0.5");
+  EXPECT_EQ(options.shrinkage_rule, ShrinkageRule::fixed);
+  EXPECT_EQ(options.whitening.shrinkage, 0.5);
+  shrinkage.set("oas");
+  EXPECT_EQ(shrinkage.get(), "oas");
+  EXPECT_EQ(refusal(shrinkage, "0.5x"), "shrinkage is '0.5x', expected a number from 0 to 1, auto, ledoit-wolf or oas");
+  EXPECT_NE(refusal(shrinkage, "fixed").find("expected a number"), std::string::npos) << "that is no rule to name";
+}
+
+TEST(OptionsOf, AttachAndRidgeCanBeLeftToOthers) {
+  AttachOptions options;
+  const std::vector<Option> list = options_of(options);
+  const TextValue& by = text(list, "attach");
+  EXPECT_EQ(by.get(), "");
+  by.set("ridge");
+  EXPECT_EQ(options.by, AttachBy::ridge);
+  EXPECT_EQ(refusal(by, "direct"), "attach is 'direct', expected mixture or ridge");
+  by.set("");
+  EXPECT_FALSE(options.by);
+  const TextValue& ridge = text(list, "ridge");
+  EXPECT_EQ(ridge.get(), "auto");
+  ridge.set("0.1");
+  EXPECT_EQ(options.ridge, 0.1);
+  EXPECT_EQ(refusal(ridge, "x"), "ridge is 'x', expected auto or a number of 0 or more");
+  ridge.set("auto");
+  EXPECT_FALSE(options.ridge);
+}
+
+}  // namespace
+}  // namespace kedge::test

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/world.h"
+#include "stitch/stitch_plan.h"
+#include "stitch/stitch_settings.h"
+
+#include <gtest/gtest.h>
+#include <kedge/kedge.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::kAllMethods;
+using test::kClusters;
+using test::options_for;
+using test::World;
+
+TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
+  const World world;
+  const StitchData data = world.data();
+  StitchOptions options = options_for({"consensus", kClusters, "param-multi", "param-cosine"});
+  options.hold_out = {"b"};
+  const StitchResults results = stitch(data, options);
+  for (const StitchMethod& method : options.methods) {
+    FitOptions fit_options = fit_options_of(method, options.points.front(), 0);
+    if (fit_options.method != Method::param) fit_options.param = {};  // fit() refuses options of other methods
+    const Space a = data.spaces[0].with_rows(data.train);
+    const Space b = data.spaces[1].with_rows(data.train);
+    const Space c = data.spaces[2].with_rows(data.train);
+    const std::vector<Space> sources{a, c};
+    Bundle bundle = fit(sources, fit_options);
+    bundle.add(attach(bundle, b));
+    const auto rr = [&](const Space& space) {
+      return bundle.map(space.name())->apply(space.with_rows(data.test).read_all().view());
+    };
+    const Comparison expected = compare(rr(c).view(), rr(b).view());
+    const auto found = std::ranges::find_if(results.measurements, [&](const Measurement& m) {
+      return m.method == to_string(method) && m.trained_on == "c" && m.encoder == "b";
+    });
+    ASSERT_NE(found, results.measurements.end());
+    EXPECT_NEAR(found->pair->mrr, expected.mrr, 1e-6) << found->method;
+    EXPECT_NEAR(found->pair->nmse, expected.nmse, 1e-4 * expected.nmse) << found->method;
+    EXPECT_NEAR(*found->rr_std, expected.rr_std_b, 1e-4 * expected.rr_std_b) << found->method;
+    EXPECT_TRUE(found->zero_shot());
+  }
+  EXPECT_EQ(results.measurements.size(), 4U * 3U);
+}
+
+TEST(Stitch, MeasuresEveryPairOfEveryMethodAndSeed) {
+  const World world;
+  StitchOptions options = options_for(kAllMethods);
+  options.seeds = {0, 5};
+  std::size_t told = 0;
+  const StitchResults results = stitch(world.data(), options, {}, {}, [&](const StitchEvent& event) {
+    EXPECT_EQ(event.done, ++told);
+    EXPECT_FALSE(event.measured.empty());
+  });
+  EXPECT_EQ(results.measurements.size(), 2U * (3U + 10U * 9U));
+  EXPECT_EQ(told, 2U * (3U + 2U + 3U * 8U));
+  for (const Measurement& m : results.measurements) {
+    EXPECT_TRUE(m.labels && m.targets);
+    EXPECT_EQ(m.pair.has_value(), m.zero_shot());
+    EXPECT_EQ(m.rr_std.has_value(), m.method != "absolute");
+  }
+}
+
+TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
+  const World world;
+  const SupportSelect third = have_faiss() ? SupportSelect::kmeans : SupportSelect::leverage;
+  for (const SupportSelect select : {SupportSelect::random, SupportSelect::fps, third}) {
+    StitchOptions together =
+        options_for({"random-cosine", "random-wip", "param-cosine", "param-multi", "random-ridge"});
+    together.points.front().support_select = select;
+    const StitchResults all = stitch(world.data(), together);
+    for (const StitchMethod& method : together.methods) {
+      StitchOptions alone = together;
+      alone.methods = {method};
+      for (const Measurement& m : stitch(world.data(), alone).measurements) {
+        const auto same = std::ranges::find_if(all.measurements, [&](const Measurement& other) {
+          return other.method == m.method && other.encoder == m.encoder && other.trained_on == m.trained_on;
+        });
+        ASSERT_NE(same, all.measurements.end());
+        EXPECT_EQ(same->labels->weighted_f1, m.labels->weighted_f1) << m.method << " " << to_string(select);
+        EXPECT_EQ(same->targets->mse, m.targets->mse) << m.method << " " << to_string(select);
+      }
+    }
+  }
+}
+
+TEST(Stitch, PicturesOfOtherPairsDoNotStandSideBySide) {
+  const World world;
+  StitchOptions options = options_for({"random-cosine"});
+  options.hold_out = {"a"};
+  StitchResults results = stitch(world.data(), options);
+  EXPECT_THAT(results.figures, ::testing::HasSubstr(R"("methods":{"random-cosine":)"));
+  options = options_for({"consensus"});
+  options.hold_out = {"c"};
+  results = stitch(world.data(), options, results);
+  EXPECT_THAT(results.figures, ::testing::HasSubstr(R"("methods":{"consensus":)"));
+  EXPECT_THAT(results.figures, ::testing::Not(::testing::HasSubstr(R"("methods":{"random-cosine":)")));
+}
+
+TEST(Stitch, SettingsKnowThePrecisionOfAGpuOnly) {
+  const World world;
+  const StitchData data = world.data();
+  StitchOptions options = options_for({"consensus"});
+  const std::string plain = settings_of(data, options);
+  EXPECT_THAT(plain, ::testing::Not(::testing::HasSubstr("precision")));
+  options.points.front().precision = Precision::bf16;
+  EXPECT_EQ(settings_of(data, options), plain);
+  options.points.front().device = Device::cuda;
+  EXPECT_THAT(settings_of(data, options), ::testing::HasSubstr(R"("precision":"bf16")"));
+  expect_error(
+      Code::bad_argument, [&] { require_same_settings(plain, settings_of(data, options)); }, "fit.device", "cuda");
+}
+
+TEST(Stitch, StopsWhenProgressThrows) {
+  const World world;
+  std::atomic<int> calls = 0;
+  const auto stop = [&](const ProgressReport&) {
+    if (++calls == 3) throw Error(Code::failed, "enough");
+  };
+  expect_error(
+      Code::failed, [&] { (void)stitch(world.data(), options_for({"param-multi"}), {}, stop); }, "enough");
+}
+
+TEST(Stitch, RefusesWhatDoesNotFitTogether) {
+  const World world;
+  const StitchOptions options = options_for({"consensus"});
+  const auto refused = [&](auto change, auto... words) {
+    StitchData data = world.data();
+    StitchOptions own = options;
+    change(data, own);
+    expect_error(
+        Code::bad_argument, [&] { (void)stitch(data, own); }, words...);
+  };
+  refused([](StitchData& d, auto&) { d.test = {100, 160}; }, "overlap", "100:160", "0:120");
+  refused([](StitchData& d, auto&) { d.test = {120, 161}; }, "test rows 120:161", "160 rows");
+  refused([](StitchData& d, auto&) { d.spaces.erase(d.spaces.begin() + 1, d.spaces.end()); }, "two spaces");
+  refused([](StitchData& d, auto&) { d.labels.pop_back(); }, "159 labels for 160 rows");
+  refused([](StitchData& d, auto&) { std::ranges::fill(d.labels, 4); }, "label 4", "two classes");
+  refused([](StitchData& d, auto&) { d.labels[150] = 77; }, "label 77 of test row 150", "train rows 0:120");
+  refused([](auto&, StitchOptions& o) { o.hold_out = {"d"}; }, "'d'", "a, b, c");
+  refused([](auto&, StitchOptions& o) { o.methods.clear(); }, "no method");
+  refused([](auto&, StitchOptions& o) { o.seeds.clear(); }, "no seed");
+  refused([](auto&, StitchOptions& o) { o.head.kind = HeadKind::ridge; }, "ridge decodes targets");
+  refused([](StitchData& d, auto&) { d.target_shape = {2, 2}; }, "2x2", "4 values", "have 3");
+  refused([](StitchData& d, auto&) { d.target_shape = {3}; }, "shape 3", "height x width");
+  refused([](auto&, StitchOptions& o) { o.points.front().anchors = 61; }, "61");
+}
+
+}  // namespace
+}  // namespace kedge

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/every_option_list.h"
+
+#include <gtest/gtest.h>
+#include <kedge/lab.h>
+
+#include <utility>
+#include <vector>
+
+namespace kedge::test {
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Lab, EveryList, HeadOptions);
+
+namespace {
+
+TEST(SweepPoints, AreAllCombinations) {
+  FitOptions fit;
+  fit.seed = 3;
+  const std::vector<FitOptions> points = sweep_points(fit, {5, 6}, {}, {"0.5", "oas", "0.25"});
+  ASSERT_EQ(points.size(), 6U);
+  EXPECT_EQ(points[3].anchors, 6U);
+  EXPECT_EQ(points[3].support, fit.support);
+  EXPECT_EQ(points[3].seed, 3U);
+  EXPECT_EQ(points[4].shrinkage_rule, ShrinkageRule::oas);
+  EXPECT_EQ(points[4].whitening.shrinkage, fit.whitening.shrinkage) << "no trace of the point before";
+  EXPECT_EQ(points[5].whitening.shrinkage, 0.25);
+  EXPECT_EQ(points[5].shrinkage_rule, ShrinkageRule::fixed);
+  EXPECT_EQ(sweep_points(fit, {}, {}, {}).size(), 1U);
+  EXPECT_THROW((void)sweep_points(fit, {}, {}, {"much"}), Error);
+}
+
+TEST(SweepPoints, AreLeftOutWhereTheyCannotBeUnlessAllAreSuch) {
+  const auto numbers = [](const std::vector<FitOptions>& points) {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const FitOptions& point : points) pairs.emplace_back(point.anchors, point.support);
+    return pairs;
+  };
+  using Numbers = std::vector<std::pair<std::size_t, std::size_t>>;
+  std::vector<FitOptions> points = sweep_points({}, {10, 20, 40}, {20, 0}, {});
+  EXPECT_EQ(numbers(leave_out_impossible(points, 30)), (Numbers{{40, 20}, {40, 30}}));
+  EXPECT_EQ(numbers(points), (Numbers{{10, 20}, {10, 0}, {20, 20}, {20, 0}}));
+  EXPECT_TRUE(leave_out_impossible(points, 30).empty());
+  EXPECT_EQ(points.size(), 4U);
+  EXPECT_TRUE(leave_out_impossible(points = sweep_points({}, {40, 50}, {20}, {}), 30).empty());
+  EXPECT_EQ(points.size(), 2U) << "so that it is refused";
+
+  FitOptions given;
+  given.support_ids = {3, 1, 2};
+  points = sweep_points(given, {3, 4}, {}, {});
+  EXPECT_EQ(numbers(leave_out_impossible(points, 30)), (Numbers{{4, 3}})) << "as many as there are ids";
+  EXPECT_EQ(numbers(points), (Numbers{{3, 0}}));
+}
+
+}  // namespace
+}  // namespace kedge::test
