@@ -2,6 +2,7 @@
 #include "map/attach.h"
 
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/names.h"
 #include "map/fold.h"
 #include "map/judge.h"
@@ -157,6 +158,7 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
 }
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
+  const Work work;
   require_device(options.device);
   Matrix64 support = support_of(bundle, space, options.support_rows);
   Moments moments = compute_moments(space, progress, options.device);

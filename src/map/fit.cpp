@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit.h"
 
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "map/adapter.h"
 #include "map/fit_options.h"
@@ -222,6 +223,7 @@ void require_fit(std::span<const Space> spaces, const FitOptions& options) {
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+  const Work work;
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   std::vector<Statistics> statistics;
@@ -240,6 +242,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
 
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
            const Progress& progress) {
+  const Work work;
   Bundle bundle = prepare(spaces, options);
   if (options.method == Method::consensus) {
     return fit_consensus(std::move(bundle), spaces, statistics, options, progress);

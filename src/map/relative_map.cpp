@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cholesky.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ void normalize(Rows&& rows) {
 }
 
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  const Work work;
   EigenRows<float> unit = as_eigen(x);
   normalize(unit);
   set_product(rr, unit, as_eigen(map.weight().view()).transpose());
@@ -34,6 +36,7 @@ void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<
 
 /// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
 void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  const Work work;
   // Below this share of |x|^2 + |a|^2 the difference above has lost its digits, and is taken directly.
   constexpr float kCancelled = 1e-3F;
   EigenRows<float> centred = as_eigen(x).rowwise() - as_eigen(std::span(map.mean()));
@@ -121,6 +124,7 @@ Matrix RelativeMap::apply(MatrixView<const float> x) const {
 
 RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
                               const Moments& moments, const WhiteningOptions& options) {
+  const Work work;
   const auto mean = as_eigen(std::span(moments.mean));
   EigenRows<double> weight = as_eigen(anchors.view());
   Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(weight.rows());
@@ -170,6 +174,7 @@ void normalize_rows(MatrixView<float> rows) {
 
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y) {
+  const Work work;
   auto out = as_eigen(y);
   out.rowwise() = as_eigen(bias);
   add_product(y, x, as_eigen(weight).transpose());

@@ -63,8 +63,9 @@ void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixV
 
 /// On all threads, because the product that follows waits for it.
 void read_together(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
-  const std::size_t share = (to.rows + threads() - 1) / threads();
-  parallel_blocks(to.rows, share, threads(), [&] {
+  const unsigned workers = threads();
+  const std::size_t share = (to.rows + workers - 1) / workers;
+  parallel_blocks(to.rows, share, workers, [&] {
     return
         [&](std::size_t row, std::size_t rows) { read_side_by_side(spaces, first + row, to.middle_rows(row, rows)); };
   });
@@ -154,6 +155,7 @@ Moments sum_on_gpu(std::span<const Space> spaces, std::size_t dim, const Tell& t
 MomentSums::MomentSums(std::size_t dim) : mean_(dim), scatter_(dim, dim) {}
 
 void MomentSums::add(MatrixView<double> block) {
+  const Work work;
   if (block.rows == 0) return;
   auto rows = as_eigen(block);
   const Eigen::RowVectorXd mean = column_means(rows);
@@ -191,6 +193,7 @@ Moments compute_moments(const Space& space, const Progress& progress, Device dev
 }
 
 Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+  const Work work;
   std::size_t dim = 0;
   std::string names;
   for (const Space& space : spaces) {
@@ -235,6 +238,7 @@ Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& optio
 }
 
 Whitening make_whitening(const Moments& moments, const WhiteningOptions& options, Device device) {
+  const Work work;
   Whitening result{
       moments.mean, shrunk_covariance(moments, options), Matrix64(moments.mean.size(), moments.mean.size()), {}, {}};
   const auto dim = static_cast<double>(moments.mean.size());
@@ -258,6 +262,7 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
 }
 
 void whiten(const Whitening& whitening, MatrixView<double> rows) {
+  const Work work;
   auto x = as_eigen(rows);
   x.rowwise() -= as_eigen(std::span(whitening.mean));
   x = product(x, whitening.whitener.view());

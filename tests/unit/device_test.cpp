@@ -56,7 +56,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
 
-TEST(Threads, CanBeSetAndAreNeverZero) {
+TEST(Device, ThreadsCanBeSetAndAreNeverZero) {
   const unsigned before = threads();
   EXPECT_GE(before, 1U);
   set_threads(3);
