@@ -37,8 +37,6 @@ void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<
 /// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
 void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
   const Work work;
-  // Below this share of |x|^2 + |a|^2 the difference above has lost its digits, and is taken directly.
-  constexpr float kCancelled = 1e-3F;
   EigenRows<float> centred = as_eigen(x).rowwise() - as_eigen(std::span(map.mean()));
   const auto anchors = as_eigen(map.weight().view());
   auto out = as_eigen(rr);
@@ -46,10 +44,8 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   for (Eigen::Index r = 0; r < out.rows(); ++r) {
     const float length = centred.row(r).squaredNorm();
     for (Eigen::Index a = 0; a < out.cols(); ++a) {
-      const float scale = length + map.bias()[static_cast<std::size_t>(a)];
-      float squared = scale - 2 * out(r, a);
-      if (squared < kCancelled * scale) squared = (centred.row(r) - anchors.row(a)).squaredNorm();
-      out(r, a) = std::sqrt(squared);
+      out(r, a) = distance(length, map.bias()[static_cast<std::size_t>(a)], out(r, a),
+                           [&] { return (centred.row(r) - anchors.row(a)).squaredNorm(); });
     }
   }
 }

@@ -19,6 +19,23 @@ KEDGE_EVERY_PROCESSOR float dot(const float* a, const float* b, std::size_t n) {
 
 constexpr std::size_t kLanes = 16;  // side by side, as one running sum or maximum cannot be made parallel
 
+/// Four rows share what is read of x; their sums are four names, as compilers keep an array of them in memory.
+KEDGE_EVERY_PROCESSOR void add_four_dots(const float* __restrict rows, std::size_t stride, const float* __restrict x,
+                                         std::size_t n, float* __restrict out) {
+  const float *a = rows, *b = a + stride, *c = b + stride, *d = c + stride;
+  float ax = 0, bx = 0, cx = 0, dx = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    ax += a[i] * x[i];
+    bx += b[i] * x[i];
+    cx += c[i] * x[i];
+    dx += d[i] * x[i];
+  }
+  out[0] += ax;
+  out[1] += bx;
+  out[2] += cx;
+  out[3] += dx;
+}
+
 KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
   float lanes[kLanes] = {};
   std::size_t i = 0;
@@ -105,6 +122,14 @@ AdamFactors factors_of(const AdamStep& step) {
 }
 
 }  // namespace
+
+void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows.rows; r += 4) {
+    add_four_dots(rows.data + r * rows.stride, rows.stride, x.data(), x.size(), &out[r]);
+  }
+  for (; r < rows.rows; ++r) out[r] += dot(rows.row(r).data(), x.data(), x.size());
+}
 
 float length(std::span<const float> x) {
   return std::sqrt(dot(x.data(), x.data(), x.size()));
