@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
+#include <kedge/wording.h>
 
 #include <cmath>
 #include <utility>
@@ -160,11 +161,15 @@ Attachment Attacher::attach(const Space& space, Matrix64 support, const Statisti
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
   const Work work;
   require_device(options.device);
+  const AttachBy by = options.by.value_or(bundle.attach_by);
+  if (options.ridge && by != AttachBy::ridge) {
+    throw Error(Code::bad_argument, fmt::format("{} was given, but the space is attached by {}; give {}",
+                                                option_words("ridge"), to_string(by), option_words("attach", "ridge")));
+  }
   Matrix64 support = support_of(bundle, space, options.support_rows);
   Moments moments = compute_moments(space, progress, options.device);
   const Statistics statistics = statistics_of(bundle, space, std::move(moments), options.device);
-  Attachment attached = Attacher(bundle).attach(space, std::move(support), statistics,
-                                                options.by.value_or(bundle.attach_by), options.ridge);
+  Attachment attached = Attacher(bundle).attach(space, std::move(support), statistics, by, options.ridge);
   judge_attached(attached, bundle, space, statistics, options.support_rows);
   return attached;
 }
