@@ -234,10 +234,10 @@ TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
   };
   expect_error(
       Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
-      "epochs belongs to the method param", "the method is consensus", "leave out --epochs");
+      "epochs belongs to the method param", "the method is consensus", "leave out epochs");
   expect_error(
       Code::bad_argument, fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
-      "coverage-rows belongs to the method param", "the method is random");
+      "coverage_rows belongs to the method param", "the method is random");
   expect_error(
       Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
       "checkpoint belongs to the method param");
