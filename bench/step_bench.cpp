@@ -2,6 +2,7 @@
 // One optimisation step of PARAM on random data: step_bench ROWS SUPPORT ANCHORS BATCH STEPS DIM...
 // Prints JSON: milliseconds per step, those inside its matrix products, and those of every other operation.
 #include "backend/backend.h"
+#include "backend/threads.h"
 #include "param/trainer.h"
 
 #include <kedge/kedge.h>
@@ -113,7 +114,7 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> sizes;
   for (int i = 1; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   const std::size_t rows = sizes[0], support = sizes[1], anchors = sizes[2], batch = sizes[3], steps = sizes[4];
-  kedge::set_threads(kedge::threads());
+  const kedge::Work work;  // as in a fit, for BLAS
   const auto backend = std::make_unique<TimedBackend>(kedge::make_cpu_backend());
 
   kedge::WhitenedSpaces spaces;

@@ -114,7 +114,7 @@ BENCHMARK(transform_file)->Unit(benchmark::kMillisecond)->UseRealTime()->MinTime
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
-  kedge::set_threads(kedge::threads());
+  openblas_set_num_threads(static_cast<int>(kedge::threads()));
   benchmark::RunSpecifiedBenchmarks();
   std::filesystem::remove(file("bench_input.npy"));
   return 0;

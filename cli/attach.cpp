@@ -78,10 +78,7 @@ void run(const Options& o) {
   }
   require_other_file(o.output, file_of(o.space));
   require_replaceable(o.output, ResultKind::bundle);
-  require_writable(o.output);
-  if (options.ridge && options.by.value_or(bundle.attach_by) != AttachBy::ridge) {
-    throw Error(Code::bad_argument, "--ridge was given, but the space is attached by mixture; give --attach ridge");
-  }
+  const auto writable = require_writable(o.output);
   bundle.add(attach(bundle, space, options, make_progress(o.common)));
   save_bundle(bundle, o.output);
   const Attachment& attached = bundle.space(space.name());

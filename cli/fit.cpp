@@ -144,8 +144,8 @@ void run(Options& o) {
     require_other_file(output, o.rows.file);
   }
   require_replaceable(o.output, ResultKind::bundle);
-  require_writable(o.output);
-  if (!o.history.empty()) require_writable(o.history);
+  const auto writable = require_writable(o.output);
+  const auto history_writable = o.history.empty() ? nullptr : require_writable(o.history);
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
   if (o.validate && spaces.size() < 3) {

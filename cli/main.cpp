@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/wording.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   kedge::cli::prepare_libraries();
+  kedge::speak_to(kedge::Surface::command);
   const int code = run(argc, argv);
   kedge::cli::leave_in_order();
   return code;

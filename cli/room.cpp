@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Libraries do not tell their caller that memory or threads ran out. OpenBLAS asks for a buffer again and again, for
+// ever; where it cannot start a thread it sends its own process SIGINT; libgomp calls exit(). A user would see a
+// command that hangs, or is "interrupted", or ends without a word. So, in the order in which it happens:
+//
+//   before main    check_room: OpenBLAS starts its threads while it is loaded, so whether there is room for them is
+//                  asked from .preinit_array, which runs before any library's own start; and its SIGINT is caught.
+//   first in main  prepare_libraries: takes the buffers that OpenBLAS will want, while there is room, and has every
+//                  exit() that is not ours leave a sentence behind.
+//   --threads N    use_threads: tries whether so many threads start and find room, before OpenBLAS starts them.
+//   last in main   leave_in_order: from here on, exit() is ours.
 #include "room.h"
 
 #include <fcntl.h>
@@ -35,8 +45,7 @@ extern "C" {
 namespace kedge::cli {
 namespace {
 
-// OpenBLAS maps this much for each of its threads when it is loaded, and for each of ours in its first product. Where
-// it cannot, it tries again for ever; where it cannot start a thread, it sends itself SIGINT.
+// OpenBLAS maps this much for each of its threads when that starts, and for each of ours in its first product.
 constexpr std::size_t kBuffer = std::size_t{128} << 20;
 constexpr std::size_t kMostThreads = 128;             // of OpenBLAS, as Debian builds it
 constexpr std::size_t kRest = std::size_t{16} << 20;  // stack, and what libraries allocate while they are loaded

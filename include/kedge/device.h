@@ -40,8 +40,9 @@ struct DeviceInfo {
 void require_device(Device device);
 
 /// How many threads kedge uses, 1 or more; until set, all cores this process may use, or fewer where the environment
-/// (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS) says so.
+/// (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS) says so. An operation keeps the number it began with.
 [[nodiscard]] unsigned threads();
+/// For operations that begin afterwards; the numbers of BLAS and OpenMP are the process's again when none is left.
 /// Throws Error(Code::bad_argument) for 0 and for more than 1024.
 void set_threads(unsigned count);
 inline constexpr unsigned kThreadsLimit = 1024;

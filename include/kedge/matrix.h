@@ -28,6 +28,9 @@ struct MatrixView {
 /// a * b; throws Error(Code::failed) where the product does not fit.
 [[nodiscard]] std::size_t checked_mul(std::size_t a, std::size_t b);
 
+/// Whether no value is NaN or infinite.
+[[nodiscard]] bool all_finite(std::span<const float> values);
+
 /// Owned, dense, row-major matrix. Copies are deep; moves are free.
 template <class T>
 class BasicMatrix {

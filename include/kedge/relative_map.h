@@ -8,6 +8,7 @@
 #include <kedge/space.h>
 #include <kedge/whitening.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class RelativeMap {
   /// rr = RR(x), row by row. x: rows x input_dim, rr: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
   void apply(MatrixView<const float> x, MatrixView<float> rr) const;
   [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
+  /// One embedding, with no memory allocated and no thread but the calling one; the rest as above.
+  void apply(std::span<const float> x, std::span<float> rr) const;
 
  private:
   std::string space_;

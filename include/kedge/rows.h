@@ -98,8 +98,10 @@ class RowWriter {
   std::unique_ptr<File> file_;
 };
 
-/// Throws Error(Code::failed) if no file can be written there: asked before long work rather than after it.
-void require_writable(const std::string& path);
+/// Throws Error(Code::failed) if no file can be written there: asked before long work rather than after it. What it
+/// returns is to be kept until the result is written: it holds a pipe open, whose reader would take its closing for the
+/// end of the result.
+[[nodiscard]] std::shared_ptr<const void> require_writable(const std::string& path);
 
 /// Writes a whole matrix, or a vector, as `.npy`.
 void save_npy(const std::string& path, MatrixView<const float> matrix);

@@ -8,19 +8,19 @@
 
 namespace kedge {
 
-/// Who reads the messages, and so what they call an option: `--in-place` on the command line, `in_place=True` in
-/// Python.
-enum class Surface { command, python };
+/// Who reads the messages, and so what they call an option: a program that uses the library, for which it is the field
+/// `in_place`; whoever types the command, for whom it is `--in-place`; or Python, where it is `in_place=True`.
+enum class Surface { library, command, python };
 
-/// For the whole process, to be called before any work; it is the command unless told otherwise.
+/// For the whole process, to be called before any work; it is the library unless told otherwise.
 void speak_to(Surface surface);
 [[nodiscard]] Surface spoken_to();
 
-/// "--refine-rate", or "refine_rate". `name` is written as in Option.
+/// "refine_rate", or "--refine-rate". `name` is written as in Option.
 [[nodiscard]] std::string option_words(std::string_view name);
-/// "--device cpu", or "device='cpu'".
+/// "device = cpu", "--device cpu", or "device='cpu'".
 [[nodiscard]] std::string option_words(std::string_view name, std::string_view value);
-/// "--in-place", or "in_place=True".
+/// "in_place = true", "--in-place", or "in_place=True".
 [[nodiscard]] std::string flag_words(std::string_view name);
 
 /// The name that `word` was probably meant to be: a slip or two away, swapped neighbours being one. Leading dashes do

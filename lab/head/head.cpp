@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/names.h"
 #include "head/logistic.h"
 #include "head/training.h"
@@ -189,6 +190,7 @@ Classifier::Classifier(std::vector<std::int64_t> classes, HeadFunction logits)
     : classes_(std::move(classes)), logits_(std::move(logits)) {}
 
 std::vector<std::int64_t> Classifier::predict(MatrixView<const float> features) const {
+  const Work work;
   const Matrix scores = logits(features);
   std::vector<std::int64_t> labels;
   for (std::size_t r = 0; r < scores.rows(); ++r) {
@@ -200,6 +202,7 @@ std::vector<std::int64_t> Classifier::predict(MatrixView<const float> features) 
 
 Classifier train_classifier(MatrixView<const float> features, std::span<const std::int64_t> labels,
                             const HeadOptions& options, const Progress& progress) {
+  const Work work;
   require_valid(options);
   require_device(options.device);
   require_classifier(options.kind);
@@ -222,6 +225,7 @@ Classifier train_classifier(MatrixView<const float> features, std::span<const st
 
 std::optional<Classifier> train_yardstick(MatrixView<const float> features, std::span<const std::int64_t> labels,
                                           const HeadOptions& options, const Progress& progress) {
+  const Work work;
   Classes classes(labels);
   std::optional<LinearHead> head = approach_logistic(features, classes.numbers, classes.values.size(), options.l2,
                                                      progress, device_for(features, options.device));
@@ -231,6 +235,7 @@ std::optional<Classifier> train_yardstick(MatrixView<const float> features, std:
 
 HeadFunction train_decoder(MatrixView<const float> features, MatrixView<const float> targets,
                            const HeadOptions& options, const Progress& progress) {
+  const Work work;
   require_valid(options);
   require_device(options.device);
   require_rows(features, targets.rows, "rows of targets");

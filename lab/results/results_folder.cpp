@@ -93,7 +93,7 @@ StitchResults stitch_into(const std::string& folder, const StitchData& data, con
   make_folder(folder);
   if (!options.bundle_folder.empty()) make_folder(options.bundle_folder);
   require_own(data, folder);
-  require_writable((std::filesystem::path(folder) / "results.json").string());
+  const auto writable = require_writable((std::filesystem::path(folder) / "results.json").string());
   const FolderLock lock(folder);
   Saver saver(folder);
   const auto observe = [&](const StitchEvent& event) {

@@ -162,6 +162,7 @@ std::span<const Measurement> take_method(std::span<const Measurement>& left, con
 
 StitchResults stitch(const StitchData& given, const StitchOptions& options, StitchResults known,
                      const Progress& progress, const StitchObserver& observer) {
+  const Work work;
   const StitchData data = checked(given, options);
   StitchResults results = std::move(known);
   const std::string settings = settings_of(data, options);

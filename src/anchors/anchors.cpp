@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/farthest.h"
 #include "backend/neighbors.h"
+#include "backend/threads.h"
 #include "base/names.h"
 #include "base/random.h"
 
@@ -70,6 +71,7 @@ void require_anchors(std::size_t anchors, std::size_t support) {
 }
 
 Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+  const Work work;
   require_anchors(anchors, support.rows);
   switch (method) {
     case Method::random: return random_rows(support.rows, anchors, seed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/farthest.h"
 #include "backend/neighbors.h"
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/names.h"
 #include "base/random.h"
@@ -94,6 +95,7 @@ void require_support(std::size_t support, std::size_t rows) {
 
 std::vector<std::size_t> select_rows(SupportSelect select, MatrixView<const float> rows, std::size_t count,
                                      std::uint64_t seed) {
+  const Work work;
   require_support(count, rows.rows);
   std::vector<std::size_t> chosen;
   switch (select) {

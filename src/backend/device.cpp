@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
+#include "backend/threads.h"
 #include "base/names.h"
 
 #include <kedge/device.h>
@@ -43,6 +44,7 @@ std::vector<DeviceInfo> devices() {
 }
 
 void require_device(Device device) {
+  const Work work;  // to ask selects nothing
   if (device == Device::cuda) cuda::require();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/neighbors.h"
 
+#include "backend/threads.h"
+
 #include <faiss/Clustering.h>
 #include <faiss/IndexFlat.h>
 #include <faiss/impl/FaissException.h>
@@ -21,11 +23,12 @@ using Id = std::int64_t;  // FAISS moved the name of its own between versions
 constexpr double kWorthThreads = 1e8;
 
 /// Runs FAISS with our number of threads, and its exceptions as ours.
-template <class Work>
-auto with_faiss(double products, Work work) {
+template <class Search>
+auto with_faiss(double products, Search search) {
+  const Work work;  // gives OpenMP back what it had
   omp_set_num_threads(products < kWorthThreads ? 1 : static_cast<int>(threads()));
   try {
-    return work();
+    return search();
   } catch (const faiss::FaissException& problem) {
     throw Error(Code::failed, fmt::format("FAISS failed: {}", problem.what()));
   }

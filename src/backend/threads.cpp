@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/threads.h"
 
+#include "backend/cuda/cuda.h"
+
 #include <cblas.h>
 #include <fmt/format.h>
 #include <kedge/device.h>
@@ -14,16 +16,32 @@
 #include <thread>
 #include <utility>
 
+// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+extern "C" {
+[[gnu::weak]] int omp_get_max_threads();
+[[gnu::weak]] void omp_set_num_threads(int);
+}
+
 namespace kedge {
 namespace {
 
 struct State {
   std::mutex lock;
-  unsigned threads = 0;  // 0: not set yet
-  int single = 0;        // how many SingleThreadedBlas live
+  unsigned threads = 0;    // 0: not set yet
+  std::size_t works = 0;   // how many threads have a Work
+  std::size_t single = 0;  // how many SingleThreadedBlas live
+  unsigned wanted = 1;     // of BLAS, by the last Work to begin
+  int found = 1;           // what BLAS had before the first
 };
 
-thread_local bool alone = false;  // this thread counts as the only one
+/// Of the calling thread.
+struct Here {
+  std::size_t works = 0;
+  unsigned threads = 1;  // while there are any
+  bool alone = false;    // it counts as the only one
+};
+
+thread_local Here here;
 
 State& state() {
   static State instance;
@@ -50,15 +68,19 @@ unsigned threads_locked(State& s) {
   return s.threads;
 }
 
-void tell_libraries(State& s) {
-  const unsigned count = threads_locked(s);
-  openblas_set_num_threads(s.single > 0 ? 1 : static_cast<int>(count));
+void tell_blas(int count) {
+  if (openblas_get_num_threads() != count) openblas_set_num_threads(count);
+}
+
+void tell_blas(const State& s) {
+  tell_blas(s.single > 0 ? 1 : static_cast<int>(s.wanted));
 }
 
 }  // namespace
 
 unsigned threads() {
-  if (alone) return 1;
+  if (here.alone) return 1;
+  if (here.works > 0) return here.threads;
   const std::scoped_lock lock(state().lock);
   return threads_locked(state());
 }
@@ -68,25 +90,44 @@ void set_threads(unsigned count) {
     throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kThreadsLimit));
   }
   const std::scoped_lock lock(state().lock);
+  threads_locked(state());
   state().threads = count;
-  tell_libraries(state());
+}
+
+Work::Work() : openmp_threads_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 0) {
+  if (here.works++ > 0) return;
+  State& s = state();
+  const std::scoped_lock lock(s.lock);
+  s.wanted = here.threads = threads_locked(s);
+  if (s.works++ == 0) s.found = openblas_get_num_threads();
+  tell_blas(s);
+}
+
+Work::~Work() {
+  if (--here.works == 0) {
+    State& s = state();
+    const std::scoped_lock lock(s.lock);
+    if (--s.works == 0) tell_blas(s.found);
+    cuda::put_back();
+  }
+  if (openmp_threads_ > 0 && omp_get_max_threads() != openmp_threads_) omp_set_num_threads(openmp_threads_);
 }
 
 SingleThreadedBlas::SingleThreadedBlas() {
   const std::scoped_lock lock(state().lock);
   ++state().single;
-  tell_libraries(state());
+  tell_blas(state());
 }
 
 SingleThreadedBlas::~SingleThreadedBlas() {
   const std::scoped_lock lock(state().lock);
   --state().single;
-  tell_libraries(state());
+  tell_blas(state());
 }
 
-OneThread::OneThread() : before_(std::exchange(alone, true)) {}
+OneThread::OneThread() : before_(std::exchange(here.alone, true)) {}
 OneThread::~OneThread() {
-  alone = before_;
+  here.alone = before_;
 }
 
 }  // namespace kedge

@@ -8,7 +8,7 @@
 namespace kedge {
 namespace {
 
-std::atomic<Surface> reader{Surface::command};
+std::atomic<Surface> reader{Surface::library};
 
 }  // namespace
 
@@ -28,12 +28,21 @@ std::string option_words(std::string_view name) {
 }
 
 std::string option_words(std::string_view name, std::string_view value) {
-  return spoken_to() == Surface::command ? fmt::format("{} {}", option_words(name), value)
-                                         : fmt::format("{}='{}'", option_words(name), value);
+  switch (spoken_to()) {
+    case Surface::command: return fmt::format("{} {}", option_words(name), value);
+    case Surface::python: return fmt::format("{}='{}'", option_words(name), value);
+    case Surface::library: break;
+  }
+  return fmt::format("{} = {}", option_words(name), value);
 }
 
 std::string flag_words(std::string_view name) {
-  return spoken_to() == Surface::command ? option_words(name) : option_words(name) + "=True";
+  switch (spoken_to()) {
+    case Surface::command: return option_words(name);
+    case Surface::python: return option_words(name) + "=True";
+    case Surface::library: break;
+  }
+  return option_words(name) + " = true";
 }
 
 }  // namespace kedge

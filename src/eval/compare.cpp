@@ -2,6 +2,7 @@
 #include "backend/eigh.h"
 #include "backend/neighbors.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "eval/unit_rows.h"
 
@@ -115,6 +116,7 @@ std::optional<double> knn_overlap(MatrixView<const float> a, MatrixView<const fl
 
 Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const CompareOptions& options,
                    const Progress& progress) {
+  const Work work;
   if (a.rows != b.rows || a.cols != b.cols || a.rows == 0 || a.cols == 0) {
     throw Error(Code::bad_argument,
                 fmt::format("compare needs two matrices of the same shape, got {} x {} and {} x {}; "

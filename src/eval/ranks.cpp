@@ -90,6 +90,7 @@ Matrix unit_rows(MatrixView<const float> rows) {
 
 std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b, const Progress& progress,
                                          Device device) {
+  const Work work;
   if (a.rows != b.rows || a.cols != b.cols) {
     throw Error(Code::bad_argument, fmt::format("ranks need two matrices of the same shape, got {} x {} and {} x {}",
                                                 a.rows, a.cols, b.rows, b.cols));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit_options.h"
 
+#include "backend/threads.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/validate.h>
@@ -77,6 +79,7 @@ HeldOutScore score(const Bundle& bundle, const Attachment& attached, const Parts
 
 std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptions& options,
                                    const CompareOptions& compare_options, const Progress& progress) {
+  const Work work;
   require_parallel(spaces);
   if (spaces.size() < 3) {
     throw Error(Code::bad_argument, fmt::format("validation holds each space out in turn and needs three or more, but "

@@ -168,7 +168,7 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
   if (spoken_to() == Surface::python) {
     refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor), .fvecs or .parquet (or .parquet#column)");
   }
-  if (path.find(".parquet") != std::string::npos) {
+  if (spoken_to() == Surface::command && path.find(".parquet") != std::string::npos) {
     throw Error(Code::bad_file, fmt::format("cannot read '{}': of the commands, only transform and translate read "
                                             "Parquet; do this in Python, which does, or save the column as .npy",
                                             path));

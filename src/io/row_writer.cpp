@@ -73,8 +73,10 @@ void RowWriter::finish() {
   file_->output.finish(io::Durability::renamed);
 }
 
-void require_writable(const std::string& path) {
-  const io::OutputFile trial(path);
+std::shared_ptr<const void> require_writable(const std::string& path) {
+  auto trial = std::make_shared<const io::OutputFile>(path);
+  if (trial->is_regular()) trial.reset();
+  return trial;
 }
 
 void save_npy(const std::string& path, MatrixView<const float> matrix) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/threads.h"
 #include "base/finite.h"
 #include "map/attach.h"
 #include "map/fit_spaces.h"
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
+#include <kedge/wording.h>
 
 #include <algorithm>
 #include <utility>
@@ -30,7 +32,10 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
 }
 
 AttachBy way_of(const Bundle& bundle, const AttachOptions& options) {
-  return options.by.value_or(bundle.attach_by);
+  const AttachBy by = options.by.value_or(bundle.attach_by);
+  if (!options.ridge || by == AttachBy::ridge) return by;
+  throw Error(Code::bad_argument, fmt::format("{} was given, but the space is attached by {}; give {}",
+                                              option_words("ridge"), to_string(by), option_words("attach", "ridge")));
 }
 
 Attachment attach_and_judge(const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
@@ -55,6 +60,7 @@ Statistics known_statistics(const Bundle& bundle, Moments moments, const AttachO
 
 Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
                   const AttachOptions& options) {
+  const Work work;
   require_device(options.device);
   if (moments.parts().size() != 1) {
     throw Error(Code::bad_argument,
@@ -81,6 +87,7 @@ Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const
 }
 
 Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space, const AttachOptions& options) {
+  const Work work;
   require_device(options.device);
   Moments own = moments.of(space.name());
   if (own.dim() != space.dim()) {
@@ -93,7 +100,9 @@ Attachment attach(const Bundle& bundle, const Moments& moments, const Space& spa
 }
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
+  const Work work;
   require_device(options.device);
+  (void)way_of(bundle, options);
   const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
   const Matrix64 support = space.gather(rows);
   Statistics statistics =

@@ -2,7 +2,6 @@
 #include "map/fit.h"
 
 #include "base/eigen.h"
-#include "base/finite.h"
 #include "map/adapter.h"
 #include "map/attach.h"
 #include "map/coordinates.h"

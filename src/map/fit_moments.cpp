@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/threads.h"
 #include "base/finite.h"
 #include "map/fit.h"
 #include "map/fit_options.h"
@@ -89,6 +90,7 @@ RowRange range_of(const Moments& moments, std::span<const std::int64_t> ids) {
 }  // namespace
 
 Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options, const Progress& progress) {
+  const Work work;
   require_no_other_rows(options);
   require_own_options(options);
   require_ids(support.ids);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit_spaces.h"
 
+#include "backend/threads.h"
 #include "map/choose_support.h"
 #include "map/fit.h"
 #include "map/fit_options.h"
@@ -85,6 +86,7 @@ void require_fit(std::span<const Space> spaces, const FitOptions& options) {
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+  const Work work;
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -103,6 +105,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
 }
 
 Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+  const Work work;
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -116,6 +119,7 @@ Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptio
 
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
            const Progress& progress) {
+  const Work work;
   Bundle bundle = prepare(spaces, options);
   FitInput input;
   input.statistics = std::move(statistics);

@@ -5,6 +5,7 @@
 
 #include <kedge/relative_map.h>
 
+#include <cmath>
 #include <span>
 #include <string>
 
@@ -20,5 +21,15 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
 /// y = weight x + bias, row by row.
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y);
+
+/// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 as it is defined, for where that
+/// difference has lost its digits.
+template <class Direct>
+[[nodiscard]] float distance(float x_squared, float a_squared, float product, const Direct& direct) {
+  constexpr float kCancelled = 1e-3F;  // of the sum of squares
+  const float scale = x_squared + a_squared;
+  const float squared = scale - 2 * product;
+  return std::sqrt(squared < kCancelled * scale ? direct() : squared);
+}
 
 }  // namespace kedge

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cholesky.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ void normalize(Rows&& rows) {
 }
 
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  const Work work;
   EigenRows<float> unit = as_eigen(x);
   normalize(unit);
   set_product(rr, unit, as_eigen(map.weight().view()).transpose());
@@ -34,8 +36,7 @@ void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<
 
 /// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
 void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
-  // Below this share of |x|^2 + |a|^2 the difference above has lost its digits, and is taken directly.
-  constexpr float kCancelled = 1e-3F;
+  const Work work;
   EigenRows<float> centred = as_eigen(x).rowwise() - as_eigen(std::span(map.mean()));
   const auto anchors = as_eigen(map.weight().view());
   auto out = as_eigen(rr);
@@ -43,10 +44,8 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   for (Eigen::Index r = 0; r < out.rows(); ++r) {
     const float length = centred.row(r).squaredNorm();
     for (Eigen::Index a = 0; a < out.cols(); ++a) {
-      const float scale = length + map.bias()[static_cast<std::size_t>(a)];
-      float squared = scale - 2 * out(r, a);
-      if (squared < kCancelled * scale) squared = (centred.row(r) - anchors.row(a)).squaredNorm();
-      out(r, a) = std::sqrt(squared);
+      out(r, a) = distance(length, map.bias()[static_cast<std::size_t>(a)], out(r, a),
+                           [&] { return (centred.row(r) - anchors.row(a)).squaredNorm(); });
     }
   }
 }
@@ -121,6 +120,7 @@ Matrix RelativeMap::apply(MatrixView<const float> x) const {
 
 RelativeMap make_relative_map(const std::string& space, Similarity similarity, const Matrix64& anchors,
                               const Moments& moments, const WhiteningOptions& options) {
+  const Work work;
   const auto mean = as_eigen(moments.mean());
   EigenRows<double> weight = as_eigen(anchors.view());
   Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(weight.rows());
@@ -168,6 +168,7 @@ void normalize_rows(MatrixView<float> rows) {
 
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y) {
+  const Work work;
   auto out = as_eigen(y);
   out.rowwise() = as_eigen(bias);
   add_product(y, x, as_eigen(weight).transpose());

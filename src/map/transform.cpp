@@ -145,6 +145,7 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
 
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,
                const StreamOptions& options) {
+  const Work work;
   require_device(options.device);
   const auto apply = [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); };
   const MakeRowWorker make_worker = options.device == Device::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/cuda.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "map/fold.h"
 #include "map/stream.h"
 
@@ -24,6 +25,7 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
                                                 "attach it again to a bundle with the similarity wip",
                                                 to));
   }
+  const Work work;
   const EigenRows<double> decode = as_eigen(target.decoder->weight.view()).cast<double>();
   const EigenRows<double> encode = as_eigen(map.weight().view()).cast<double>();
   weight_ = Matrix(target.decoder->weight.rows(), map.input_dim());
@@ -57,6 +59,7 @@ Matrix Translator::apply(MatrixView<const float> x) const {
 
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
                const Progress& progress, const StreamOptions& options) {
+  const Work work;
   require_device(options.device);
   const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
   const std::size_t from = translator.input_dim(), to = translator.output_dim();

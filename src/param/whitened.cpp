@@ -16,8 +16,9 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 21;
 
 /// On all threads, because the product that follows waits for it.
 void read_centred(const Space& space, std::span<const double> mean, std::size_t first, MatrixView<float> to) {
-  const std::size_t share = (to.rows + threads() - 1) / threads();
-  parallel_blocks(to.rows, share, threads(), [&] {
+  const unsigned workers = threads();
+  const std::size_t share = (to.rows + workers - 1) / workers;
+  parallel_blocks(to.rows, share, workers, [&] {
     return [&, buffer = Matrix64(share, space.dim())](std::size_t row, std::size_t rows) mutable {
       const auto block = buffer.view().middle_rows(0, rows);
       space.read(first + row, block);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/finite.h"
 
@@ -177,6 +178,7 @@ void Moments::add(std::span<const MatrixView<const double>> rows) {
 
 /// Chan's formula: centred sums stay accurate however far the mean is from zero.
 void Moments::add_side_by_side(MatrixView<double> rows) {
+  const Work work;
   if (rows.cols != dim()) {
     throw Error(Code::bad_argument, fmt::format("the moments are of {}, {} values in all, found rows of {}",
                                                 described(parts_), dim(), rows.cols));
@@ -214,6 +216,7 @@ void Moments::move_mean(std::span<const double> between, double weight) {
 }
 
 void Moments::merge(const Moments& other) {
+  const Work work;
   if (parts_.empty()) {
     *this = other;
     return;

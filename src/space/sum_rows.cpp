@@ -34,8 +34,9 @@ void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixV
 
 /// On all threads, because the product that follows waits for it.
 void read_together(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
-  const std::size_t share = (to.rows + threads() - 1) / threads();
-  parallel_blocks(to.rows, share, threads(), [&] {
+  const unsigned workers = threads();
+  const std::size_t share = (to.rows + workers - 1) / workers;
+  parallel_blocks(to.rows, share, workers, [&] {
     return
         [&](std::size_t row, std::size_t rows) { read_side_by_side(spaces, first + row, to.middle_rows(row, rows)); };
   });
@@ -130,6 +131,7 @@ Moments compute_moments(const Space& space, const Progress& progress, Device dev
 }
 
 Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+  const Work work;
   std::vector<Moments::Part> parts;
   std::vector<std::string> shown;
   std::string names;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/eigh.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/eigen.h"
 
 #include <fmt/format.h>
@@ -30,6 +31,7 @@ Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& optio
 }
 
 Whitening make_whitening(const Moments& moments, const WhiteningOptions& options, Device device) {
+  const Work work;
   const auto mean = moments.mean();
   Whitening result{
       {mean.begin(), mean.end()}, shrunk_covariance(moments, options), Matrix64(moments.dim(), moments.dim()), {}, {}};
@@ -54,6 +56,7 @@ Whitening make_whitening(const Moments& moments, const WhiteningOptions& options
 }
 
 void whiten(const Whitening& whitening, MatrixView<double> rows) {
+  const Work work;
   auto x = as_eigen(rows);
   x.rowwise() -= as_eigen(std::span(whitening.mean));
   x = product(x, whitening.whitener.view());

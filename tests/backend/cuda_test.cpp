@@ -60,11 +60,11 @@ double residual(const Matrix64& a, const Eigenpairs& pairs) {
 TEST_F(OnTheGpu, TooLittleMemoryIsToldBeforehandAndWhenItHappens) {
   const auto backend = make_backend(Device::cuda, Precision::tf32);
   expect_error(
-      Code::failed, [&] { backend->require_memory(std::size_t{1} << 50, "learning", "lower --support"); },
-      "learning needs", "GiB are free", "lower --support, or use --device cpu");
+      Code::failed, [&] { backend->require_memory(std::size_t{1} << 50, "learning", "lower support"); },
+      "learning needs", "GiB are free", "lower support, or use device = cpu");
   expect_error(
       Code::failed, [&] { (void)backend->make(std::size_t{1} << 25, std::size_t{1} << 25); }, "GiB are free",
-      "--device cpu");
+      "device = cpu");
   EXPECT_NO_THROW((void)backend->make(3, 3)) << "what failed before must not be found again";
 }
 
@@ -199,7 +199,7 @@ TEST_F(OnTheGpu, TransformRefusesEuclideanAndLeavesNothing) {
   expect_error(
       Code::bad_argument,
       [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); }, "'vit'",
-      "euclidean", "--device cpu");
+      "euclidean", "device = cpu");
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   x.row(2345)[0] = std::nanf("");
   expect_error(

@@ -15,7 +15,7 @@ TEST(Device, TheProcessorIsAlwaysThere) {
 TEST(Device, WithoutAGpuTheSentenceSaysWhatToDo) {
   if (devices().size() > 1) GTEST_SKIP() << "this machine has a GPU";
   expect_error(
-      Code::failed, [] { require_device(Device::cuda); }, "--device cpu");
+      Code::failed, [] { require_device(Device::cuda); }, "device = cpu");
 }
 
 TEST(Device, NamesAreKnown) {
@@ -45,7 +45,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   attach_options.device = Device::cuda;
   CompareOptions compare_options;
   compare_options.device = Device::cuda;
-  const auto expect_sentence = [](const auto& work) { expect_error(Code::failed, work, "--device cpu"); };
+  const auto expect_sentence = [](const auto& work) { expect_error(Code::failed, work, "device = cpu"); };
   expect_sentence([&] { (void)compute_moments(spaces[0], {}, Device::cuda); });
   expect_sentence([&] { (void)fit(spaces, options); });
   expect_sentence([&] { (void)attach(bundle, spaces[0], attach_options); });
@@ -56,7 +56,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
 
-TEST(Threads, CanBeSetAndAreNeverZero) {
+TEST(Device, ThreadsCanBeSetAndAreNeverZero) {
   const unsigned before = threads();
   EXPECT_GE(before, 1U);
   set_threads(3);

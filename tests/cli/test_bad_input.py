@@ -2,8 +2,10 @@
 """What bad input gets: a clear sentence, the right exit code, and nothing lost."""
 import json
 import os
+import select
 import struct
 import subprocess
+import threading
 
 import numpy as np
 import pytest
@@ -88,6 +90,47 @@ def test_cosine_does_not_care_for_scale(kedge, bundle, scale):
 def test_a_pipe_is_refused_at_once(kedge, bundle):
     os.mkfifo(kedge.folder / "p.npy")
     kedge.refused(1, "transform", bundle, "--space", "a", "-i", "a.npy", "-o", "p.npy", says="p.npy")
+
+
+def read_pipe(file, into):
+    """As any reader does: until nobody who writes has it open any more."""
+    ready = select.poll()
+    ready.register(file, select.POLLIN)
+    while True:
+        events = ready.poll()[0][1]
+        if not events & select.POLLIN:
+            break
+        into.append(os.read(file, 1 << 16))
+    os.close(file)
+
+
+@pytest.mark.parametrize("command", ["fit", "attach", "export"])
+def test_a_pipe_gets_the_whole_result(kedge, command):
+    np.save(kedge.folder / "long.npy", np.random.default_rng(0).normal(size=(20000, 100)).astype(np.float32))
+    fit = ("fit", "--space", "a=long.npy", *FIT)
+    kedge.ok(*fit)
+    made = {"fit": fit[:-2], "attach": ("attach", "y.kedge", "--space", "c=long.npy"),
+            "export": ("export", "y.kedge", "--space", "a")}[command]
+    ending = "safetensors" if command == "export" else "kedge"
+    kedge.ok(*made, "-o", f"file.{ending}")
+    os.mkfifo(kedge.folder / f"pipe.{ending}")
+    got = []
+    reader = threading.Thread(target=read_pipe, daemon=True, args=(
+        os.open(kedge.folder / f"pipe.{ending}", os.O_RDONLY | os.O_NONBLOCK), got))
+    reader.start()
+    kedge.ok(*made, "-o", f"pipe.{ending}")
+    reader.join(60)
+    assert b"".join(got) == (kedge.folder / f"file.{ending}").read_bytes()
+
+
+def test_a_pipe_that_nobody_reads_is_refused_before_the_work(kedge):
+    os.mkfifo(kedge.folder / "p.kedge")
+    kedge.refused(1, "fit", "--space", "a=missing.npy", "--anchors", 5, "-o", "p.kedge", says="p.kedge")
+
+
+def test_a_ridge_that_would_not_be_used(kedge, bundle):
+    words = "--ridge was given, but the space is attached by mixture; give --attach ridge"
+    kedge.refused(2, "attach", bundle, "--space", "c=a.npy", "-o", "c.kedge", "--ridge", 0.5, says=words)
 
 
 def test_too_many_threads(kedge, spaces):

@@ -272,3 +272,27 @@ def test_pickled_maps_that_were_tampered_with_are_refused(bundle):
                           "NaN": np.full_like(state[place], np.nan)}.items():
             refuses_state(rr, (*state[:place], part, *state[place + 1:]), f"{how} of part {place}")
     refuses_state(rr, (state[0], "magic", *state[2:]), "an unknown similarity")
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5000])
+def test_a_result_that_leaves_float32_in_one_column_only(rows):
+    """The anchors are the two rows: one value of the result is 1 while the other does not fit."""
+    anchors = np.array([[1, 0], [0, 1e18]], np.float32)
+    rr_map = kedge.fit({"a": anchors}, method="random", similarity="inner", anchors=2, support=2)["a"]
+    x = np.ones((rows, 2), np.float32)
+    assert np.isfinite(rr_map.transform(x)).all()
+    x[-1, 1] = 1e21
+    with pytest.raises(ValueError, match=f"row {rows - 1} of X is too large for the map of 'a'"):
+        rr_map.transform(x)
+    with pytest.raises(ValueError, match="too large for the map"):
+        rr_map.transform(x, normalize=True)
+
+
+def test_a_ridge_that_would_not_be_used():
+    bundle = kedge.fit({"a": GOOD, "b": GOOD[:, :4]}, method="random", anchors=3)
+    words = "ridge was given, but the space is attached by mixture; give attach='ridge'"
+    for more in ({}, {"attach": "mixture"}):
+        with pytest.raises(ValueError, match=words):
+            bundle.attach("c", GOOD, ridge=0.5, **more)
+    assert "c" not in bundle.spaces
+    bundle.attach("c", GOOD, attach="ridge", ridge=0.5)

@@ -217,6 +217,22 @@ TEST(Attach, AGivenRidgeIsUsedAndABadOneRefused) {
   }
 }
 
+TEST(Attach, ARidgeThatWouldNotBeUsedIsRefused) {
+  const World world;
+  FitOptions options = consensus_options();
+  options.method = Method::random;
+  const Bundle bundle = fit(world.sources(), options);
+  for (const std::optional<AttachBy> by : {std::optional<AttachBy>(), std::optional(AttachBy::mixture)}) {
+    expect_error(
+        Code::bad_argument,
+        [&] {
+          (void)attach(bundle, world.space(3), {false, by, 0.7});
+        },
+        "ridge was given, but the space is attached by mixture; give attach = ridge");
+  }
+  EXPECT_TRUE(attach(bundle, world.space(3), {false, AttachBy::ridge, 0.7}).ridge);
+}
+
 TEST(Shrinkage, RulesChooseWithinBoundsAndEachSpaceItsOwn) {
   const World world;
   FitOptions options = consensus_options();

@@ -93,11 +93,12 @@ class CpuBackend final : public Backend {
                 Panel pull, Panel loss) override {
     std::vector<float> lengths(r.cols);
     for (std::size_t a = 0; a < r.cols; ++a) lengths[a] = view(a_lengths).row(a)[0];
-    std::vector<std::vector<float>> sums(cpu::parts(r.rows, r.cols), std::vector<float>(r.cols));
+    const cpu::Parts parts(r.rows, r.cols);
+    std::vector<std::vector<float>> sums(parts.count(), std::vector<float>(r.cols));
     auto scratch = sums;
     std::vector<double> losses(sums.size());
     const float scale = weighted.share * weighted.weight;
-    cpu::for_parts(r.rows, r.cols, [&](std::size_t part, std::size_t i) {
+    parts.run([&](std::size_t part, std::size_t i) {
       losses[part] +=
           static_cast<double>(weighted.share) * cpu::coverage(view(r).row(i), view(x_lengths).row(i)[0], lengths, tau,
                                                               scale, view(dr).row(i), sums[part], scratch[part]);
@@ -130,12 +131,13 @@ class CpuBackend final : public Backend {
 
   void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
     const std::size_t n = cosines.rows;
-    std::vector<std::vector<float>> partial(cpu::parts(n, n), std::vector<float>(n));
+    const cpu::Parts parts(n, n);
+    std::vector<std::vector<float>> partial(parts.count(), std::vector<float>(n));
     std::vector<float> row_sums(n);
     std::vector<double> losses(partial.size());
     // exp((c - 1) / tau) serves rows and columns alike: cosines are at most 1, so it neither overflows nor, for the
     // temperatures allowed, vanishes.
-    cpu::for_parts(n, n, [&](std::size_t part, std::size_t i) {
+    parts.run([&](std::size_t part, std::size_t i) {
       const auto row = view(cosines).row(i);
       losses[part] -= 2 * static_cast<double>(row[i] - 1) / tau;
       row_sums[i] = cpu::exponentials(row, tau, partial[part]);

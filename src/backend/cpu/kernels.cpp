@@ -1,38 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/kernels.h"
 
+#include "backend/cpu/exponentials.h"
 #include "base/every_processor.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
+#include <numeric>
 
 namespace kedge::cpu {
 namespace {
-
-/// exp(x) for x <= 0 without a branch, with a relative error below 5e-7 where the processor fuses multiply and add and
-/// 5e-6 elsewhere: with -fassociative-math the compiler may merge the two steps that make `rest`. Below -87 it stays at
-/// exp(-87), which is as good as nothing. NaN stays NaN.
-[[gnu::always_inline]] inline float exp_not_positive(float x) {
-  x = x < -87.0F ? -87.0F : x;
-  const auto power = static_cast<std::int32_t>(x * 1.44269504F - 0.5F);  // rounds to the nearest, as x is not positive
-  const auto whole = static_cast<float>(power);
-  const float rest = (x - whole * 0.693359375F) + whole * 2.12194440e-4F;
-  float sum = 1.9875691500e-4F;
-  sum = sum * rest + 1.3981999507e-3F;
-  sum = sum * rest + 8.3334519073e-3F;
-  sum = sum * rest + 4.1665795894e-2F;
-  sum = sum * rest + 1.6666665459e-1F;
-  sum = sum * rest + 5.0000001201e-1F;
-  sum = sum * rest * rest + rest + 1;
-  return sum * std::bit_cast<float>((power + 127) << 23);
-}
 
 KEDGE_EVERY_PROCESSOR float dot(const float* a, const float* b, std::size_t n) {
   float sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
+}
+
+constexpr std::size_t kLanes = 16;  // side by side, as one running sum or maximum cannot be made parallel
+
+/// Four rows share what is read of x; their sums are four names, as compilers keep an array of them in memory.
+KEDGE_EVERY_PROCESSOR void add_four_dots(const float* __restrict rows, std::size_t stride, const float* __restrict x,
+                                         std::size_t n, float* __restrict out) {
+  const float *a = rows, *b = a + stride, *c = b + stride, *d = c + stride;
+  float ax = 0, bx = 0, cx = 0, dx = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    ax += a[i] * x[i];
+    bx += b[i] * x[i];
+    cx += c[i] * x[i];
+    dx += d[i] * x[i];
+  }
+  out[0] += ax;
+  out[1] += bx;
+  out[2] += cx;
+  out[3] += dx;
+}
+
+KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
+  float lanes[kLanes] = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::size_t j = 0; j < kLanes; ++j) lanes[j] += x[i + j];
+  }
+  for (; i < n; ++i) lanes[0] += x[i];
+  return std::accumulate(lanes, lanes + kLanes, 0.0F);
 }
 
 KEDGE_EVERY_PROCESSOR void add_scaled(float* __restrict out, float beta, float alpha, const float* __restrict a,
@@ -45,7 +56,6 @@ KEDGE_EVERY_PROCESSOR void scale(const float* x, float factor, float* out, std::
 }
 
 KEDGE_EVERY_PROCESSOR float largest(const float* x, std::size_t n) {
-  constexpr std::size_t kLanes = 16;  // side by side, as one running maximum cannot be made parallel
   float lanes[kLanes];
   for (std::size_t j = 0; j < kLanes; ++j) lanes[j] = x[0];
   std::size_t i = 0;
@@ -54,29 +64,6 @@ KEDGE_EVERY_PROCESSOR float largest(const float* x, std::size_t n) {
   }
   for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
   return *std::max_element(lanes, lanes + kLanes);
-}
-
-/// out = exp(factor (x - most)), and its sum.
-KEDGE_EVERY_PROCESSOR float exp_below(const float* x, float most, float factor, float* out, std::size_t n) {
-  float sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    out[i] = exp_not_positive(factor * (x[i] - most));
-    sum += out[i];
-  }
-  return sum;
-}
-
-KEDGE_EVERY_PROCESSOR float exp_below_one(float* __restrict row, float factor, float* __restrict columns,
-                                          std::size_t n) {
-  float sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float below = row[i] < 1.0F ? row[i] - 1.0F : 0.0F;  // rounding may leave a cosine above 1
-    const float value = exp_not_positive(factor * below);
-    row[i] = value;
-    columns[i] += value;
-    sum += value;
-  }
-  return sum;
 }
 
 KEDGE_EVERY_PROCESSOR void scale_by_sums(float* __restrict row, float step, float inverse_row,
@@ -136,6 +123,14 @@ AdamFactors factors_of(const AdamStep& step) {
 
 }  // namespace
 
+void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows.rows; r += 4) {
+    add_four_dots(rows.data + r * rows.stride, rows.stride, x.data(), x.size(), &out[r]);
+  }
+  for (; r < rows.rows; ++r) out[r] += dot(rows.row(r).data(), x.data(), x.size());
+}
+
 float length(std::span<const float> x) {
   return std::sqrt(dot(x.data(), x.data(), x.size()));
 }
@@ -153,12 +148,13 @@ void normalize_backward(std::span<const float> unit, float length, std::span<con
 }
 
 void softmax(std::span<const float> x, float temperature, std::span<float> out) {
-  const float sum = exp_below(x.data(), largest(x.data(), x.size()), 1 / temperature, out.data(), x.size());
-  scale(out.data(), 1 / sum, out.data(), x.size());
+  exp_below(x, largest(x.data(), x.size()), 1 / temperature, out);
+  scale(out.data(), 1 / sum_of(out.data(), out.size()), out.data(), x.size());
 }
 
 float exponentials(std::span<float> row, float tau, std::span<float> columns) {
-  return exp_below_one(row.data(), 1 / tau, columns.data(), row.size());
+  exp_below_one(row, 1 / tau, columns);
+  return sum_of(row.data(), row.size());
 }
 
 void scale_exponentials(std::span<float> row, float step, float row_sum, std::span<const float> inverse_columns) {
@@ -171,7 +167,8 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
   float* closeness = scratch.data();
   float* q = dr.data();
   distances(r.data(), x_length, a_lengths.data(), closeness, n);
-  const float sum = exp_below(closeness, largest(closeness, n), 1 / tau, q, n);
+  exp_below({closeness, n}, largest(closeness, n), 1 / tau, dr);
+  const float sum = sum_of(q, n);
   const float expected = -dot(q, closeness, n) / sum;
   cover(closeness, expected, tau, -2 * scale_by / sum, q, sums.data(), n);
   return expected;

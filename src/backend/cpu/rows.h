@@ -14,27 +14,35 @@ namespace kedge::cpu {
 // Fewer values than this are not worth a thread of their own.
 constexpr std::size_t kWorthAThread = std::size_t{1} << 18;
 
-/// Into how many parts rows are split: a fixed number for a thread count, so that sums by part are the same every time.
-inline std::size_t parts(std::size_t rows, std::size_t cols) {
-  return std::clamp<std::size_t>(rows * cols / kWorthAThread, 1,
-                                 std::min<std::size_t>(threads(), std::max<std::size_t>(rows, 1)));
-}
+/// How rows are split: into a fixed number of parts for a thread count, so that sums by part are the same every time.
+/// Threads are counted once, here: another thread may call set_threads() at any time.
+class Parts {
+ public:
+  Parts(std::size_t rows, std::size_t cols)
+      : rows_(rows),
+        count_(std::clamp<std::size_t>(rows * cols / kWorthAThread, 1,
+                                       std::min<std::size_t>(threads(), std::max<std::size_t>(rows, 1)))) {}
 
-/// work(part, row) for all rows; a part is one contiguous run of rows in one thread.
-template <class Work>
-void for_parts(std::size_t rows, std::size_t cols, const Work& work) {
-  const std::size_t count = parts(rows, cols);
-  const std::size_t size = (rows + count - 1) / count;
-  parallel_blocks(rows, size, static_cast<unsigned>(count), [&] {
-    return [&](std::size_t first, std::size_t part_rows) {
-      for (std::size_t i = first; i < first + part_rows; ++i) work(first / size, i);
-    };
-  });
-}
+  [[nodiscard]] std::size_t count() const { return count_; }
 
-template <class Work>
-void for_rows(std::size_t rows, std::size_t cols, const Work& work) {
-  for_parts(rows, cols, [&](std::size_t, std::size_t i) { work(i); });
+  /// work(part, row) for all rows; a part is one contiguous run of rows in one thread.
+  template <class Task>
+  void run(const Task& work) const {
+    const std::size_t size = (rows_ + count_ - 1) / count_;
+    parallel_blocks(rows_, size, static_cast<unsigned>(count_), [&] {
+      return [&](std::size_t first, std::size_t part_rows) {
+        for (std::size_t i = first; i < first + part_rows; ++i) work(first / size, i);
+      };
+    });
+  }
+
+ private:
+  std::size_t rows_, count_;
+};
+
+template <class Task>
+void for_rows(std::size_t rows, std::size_t cols, const Task& work) {
+  Parts(rows, cols).run([&](std::size_t, std::size_t i) { work(i); });
 }
 
 }  // namespace kedge::cpu

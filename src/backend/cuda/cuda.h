@@ -15,14 +15,16 @@
 #include <vector>
 
 // All that is known of CUDA outside its folder. Implemented there, or in cuda_absent.cpp for a build without CUDA,
-// where everything but devices() throws what require() throws.
+// where everything but devices() and put_back() throws what require() throws.
 namespace kedge::cuda {
 
 /// Every GPU that can be used now; none where there is no CUDA, no driver or no GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();
-/// Makes the first GPU that can be used the calling thread's. Throws Error(Code::failed) that says what is missing and
-/// how to get it.
+/// Makes the first GPU that can be used the calling thread's, until put_back(). Throws Error(Code::failed) that says
+/// what is missing and how to get it.
 void require();
+/// Gives the calling thread back the GPU that it had before require().
+void put_back() noexcept;
 /// On the first GPU. Throws what require() throws.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
 

@@ -6,12 +6,24 @@
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
+#include <optional>
 #include <string>
 
 namespace kedge::cuda {
 namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, and kedge is not built for them
+
+thread_local std::optional<int> before;  // the calling thread's GPU, where require() made another its own
+
+/// Every thread has a current GPU, and in a program of others that may not be ours.
+void select(int device) {
+  int current = 0;
+  check(cudaGetDevice(&current), "to be asked for");
+  if (current == device) return;
+  check(cudaSetDevice(device), "to be selected");
+  if (!before) before = current;
+}
 
 [[noreturn]] void refuse(const std::string& what, const std::string& advice) {
   throw Error(Code::failed,
@@ -65,13 +77,18 @@ void require() {
   for (int i = 0; i < count; ++i) {
     int major = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i), "to report its compute capability");
-    if (major >= kLeastMajor) return check(cudaSetDevice(i), "to be selected");
+    if (major >= kLeastMajor) return select(i);
   }
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, 0), "to report its name");
   refuse(fmt::format("the {} has compute capability {}.{}, but {}.0 or more is needed", properties.name,
                      properties.major, properties.minor, kLeastMajor),
          "use an A100 or a newer one");
+}
+
+void put_back() noexcept {
+  if (before) (void)cudaSetDevice(*before);
+  before.reset();
 }
 
 }  // namespace kedge::cuda

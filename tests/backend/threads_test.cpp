@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/backend.h"
+#include "backend/threads.h"
+#include "support.h"
+
+#include <cblas.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <thread>
+
+// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+extern "C" {
+[[gnu::weak]] int omp_get_max_threads();
+[[gnu::weak]] void omp_set_num_threads(int);
+}
+
+namespace kedge {
+namespace {
+
+/// Numbers that are neither kedge's nor what a fresh process has.
+class Threads : public ::testing::Test {
+ protected:
+  static constexpr int kOfBlas = 3, kOfOpenMp = 5;
+  Threads() {
+    openblas_set_num_threads(kOfBlas);
+    if (omp_set_num_threads != nullptr) omp_set_num_threads(kOfOpenMp);
+    set_threads(2);
+  }
+  ~Threads() override {
+    set_threads(before_);
+    openblas_set_num_threads(blas_);
+    if (omp_set_num_threads != nullptr) omp_set_num_threads(openmp_);
+  }
+
+  static void expect_unchanged(const std::string& after, const std::function<void()>& work) {
+    work();
+    EXPECT_EQ(openblas_get_num_threads(), kOfBlas) << after;
+    if (omp_get_max_threads != nullptr) {
+      EXPECT_EQ(omp_get_max_threads(), kOfOpenMp) << after;
+    }
+  }
+
+ private:
+  unsigned before_ = threads();
+  int blas_ = openblas_get_num_threads();
+  int openmp_ = omp_get_max_threads != nullptr ? omp_get_max_threads() : 0;
+};
+
+TEST_F(Threads, OfTheProcessAreWhatTheyWereAfterEveryOperation) {
+  const test::TemporaryFolder folder;
+  const Matrix x = test::random_matrix(400, 6, 1);
+  const Matrix y = test::random_matrix(400, 5, 2);
+  const std::vector<Space> spaces{test::space_of("x", x), test::space_of("y", y)};
+  FitOptions options;
+  options.anchors = 4;
+  options.support = 100;
+  Bundle bundle;
+  expect_unchanged("fit", [&] { bundle = fit(spaces, options); });
+  expect_unchanged("fit by param", [&] {
+    FitOptions param = options;
+    param.method = Method::param;
+    param.param.epochs = 2;
+    (void)fit(spaces, param);
+  });
+  expect_unchanged("compute_moments", [&] { (void)compute_moments(spaces[0]); });
+  expect_unchanged("attach", [&] { (void)attach(bundle, test::space_of("z", x)); });
+  Matrix rr;
+  expect_unchanged("apply", [&] { rr = bundle.map("x").apply(x.view()); });
+  expect_unchanged("compare", [&] { (void)compare(rr.view(), bundle.map("y").apply(y.view()).view()); });
+  expect_unchanged("transform", [&] { transform(bundle.map("x"), spaces[0], folder.file("rr.npy")); });
+  expect_unchanged("translate",
+                   [&] { translate(Translator(bundle, "x", "y"), spaces[0], folder.file("translated.npy")); });
+  expect_unchanged("an operation that fails",
+                   [&] { test::expect_error(Code::bad_argument, [&] { (void)compare(x.view(), y.view()); }); });
+  expect_unchanged("set_threads", [] { set_threads(1); });
+}
+
+TEST_F(Threads, OfBlasAreKedgesDuringAnOperation) {
+  const Matrix x = test::random_matrix(400, 6, 1);
+  FitOptions options;
+  options.anchors = 4;
+  options.support = 100;
+  int seen = 0;
+  (void)fit(std::vector{test::space_of("x", x), test::space_of("y", x)}, options, [&](const ProgressReport& report) {
+    if (report.step == "finding the consensus") seen = openblas_get_num_threads();
+  });
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_F(Threads, OfTheProcessComeBackWithTheLastOfOperationsThatOverlap) {
+  std::promise<void> begun, end;
+  std::jthread other;
+  {
+    const Work first;
+    EXPECT_EQ(openblas_get_num_threads(), 2);
+    other = std::jthread([&] {
+      const Work second;
+      const SingleThreadedBlas single;
+      begun.set_value();
+      end.get_future().wait();
+    });
+    begun.get_future().wait();
+    EXPECT_EQ(openblas_get_num_threads(), 1);
+  }
+  EXPECT_EQ(openblas_get_num_threads(), 1) << "the other still works";
+  end.set_value();
+  other.join();
+  EXPECT_EQ(openblas_get_num_threads(), kOfBlas);
+}
+
+TEST_F(Threads, StayTheSameThroughoutAnOperation) {
+  const Work work;
+  std::jthread([] { set_threads(7); }).join();
+  EXPECT_EQ(threads(), 2U);
+  std::jthread([] { EXPECT_EQ(threads(), 7U); }).join();
+}
+
+/// Sums are kept for each part of the rows, and there are as many parts as threads.
+TEST_F(Threads, MayBeSetWhileOthersWork) {
+  constexpr std::size_t kRows = 1200;  // enough for several parts
+  const auto backend = make_cpu_backend();
+  const auto cosines = backend->make(kRows, kRows);
+  const auto lengths = backend->make(kRows, 1);
+  const auto pull = backend->make(kRows, 1);
+  const auto loss = backend->make(1, 1);
+  std::atomic<bool> done{false};
+  const std::jthread other([&] {
+    for (unsigned i = 0; !done; ++i) set_threads(i % 2 == 0 ? 1 : 5);
+  });
+  for (int i = 0; i < 100; ++i) {
+    backend->symmetric_nce(cosines->panel(), 1, {}, loss->panel());
+    backend->coverage(cosines->panel(), lengths->panel(), lengths->panel(), 1, {}, cosines->panel(), pull->panel(),
+                      loss->panel());
+  }
+  done = true;
+  EXPECT_TRUE(std::isfinite(*loss->panel().data));
+}
+
+}  // namespace
+}  // namespace kedge
