@@ -2,6 +2,7 @@
 #include "results/results_file.h"
 
 #include "fuzz.h"
+#include "results/tables_file.h"
 #include "stitch/stitch_settings.h"
 
 #include <kedge/lab/results.h>
@@ -18,6 +19,7 @@ void go_on(const StitchResults& results) {
   (void)records_json(results);
   (void)markdown_tables(results);
   (void)latex_tables(results);
+  (void)tables_json(results);
   try {
     require_same_settings(results.settings, kSettings);
   } catch (const Error& error) {

@@ -11,7 +11,8 @@ namespace kedge {
 
 /// The records of results.json: a JSON array with one object for each measurement.
 [[nodiscard]] std::string records_json(const StitchResults& results);
-/// Writes results.json, results.csv, figures.json and tables.json, .md and .tex into a folder, each whole or not at all.
+/// Writes results.json, results.csv, figures.json and tables.json, .md and .tex into a folder, each whole or not at
+/// all.
 void save_results(const StitchResults& results, const std::string& folder);
 /// Nothing where the folder has no results yet. Throws Error(Code::bad_file) for a results.json it cannot trust.
 [[nodiscard]] StitchResults load_results(const std::string& folder);
@@ -23,8 +24,8 @@ void save_results(const StitchResults& results, const std::string& folder);
                                         bool fresh = false, const Progress& progress = {},
                                         const StitchObserver& observer = {});
 
-/// A metric over the zero-shot pairs of a method that all methods have, or over its own heads for absolute: the mean over
-/// seeds and, where there are several, their standard deviation. Shares are in %.
+/// A metric over the zero-shot pairs of a method that all methods have, or over its own heads for absolute: the mean
+/// over seeds and, where there are several, their standard deviation. Shares are in %.
 struct MeanScore {
   std::string metric;
   double mean = 0;
