@@ -8,7 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = ["base", "backend", "io", "space", "anchors", "train", "map", "head", "eval"]
 PUBLIC = {  # which layer each public header belongs to
-    "error.h": "base", "matrix.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
+    "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "train", "consensus.h": "train", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map", "head.h": "head",

@@ -3,7 +3,6 @@
 
 #include "backend/products.h"
 #include "backend/threads.h"
-#include "base/names.h"
 #include "map/fold.h"
 #include "map/judge.h"
 
@@ -17,8 +16,6 @@
 
 namespace kedge {
 namespace {
-
-constexpr Names<AttachBy, 3> kNames{"way to attach", {"mixture", "ridge", "direct"}};
 
 /// Anchors are mixed around the mean, so that a signed mixture, whose rows sum to anything, means the same as a convex
 /// one: where they sum to 1 the mean cancels.
@@ -69,13 +66,6 @@ Statistics statistics_by(WhiteningOptions options, ShrinkageRule rule, const Spa
 }
 
 }  // namespace
-
-std::string_view to_string(AttachBy by) {
-  return kNames.of(by);
-}
-AttachBy parse_attach_by(std::string_view name) {
-  return kNames.parse(name);
-}
 
 Statistics statistics_of(const Bundle& bundle, const Space& space, Moments moments, Device device) {
   return statistics_by(bundle.whitening, bundle.shrinkage_rule, space, std::move(moments), device);

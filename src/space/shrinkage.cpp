@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
-#include "base/names.h"
 
+#include <kedge/error.h>
 #include <kedge/whitening.h>
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 namespace kedge {
 namespace {
 
-constexpr Names<ShrinkageRule, 3> kNames{"shrinkage rule", {"fixed", "ledoit-wolf", "oas"}};
 constexpr std::size_t kBlockRows = 1024;
 
 /// The mean of |x - mean|^4.
@@ -25,16 +24,6 @@ double fourth_moment(const Space& space, const Moments& moments) {
 }
 
 }  // namespace
-
-std::string_view to_string(ShrinkageRule rule) {
-  return kNames.of(rule);
-}
-ShrinkageRule parse_shrinkage_rule(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> shrinkage_rule_names() {
-  return kNames.all();
-}
 
 double choose_shrinkage(ShrinkageRule rule, const Space& space, const Moments& moments) {
   const auto covariance = as_eigen(moments.covariance.view());
