@@ -227,5 +227,21 @@ TEST(SweepPoints, AreLeftOutWhereTheyCannotBeUnlessAllAreSuch) {
   EXPECT_EQ(numbers(points), (Numbers{{3, 0}}));
 }
 
+TEST(Wording, IsThatOfTheLibraryUnlessToldOtherwise) {
+  ASSERT_EQ(spoken_to(), Surface::library);
+  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
+  EXPECT_EQ(option_words("device", "cpu"), "device = cpu");
+  EXPECT_EQ(flag_words("in-place"), "in_place = true");
+  speak_to(Surface::command);
+  EXPECT_EQ(option_words("refine-rate"), "--refine-rate");
+  EXPECT_EQ(option_words("device", "cpu"), "--device cpu");
+  EXPECT_EQ(flag_words("in-place"), "--in-place");
+  speak_to(Surface::python);
+  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
+  EXPECT_EQ(option_words("device", "cpu"), "device='cpu'");
+  EXPECT_EQ(flag_words("in-place"), "in_place=True");
+  speak_to(Surface::library);
+}
+
 }  // namespace
 }  // namespace kedge
