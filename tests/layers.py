@@ -10,7 +10,7 @@ CORE = ["base", "backend", "io", "space", "anchors", "solve", "param", "map", "e
 LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing of them
 LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
-    "error.h": "base", "matrix.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
+    "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",

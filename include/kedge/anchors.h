@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kedge/matrix.h>
+#include <kedge/names.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,10 +28,11 @@ enum class Method {
 /// It joins exactly two spaces, directly and not through anchors: a baseline.
 [[nodiscard]] bool is_adapter(Method method);
 
-[[nodiscard]] std::string_view to_string(Method method);
-/// Throws Error(Code::bad_argument) that lists the known names.
-[[nodiscard]] Method parse_method(std::string_view name);
-[[nodiscard]] std::vector<std::string_view> method_names();
+template <>
+inline constexpr Names<8> kNamesOf<Method>{
+    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"}};
+inline constexpr NameParser<Method> parse_method;
+inline constexpr NameList<Method> method_names;
 
 /// Throws Error(Code::bad_argument) unless there are 1 to `support` anchors.
 void require_anchors(std::size_t anchors, std::size_t support);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kedge/matrix.h>
+#include <kedge/names.h>
 #include <kedge/relative_map.h>
 #include <kedge/row_check.h>
 
@@ -20,9 +21,9 @@ enum class AttachBy {
   direct,   ///< it was solved for together with the targets; only the two spaces of a pairwise adapter
 };
 
-[[nodiscard]] std::string_view to_string(AttachBy by);
-/// Throws Error(Code::bad_argument) that lists the known names.
-[[nodiscard]] AttachBy parse_attach_by(std::string_view name);
+template <>
+inline constexpr Names<3> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "direct"}};
+inline constexpr NameParser<AttachBy> parse_attach_by;
 
 /// How a ridge was chosen and how well it does on rows it has not seen, as cross-validation estimates it.
 struct RidgeFit {

@@ -12,6 +12,7 @@
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>
+#include <kedge/names.h>
 #include <kedge/option.h>
 #include <kedge/outputs.h>
 #include <kedge/param.h>

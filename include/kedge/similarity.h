@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/names.h>
+
 #include <string_view>
 #include <vector>
 
@@ -14,9 +16,9 @@ enum class Similarity {
   inner,      ///< plain inner product
 };
 
-[[nodiscard]] std::string_view to_string(Similarity similarity);
-/// Throws Error(Code::bad_argument) that lists the known names.
-[[nodiscard]] Similarity parse_similarity(std::string_view name);
-[[nodiscard]] std::vector<std::string_view> similarity_names();
+template <>
+inline constexpr Names<4> kNamesOf<Similarity>{"similarity", {"wip", "cosine", "euclidean", "inner"}};
+inline constexpr NameParser<Similarity> parse_similarity;
+inline constexpr NameList<Similarity> similarity_names;
 
 }  // namespace kedge

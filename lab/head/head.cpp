@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/products.h"
 #include "backend/threads.h"
-#include "base/names.h"
 #include "head/logistic.h"
 #include "head/training.h"
 #include "head/yardstick.h"
@@ -18,8 +17,6 @@
 
 namespace kedge {
 namespace {
-
-constexpr Names<HeadKind, 3> kNames{"head", {"mlp", "linear", "ridge"}};
 
 void require_rows(MatrixView<const float> features, std::size_t others, std::string_view what) {
   if (features.rows == others && features.rows != 0 && features.cols != 0) return;
@@ -174,16 +171,6 @@ void require_valid(const HeadOptions& o) {
 void require_classifier(HeadKind kind) {
   if (kind != HeadKind::ridge) return;
   throw Error(Code::bad_argument, "head ridge decodes targets; labels need mlp or linear");
-}
-
-std::string_view to_string(HeadKind kind) {
-  return kNames.of(kind);
-}
-HeadKind parse_head_kind(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> head_kind_names() {
-  return kNames.all();
 }
 
 Classifier::Classifier(std::vector<std::int64_t> classes, HeadFunction logits)

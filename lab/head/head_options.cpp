@@ -11,7 +11,7 @@ std::vector<Option> options_of(HeadOptions& options) {
   append_group(
       list, "head",
       {name_option("head", "Kind of head: mlp, linear (logistic regression for labels, ridge for targets) or ridge",
-                   options.kind, parse_head_kind, head_kind_names()),
+                   options.kind),
        count_option("head-epochs",
                     "Passes of an mlp over the rows; 0 means until a held-out tenth of them stops improving",
                     options.epochs),

@@ -2,18 +2,16 @@
 #include "anchors/farthest.h"
 #include "backend/neighbors.h"
 #include "backend/threads.h"
-#include "base/names.h"
 #include "base/random.h"
 
+#include <fmt/format.h>
 #include <kedge/anchors.h>
+#include <kedge/error.h>
 
 #include <vector>
 
 namespace kedge {
 namespace {
-
-constexpr Names<Method, 8> kNames{"method",
-                                  {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"}};
 
 Matrix one_hot(const std::vector<std::size_t>& chosen, std::size_t support) {
   Matrix mixture(chosen.size(), support);
@@ -42,16 +40,6 @@ Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::
 }
 
 }  // namespace
-
-std::string_view to_string(Method method) {
-  return kNames.of(method);
-}
-Method parse_method(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> method_names() {
-  return kNames.all();
-}
 
 bool is_adapter(Method method) {
   return method == Method::procrustes || method == Method::ridge || method == Method::cca;

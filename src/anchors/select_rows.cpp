@@ -3,9 +3,10 @@
 #include "backend/neighbors.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
-#include "base/names.h"
 #include "base/random.h"
 
+#include <fmt/format.h>
+#include <kedge/error.h>
 #include <kedge/support.h>
 
 #include <algorithm>
@@ -15,8 +16,6 @@
 
 namespace kedge {
 namespace {
-
-constexpr Names<SupportSelect, 4> kNames{"way to select the support", {"random", "fps", "kmeans", "leverage"}};
 
 /// Adds rows drawn at random until there are `count`.
 void fill(std::vector<std::size_t>& chosen, std::size_t rows, std::size_t count, std::uint64_t seed) {
@@ -73,16 +72,6 @@ std::vector<std::size_t> draw_by_length(MatrixView<const float> rows, std::size_
 }
 
 }  // namespace
-
-std::string_view to_string(SupportSelect select) {
-  return kNames.of(select);
-}
-SupportSelect parse_support_select(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> support_select_names() {
-  return kNames.all();
-}
 
 void require_support(std::size_t support, std::size_t rows) {
   if (support == 0) throw Error(Code::bad_argument, "the support has 0 rows, expected 1 or more");

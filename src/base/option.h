@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/names.h>
 #include <kedge/option.h>
 
 #include <optional>
@@ -17,14 +18,13 @@ namespace kedge {
 [[nodiscard]] Option text_option(std::string_view name, std::string help, std::string_view type, TextValue value,
                                  std::vector<std::string_view> choices = {});
 
-/// One of the names of an enumeration; `parse` refuses others.
-template <class Enum>
-[[nodiscard]] Option name_option(std::string_view name, std::string help, Enum& value, Enum (*parse)(std::string_view),
-                                 std::vector<std::string_view> names) {
+/// One of the names of an enumeration.
+template <Named Enum>
+[[nodiscard]] Option name_option(std::string_view name, std::string help, Enum& value) {
   return text_option(name, std::move(help), "NAME",
                      {[&value] { return std::string(to_string(value)); },
-                      [&value, parse](const std::string& text) { value = parse(text); }},
-                     std::move(names));
+                      [&value](const std::string& text) { value = NameParser<Enum>()(text); }},
+                     NameList<Enum>()());
 }
 
 /// The help says what happens where it is not given.

@@ -2,7 +2,6 @@
 #include "map/attach.h"
 
 #include "backend/products.h"
-#include "base/names.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
@@ -13,8 +12,6 @@
 
 namespace kedge {
 namespace {
-
-constexpr Names<AttachBy, 3> kNames{"way to attach", {"mixture", "ridge", "direct"}};
 
 /// Anchors are mixed around the mean, so that a signed mixture, whose rows sum to anything, means the same as a convex
 /// one: where they sum to 1 the mean cancels.
@@ -62,13 +59,6 @@ void require_way(const Bundle& bundle, const std::string& space, AttachBy by) {
 }
 
 }  // namespace
-
-std::string_view to_string(AttachBy by) {
-  return kNames.of(by);
-}
-AttachBy parse_attach_by(std::string_view name) {
-  return kNames.parse(name);
-}
 
 void set_targets(Bundle& bundle, Matrix targets) {
   bundle.mixture = Matrix(targets.cols(), targets.rows());

@@ -66,7 +66,7 @@ Option shrinkage_option(FitOptions& options) {
 }
 
 Option device_option(std::string help, Device& device) {
-  return name_option("device", std::move(help), device, parse_device, device_names());
+  return name_option("device", std::move(help), device);
 }
 
 /// PARAM's, by the names the paper's table suggests.
@@ -90,8 +90,7 @@ std::vector<Option> param_options(ParamOptions& param, CheckpointOptions& checkp
       number_option("tau-coverage", "Temperature of the coverage loss", param.tau_coverage),
       number_option("weight-orthogonality", "Weight of the orthogonality loss", param.weight_orthogonality),
       number_option("weight-length", "Weight of the length loss", param.weight_length),
-      name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows,
-                  parse_coverage_rows, coverage_rows_names()),
+      name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows),
       count_option("coverage-chunk", "Rows at a time if coverage is computed over all rows", param.coverage_chunk),
       std::move(file),
       count_option("checkpoint-every", "Epochs between checkpoints; one is also written when training is interrupted",
@@ -118,9 +117,8 @@ std::vector<Option> options_of(FitOptions& options) {
                   "How to make anchors: consensus (in closed form; start here), param (the paper's method, learned by "
                   "gradient), random, kmeans or fps (picked from the support); procrustes, ridge and cca align one "
                   "pair directly, as baselines",
-                  options.method, parse_method, method_names()),
-      name_option("similarity", "How to compare an embedding with an anchor", options.similarity, parse_similarity,
-                  similarity_names()),
+                  options.method),
+      name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
       without_default(count_option(
           "anchors",
           fmt::format("Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, "
@@ -134,7 +132,7 @@ std::vector<Option> options_of(FitOptions& options) {
           options.support, 1)),
       name_option("support-select",
                   "How to select those rows; fps, kmeans and leverage compare all rows and hold them in memory",
-                  options.support_select, parse_support_select, support_select_names()),
+                  options.support_select),
       count_option("keep",
                    "Keep only the N largest weights of each anchor and the support rows they need, so that attaching "
                    "needs fewer rows; 0 keeps all (not for consensus, procrustes, ridge and cca)",
@@ -150,7 +148,7 @@ std::vector<Option> options_of(FitOptions& options) {
       name_option("precision",
                   "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; bf16 "
                   "is tf32 with the two large products with the support in bfloat16",
-                  options.precision, parse_precision, precision_names())};
+                  options.precision)};
   append_group(list, "param", param_options(options.param, options.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
   return list;

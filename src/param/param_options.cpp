@@ -3,7 +3,6 @@
 
 #include "backend/backend.h"
 #include "base/json.h"
-#include "base/names.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -15,8 +14,6 @@
 
 namespace kedge {
 namespace {
-
-constexpr Names<CoverageRows, 2> kNames{"coverage rows", {"batch", "all"}};
 
 void require(bool good, const std::string& name, double value, const std::string& expected) {
   if (!good) throw Error(Code::bad_argument, fmt::format("{} is {}, expected {}", name, value, expected));
@@ -55,16 +52,6 @@ void visit_fields(Options& o, const Visit& visit) {
 }
 
 }  // namespace
-
-std::string_view to_string(CoverageRows rows) {
-  return kNames.of(rows);
-}
-CoverageRows parse_coverage_rows(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> coverage_rows_names() {
-  return kNames.all();
-}
 
 std::string to_json(const ParamOptions& options) {
   nlohmann::ordered_json json;

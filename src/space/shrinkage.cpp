@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
-#include "base/names.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -11,7 +10,6 @@
 namespace kedge {
 namespace {
 
-constexpr Names<ShrinkageRule, 3> kNames{"shrinkage rule", {"fixed", "ledoit-wolf", "oas"}};
 
 double fourth_moment(const Moments& moments) {
   if (!moments.fourth().empty()) return moments.fourth().front() / static_cast<double>(moments.rows());
@@ -22,16 +20,6 @@ double fourth_moment(const Moments& moments) {
 }
 
 }  // namespace
-
-std::string_view to_string(ShrinkageRule rule) {
-  return kNames.of(rule);
-}
-ShrinkageRule parse_shrinkage_rule(std::string_view name) {
-  return kNames.parse(name);
-}
-std::vector<std::string_view> shrinkage_rule_names() {
-  return kNames.all();
-}
 
 double choose_shrinkage(ShrinkageRule rule, const Moments& moments) {
   const Matrix64 cells = moments.covariance();

@@ -67,9 +67,9 @@ TEST_F(Threads, OfTheProcessAreWhatTheyWereAfterEveryOperation) {
   expect_unchanged("compute_moments", [&] { (void)compute_moments(spaces[0]); });
   expect_unchanged("attach", [&] { (void)attach(bundle, test::space_of("z", x)); });
   Matrix rr;
-  expect_unchanged("apply", [&] { rr = bundle.map("x").apply(x.view()); });
-  expect_unchanged("compare", [&] { (void)compare(rr.view(), bundle.map("y").apply(y.view()).view()); });
-  expect_unchanged("transform", [&] { transform(bundle.map("x"), spaces[0], folder.file("rr.npy")); });
+  expect_unchanged("apply", [&] { rr = bundle.map("x")->apply(x.view()); });
+  expect_unchanged("compare", [&] { (void)compare(rr.view(), bundle.map("y")->apply(y.view()).view()); });
+  expect_unchanged("transform", [&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy")); });
   expect_unchanged("translate",
                    [&] { translate(Translator(bundle, "x", "y"), spaces[0], folder.file("translated.npy")); });
   expect_unchanged("an operation that fails",

@@ -2,6 +2,7 @@
 #include "base/every_option_list.h"
 
 #include <gtest/gtest.h>
+#include <kedge/wording.h>
 #include <kedge/kedge.h>
 
 #include <string>
@@ -78,6 +79,22 @@ TEST(OptionsOf, AttachAndRidgeCanBeLeftToOthers) {
   EXPECT_EQ(refusal(ridge, "x"), "ridge is 'x', expected auto or a number of 0 or more");
   ridge.set("auto");
   EXPECT_FALSE(options.ridge);
+}
+
+TEST(Wording, IsThatOfTheLibraryUnlessToldOtherwise) {
+  ASSERT_EQ(spoken_to(), Surface::library);
+  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
+  EXPECT_EQ(option_words("device", "cpu"), "device = cpu");
+  EXPECT_EQ(flag_words("in-place"), "in_place = true");
+  speak_to(Surface::command);
+  EXPECT_EQ(option_words("refine-rate"), "--refine-rate");
+  EXPECT_EQ(option_words("device", "cpu"), "--device cpu");
+  EXPECT_EQ(flag_words("in-place"), "--in-place");
+  speak_to(Surface::python);
+  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
+  EXPECT_EQ(option_words("device", "cpu"), "device='cpu'");
+  EXPECT_EQ(flag_words("in-place"), "in_place=True");
+  speak_to(Surface::library);
 }
 
 }  // namespace

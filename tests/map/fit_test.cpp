@@ -232,18 +232,15 @@ TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
       (void)fit(std::vector{space_of("x", x), space_of("y", x)}, options, unread);
     };
   };
-  expect_error(
-      Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
-      "epochs belongs to the method param", "the method is consensus", "leave out epochs");
-  expect_error(
-      Code::bad_argument, fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
-      "coverage_rows belongs to the method param", "the method is random");
-  expect_error(
-      Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
-      "checkpoint belongs to the method param");
-  expect_error(
-      Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
-      "power belongs to the method consensus", "the method is param");
+  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
+               "epochs belongs to the method param", "the method is consensus", "leave out epochs");
+  expect_error(Code::bad_argument,
+               fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
+               "coverage_rows belongs to the method param", "the method is random");
+  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
+               "checkpoint belongs to the method param");
+  expect_error(Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
+               "power belongs to the method consensus", "the method is param");
   FitOptions weighted;
   weighted.method = Method::cca;
   weighted.anchors = 5;

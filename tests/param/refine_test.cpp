@@ -139,11 +139,11 @@ TEST(Refine, RefusesWhatCannotWork) {
       Code::bad_argument, [&] { (void)fit(std::vector{space_of("a", views.rows[0])}, options); }, "only one");
   options.consensus.refine_rate = 0;
   expect_error(
-      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine-rate is 0");
+      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine_rate is 0");
   options = refined_options(2);
   options.consensus.refine_tau = 0.001;
   expect_error(
-      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine-tau is 0.001");
+      Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine_tau is 0.001");
 }
 
 }  // namespace

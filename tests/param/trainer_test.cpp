@@ -221,8 +221,8 @@ TEST(Param, OptionsOutOfRangeAreNamed) {
   refused([](ParamOptions& o) { o.batch = 0; }, "batch is 0");
   refused([](ParamOptions& o) { o.learning_rate = -1; }, "learning rate is -1");
   refused([](ParamOptions& o) { o.temperature = 0; }, "temperature is 0");
-  refused([](ParamOptions& o) { o.tau_symnce = 0.001; }, "tau-symnce is 0.001, expected 0.025 or more");
-  refused([](ParamOptions& o) { o.weight_length = std::nan(""); }, "weight-length is nan");
+  refused([](ParamOptions& o) { o.tau_symnce = 0.001; }, "tau_symnce is 0.001, expected 0.025 or more");
+  refused([](ParamOptions& o) { o.weight_length = std::nan(""); }, "weight_length is nan");
   refused([](ParamOptions& o) { o.beta2 = 1; }, "beta2 is 1");
 }
 

@@ -3,6 +3,7 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
+#include <kedge/names.h>
 #include <kedge/option.h>
 #include <kedge/progress.h>
 
@@ -21,10 +22,10 @@ enum class HeadKind {
   ridge,   ///< ridge regression for targets; labels need mlp or linear
 };
 
-[[nodiscard]] std::string_view to_string(HeadKind kind);
-/// Throws Error(Code::bad_argument) that lists the known names.
-[[nodiscard]] HeadKind parse_head_kind(std::string_view name);
-[[nodiscard]] std::vector<std::string_view> head_kind_names();
+template <>
+inline constexpr Names<3> kNamesOf<HeadKind>{"head", {"mlp", "linear", "ridge"}};
+inline constexpr NameParser<HeadKind> parse_head_kind;
+inline constexpr NameList<HeadKind> head_kind_names;
 
 /// How heads are trained; these defaults are the only ones.
 struct HeadOptions {
