@@ -22,6 +22,7 @@ namespace {
 struct Options {
   AttachOptions attach;
   std::string bundle, space, output;
+  std::vector<std::string> moments;
   RowArguments rows;
   bool replace = false;
   CommonOptions common;
@@ -79,7 +80,15 @@ void run(const Options& o) {
   require_other_file(o.output, file_of(o.space));
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
-  bundle.add(attach(bundle, space, options, make_progress(o.common)));
+  for (const std::string& moments : o.moments) require_other_file(o.output, moments);
+  std::size_t statistics_rows = space.rows();
+  if (o.moments.empty()) {
+    bundle.add(attach(bundle, space, options, make_progress(o.common)));
+  } else {
+    const Moments moments = load_all_moments(o.moments);
+    statistics_rows = moments.rows();
+    bundle.add(attach(bundle, moments, space, options));
+  }
   save_bundle(bundle, o.output);
   const Attachment& attached = bundle.space(space.name());
   Json summary = {{"command", "attach"},
@@ -89,7 +98,7 @@ void run(const Options& o) {
                   {"anchors", bundle.mixture.rows()},
                   {"attach", to_string(attached.by)},
                   {"shrinkage", attached.shrinkage},
-                  {"statistics_rows", space.rows()},
+                  {"statistics_rows", statistics_rows},
                   {"seconds", watch.seconds()}};
   if (attached.ridge) summary.update(ridge_to_json(*attached.ridge));
   if (attached.mixture) summary.update({{"r2", attached.mixture->mean_r2}, {"r2_per_output", attached.mixture->r2}});
@@ -113,6 +122,9 @@ void add_attach(CommandLine& line) {
   c.add("-o,--out", o->output, "Bundle to write; may be the same file").required().takes("FILE");
   o->rows.add_to(c, "Rows to compute its mean and covariance from, as FIRST:END [all]");
   add_options(c, options_of(o->attach));
+  add_moments_files(c, o->moments,
+                    "Take its statistics from these moments of its rows ('kedge moments') instead of from the file; "
+                    "repeat for each part");
   c.add_flag("--replace", o->replace, "Replace the space of that name if there is one");
   o->common.add_to(c);
   c.runs([o] { run(*o); });

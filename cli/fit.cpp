@@ -19,7 +19,8 @@ namespace {
 
 struct Options {
   FitOptions fit;
-  std::vector<std::string> spaces;
+  std::vector<std::string> spaces, moments;
+  bool support_rows = false;
   std::string output, support_ids, history;
   RowArguments rows;
   bool validate = false;
@@ -46,6 +47,41 @@ FitOptions fit_options_of(const Options& o) {
                             options.checkpoint.path));
   }
   return options;
+}
+
+/// The files hold just the support rows, in the order of their ids.
+SupportRows read_support(std::span<const Space> spaces, const FitOptions& options) {
+  SupportRows support{options.support_ids, {}};
+  for (const Space& space : spaces) {
+    std::vector<std::int64_t> rows;
+    for (std::size_t row = 0; row < space.rows(); ++row) rows.push_back(space.file_row(row));
+    support.rows.push_back(space.gather(rows));
+  }
+  return support;
+}
+
+void require_support_rows(const Options& o) {
+  if (!o.support_rows) return;
+  if (o.moments.empty()) {
+    throw Error(Code::bad_argument,
+                "--support-rows says that files hold only the support, so that moments of all rows are needed too; "
+                "give --moments FILE, which 'kedge moments' writes");
+  }
+  if (o.support_ids.empty()) {
+    throw Error(Code::bad_argument,
+                "--support-rows needs --support-ids FILE, to say which rows the files hold, in their order");
+  }
+  if (o.validate) throw Error(Code::bad_argument, "--validate needs all rows, so leave out --support-rows");
+}
+
+Bundle fit_spaces(const std::vector<Space>& spaces, const Options& o, const FitOptions& options) {
+  const Progress progress = make_progress(o.common);
+  if (o.moments.empty()) return fit(spaces, options, progress);
+  const Moments moments = load_all_moments(o.moments);
+  if (!o.support_rows) return fit(moments, spaces, options, progress);
+  std::vector<std::string> names;
+  for (const Space& space : spaces) names.push_back(space.name());
+  return fit(moments.of(names), read_support(spaces, options), options, progress);
 }
 
 /// The bundle is safe now, and its checkpoint of no more use.
@@ -136,12 +172,14 @@ void run(Options& o) {
                                                 "--method param, or leave out --history",
                                                 to_string(options.method)));
   }
+  require_support_rows(o);
   const std::array outputs{o.output, o.history, options.checkpoint.path};
   require_different(outputs);
   for (const std::string& output : outputs) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
     require_other_file(output, o.support_ids);
     require_other_file(output, o.rows.file);
+    for (const std::string& moments : o.moments) require_other_file(output, moments);
   }
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
@@ -157,7 +195,7 @@ void run(Options& o) {
   const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
   Bundle bundle;
   try {
-    bundle = fit(spaces, options, make_progress(o.common));
+    bundle = fit_spaces(spaces, o, options);
   } catch (const Interrupted&) {
     if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
     throw Interrupted(
@@ -213,6 +251,12 @@ void add_fit(CommandLine& line) {
   const std::string learning = "Learning (--method param)";
   add_options(c, options_of(o->fit), {{"param", learning}, {"consensus", "Consensus (--method consensus)"}});
   add_support_ids(c, o->support_ids);
+  add_moments_files(
+      c, o->moments,
+      "Take statistics from these moments of all rows ('kedge moments') instead of from the files; repeat "
+      "for each part");
+  c.add_flag("--support-rows", o->support_rows,
+             "The files hold only the support rows: those of --support-ids, in that order. Needs --moments");
   c.get("--checkpoint").help("File that keeps the state of training [OUT.checkpoint]; removed when done");
   c.add("--history", o->history, "Also write the losses of every epoch as CSV").takes("FILE").group(learning);
   c.add_flag("--validate", o->validate,

@@ -17,7 +17,7 @@ struct Options {
   std::vector<std::string> spaces, parts;
   std::string output;
   RowArguments rows;
-  MomentsOptions moments;
+  Device device = Device::cpu;
   CommonOptions common;
 };
 
@@ -26,15 +26,14 @@ Moments sum(const Options& o) {
   if (o.spaces.empty()) return moments;
   std::vector<Space> spaces;
   for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
-  require_parallel(spaces);
-  moments.merge(compute_joint_moments(spaces, make_progress(o.common), o.moments.device));
+  moments.merge(sum_moments(spaces, make_progress(o.common), o.device));
   return moments;
 }
 
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
-  require_device(o.moments.device);
+  require_device(o.device);
   if (o.spaces.empty() && o.parts.empty()) {
     throw Error(Code::bad_argument, "nothing to sum up: give --space NAME=FILE, --moments FILE, or both");
   }
@@ -55,8 +54,8 @@ void run(const Options& o) {
                             {"rows", moments.rows()},
                             {"spaces", spaces},
                             {"seconds", watch.seconds()}});
-  say(o.common, fmt::format("wrote {}: moments of {} rows of {}, {:.2f} s", o.output, moments.rows(), shown,
-                            watch.seconds()));
+  say(o.common,
+      fmt::format("wrote {}: moments of {} rows of {}, {:.2f} s", o.output, moments.rows(), shown, watch.seconds()));
 }
 
 }  // namespace
@@ -71,7 +70,10 @@ void add_moments(CommandLine& line) {
   add_moments_files(c, o->parts, "Also merge moments of other rows of the same spaces; repeat for each file");
   c.add("-o,--out", o->output, "Moments to write").required().takes("FILE");
   o->rows.add_to(c, "Rows to sum up, as FIRST:END, END excluded [all]");
-  add_options(c, options_of(o->moments));
+  c.add_text(
+       "--device", [o](const std::string& name) { o->device = parse_device(name); }, "Where to compute")
+      .one_of(device_names())
+      .shows_default(std::string(to_string(o->device)));
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

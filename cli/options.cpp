@@ -52,6 +52,23 @@ void add_options(Command& command, const std::vector<Option>& options, const Gro
   }
 }
 
+void add_moments_files(Command& command, std::vector<std::string>& files, const std::string& help) {
+  command.add_repeated("--moments", files, help).takes("FILE");
+}
+
+Moments load_all_moments(const std::vector<std::string>& files) {
+  Moments all;
+  for (const std::string& file : files) {
+    const Moments part = load_moments(file);
+    try {
+      all.merge(part);
+    } catch (const Error& problem) {
+      throw Error(problem.code(), fmt::format("{}: {}", file, problem.what()));
+    }
+  }
+  return all;
+}
+
 void add_support_ids(Command& command, std::string& file) {
   command.add("--support-ids", file, "Which rows to use as the support: an .npy of int64 row numbers in the files")
       .takes("FILE");

@@ -86,6 +86,10 @@ class Moments {
 [[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress = {},
                                             Device device = Device::cpu);
 
+/// The same of a part of the rows, which may be all the same, or a single one: the fit looks at the sum of the parts.
+[[nodiscard]] Moments sum_moments(std::span<const Space> spaces, const Progress& progress = {},
+                                  Device device = Device::cpu);
+
 /// A safetensors file; see docs/format.md. Replaces moments only, unless `in_place`.
 void save_moments(const Moments& moments, const std::string& path, bool in_place = false);
 /// Throws Error(Code::bad_file) for anything that is not a whole, consistent set of moments.

@@ -12,17 +12,17 @@ import typing
 
 if typing.TYPE_CHECKING:
     from . import plot
-    from ._core import Bundle, RelativeMap, Translator, __version__, compare, devices, set_threads, threads
-    from ._fit import fit, load, validate
+    from ._core import Bundle, Moments, RelativeMap, Translator, __version__, compare, devices, set_threads, threads
+    from ._fit import fit, load, load_map, validate
     from ._stitch import stitch, sweep
     from .sklearn import RelativeTransformer
 
 # What is asked for is imported when it is asked for: 'import kedge' takes no time, and the report and kedge-encode work
 # where the module is not built.
 _HOME = {
-    "Bundle": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core", "compare": "_core",
+    "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core", "compare": "_core",
     "devices": "_core", "set_threads": "_core", "threads": "_core",
-    "fit": "_fit", "load": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
+    "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }
 # Names that cannot be had are not listed: 'import *' and help() ask for every one that is.

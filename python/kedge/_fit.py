@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 
 from . import _core, _inputs
-from ._core import Bundle
+from ._core import Bundle, Moments, RelativeMap
 from ._options import takes
 
 if typing.TYPE_CHECKING:
@@ -36,7 +36,8 @@ def require_checkpoint(path):
 
 
 @takes(_core.fit_options())
-def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpack[FitOptions]) -> Bundle:
+def fit(spaces, *, rows=None, support_ids=None, moments=None, support_rows=False, progress=False,
+        **options: Unpack[FitOptions]) -> Bundle:
     """Learn anchors that several encoders share, from embeddings of the same inputs.
 
     Parameters
@@ -49,6 +50,11 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
         Rows to learn from; all by default.
     support_ids : array of int, optional
         The rows to make anchors from, as row numbers in the arrays or files (not within `rows`); selected by default.
+    moments : Moments, optional
+        Take statistics from these moments of all rows instead of from `spaces`, which then hold all rows, a sample of
+        them, or, with `support_rows`, the support alone.
+    support_rows : bool, default False
+        Whether `spaces` hold only the support rows: those of `support_ids`, in that order. Needs `moments`.
     progress : bool or callable, default False
         True shows a progress bar; a function is called with step, done, total and detail.
 
@@ -68,7 +74,15 @@ def fit(spaces, *, rows=None, support_ids=None, progress=False, **options: Unpac
     """
     if options.get("resume") and options.get("method") == "param":  # other methods refuse to resume in fit
         require_checkpoint(options.get("checkpoint"))
-    return _core.fit(named_spaces(spaces), rows, _inputs.support_ids_of(support_ids), progress, options)
+    if moments is not None and not isinstance(moments, Moments):
+        raise TypeError(f"moments must be kedge.Moments, found {type(moments).__name__}")
+    if support_rows and moments is None:
+        raise ValueError("support_rows=True says that the spaces hold only the support, so that moments of all rows are "
+                         "needed too; give moments=")
+    if support_rows and support_ids is None:
+        raise ValueError("support_rows=True needs support_ids, to say which rows the spaces hold, in their order")
+    return _core.fit(named_spaces(spaces), rows, _inputs.support_ids_of(support_ids), progress, options, moments,
+                     bool(support_rows))
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))
@@ -90,6 +104,11 @@ def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]
     import pandas as pd
 
     return pd.DataFrame(_core.validate(named_spaces(spaces), rows, progress, options))
+
+
+def load_map(path, space) -> RelativeMap:
+    """Read one space's map out of a bundle, without the rest of the file."""
+    return _core.load_map(path, space)
 
 
 def load(path) -> Bundle:

@@ -48,7 +48,9 @@ nb::dict history_of(const BundleHandle& self) {
 /// The work is done on the bundle as it was at the start; what came of it is put into the bundle as it is at the end.
 MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::object& x, const nb::object& rows,
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
-                    bool replace, const nb::object& progress) {
+                    bool replace, const nb::object& known, const nb::object& progress) {
+  std::optional<Moments> moments;
+  if (!known.is_none()) moments = nb::cast<const MomentsHandle&>(known).moments;
   AttachOptions options;
   nb::dict values;
   values["support_rows"] = support_rows;
@@ -62,7 +64,8 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   const RowChoice chosen = to_rows(rows);
   const std::shared_ptr<const Bundle> before = self.bundle;
   Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
-    return attach(*before, chosen.of(name, input.rows()), options, report);
+    const Space space = chosen.of(name, input.rows());
+    return moments ? attach(*before, *moments, space, options) : attach(*before, space, options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
@@ -137,6 +140,8 @@ device : str
     Where to compute statistics.
 replace : bool
     Whether a space of the same name may be replaced.
+moments : Moments, optional
+    Take its statistics from these moments of its rows instead of from X.
 progress : bool or callable
     As for fit.
 
@@ -190,6 +195,14 @@ void bind_properties(nb::class_<BundleHandle>& c) {
 }  // namespace
 
 void bind_bundle(nb::module_& module) {
+  module.def(
+      "load_map",
+      [](nb::handle path, const std::string& space) {
+        const std::string from = path_of(path);
+        const nb::gil_scoped_release without_gil;
+        return MapHandle{std::make_shared<const Attachment>(Attachment{load_map(from, space), AttachBy::direct, 0})};
+      },
+      "path"_a, "space"_a);
   nb::class_<BundleHandle> c(module, "Bundle",
                              "What fit learns and attach extends: the mixture, the rows it mixes, and the map of every "
                              "space. Made by kedge.fit and kedge.load.");
@@ -207,8 +220,8 @@ void bind_bundle(nb::module_& module) {
       .def("translator", &translator, "source"_a, "target"_a, "From one space's embeddings to another's.")
       .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
-           "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "progress"_a = false,
-           kAttachText)
+           "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "moments"_a = nb::none(),
+           "progress"_a = false, kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

@@ -23,13 +23,37 @@ FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dic
   return options;
 }
 
+/// Spaces that hold just the support rows, in the order of their ids.
+SupportRows support_of(const std::vector<Space>& spaces, const FitOptions& options) {
+  SupportRows support{options.support_ids, {}};
+  for (const Space& space : spaces) {
+    std::vector<std::int64_t> rows;
+    for (std::size_t row = 0; row < space.rows(); ++row) rows.push_back(space.file_row(row));
+    support.rows.push_back(space.gather(rows));
+  }
+  return support;
+}
+
+Bundle fit_known(const Moments& moments, const std::vector<Space>& spaces, bool support_rows, const FitOptions& options,
+                 const Progress& progress) {
+  if (!support_rows) return fit(moments, spaces, options, progress);
+  std::vector<std::string> names;
+  for (const Space& space : spaces) names.push_back(space.name());
+  return fit(moments.of(names), support_of(spaces, options), options, progress);
+}
+
 BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std::optional<Integers>& support_ids,
-                        const nb::object& progress, const nb::dict& values) {
+                        const nb::object& progress, const nb::dict& values, const nb::object& known,
+                        bool support_rows) {
+  std::optional<Moments> moments;
+  if (!known.is_none()) moments = nb::cast<const MomentsHandle&>(known).moments;
   const FitOptions options = fit_options(support_ids, values);
   const Inputs inputs(given);
   const RowChoice chosen = to_rows(rows);
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
-    return BundleHandle{std::make_shared<const Bundle>(fit(inputs.spaces(chosen), options, report))};
+    const std::vector<Space> spaces = inputs.spaces(chosen);
+    return BundleHandle{std::make_shared<const Bundle>(
+        moments ? fit_known(*moments, spaces, support_rows, options, report) : fit(spaces, options, report))};
   });
   for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
   remove_checkpoint(options);  // the bundle is the caller's now
@@ -66,7 +90,8 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 void bind_fit(nb::module_& module) {
   module.attr("DEFAULT_ANCHORS") = FitOptions::kDefaultAnchors;
   module.attr("DEFAULT_SUPPORT") = FitOptions::kDefaultSupport;
-  module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a);
+  module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a,
+             "moments"_a.none(), "support_rows"_a);
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);
 }
 

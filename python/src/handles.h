@@ -3,6 +3,7 @@
 
 #include <kedge/attachment.h>
 #include <kedge/bundle.h>
+#include <kedge/moments.h>
 #include <kedge/translate.h>
 
 #include <memory>
@@ -21,6 +22,11 @@ struct BundleHandle {
   [[nodiscard]] MapHandle map(const std::string& name) const {
     return {std::make_shared<const Attachment>(bundle->space(name))};
   }
+};
+
+/// What Python calls Moments: a value, changed only while the GIL is held.
+struct MomentsHandle {
+  Moments moments;
 };
 
 struct TranslatorHandle {

@@ -38,8 +38,8 @@ MapHandle make(const std::string& space, const std::string& similarity, const Gi
                 fmt::format("the {} of a map must be finite, but that of '{}' is not", name, space));
   }
   RelativeMap map(space, parse_similarity(similarity), to_matrix(weight), to_floats(bias), to_floats(mean));
-  return {
-      std::make_shared<const Attachment>(Attachment{std::move(map), AttachBy::direct, 0, std::nullopt, std::nullopt})};
+  return {std::make_shared<const Attachment>(
+      Attachment{std::make_shared<const RelativeMap>(std::move(map)), AttachBy::direct, 0})};
 }
 
 void transform_file(const MapHandle& handle, const StreamCall& call) {

@@ -5,6 +5,7 @@
 #include "map/choose_support.h"
 #include "map/fit.h"
 #include "map/fit_options.h"
+#include "space/variation.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -111,6 +112,7 @@ Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptio
   FitInput input;
   input.joint = moments.of(names_of(spaces));
   require_widths(*input.joint, spaces);
+  require_variation(*input.joint, std::vector<std::string>(spaces.size(), "its rows"));
   input.statistics = split(*input.joint, options);
   complete(bundle, spaces, input, options, progress);
   judge(bundle, spaces, input);

@@ -58,14 +58,35 @@ void whiten_blocks(Matrix64& covariance, std::span<const Columns> columns, std::
   }
 }
 
-/// How far the spaces agree on a direction: 0 where they are independent or contradict each other, about 1 where all
-/// say the same. (Shrinkage lets the variance of strong directions be a little above 1, and so this.) One space always
-/// agrees with itself.
-double agreement(double eigenvalue, std::size_t spaces) {
+/// A direction of all spaces side by side, and how far they agree on it.
+struct Direction {
+  std::size_t pair;  ///< its eigenpair
+  double agreement;
+};
+
+/// 0 where the spaces are independent or contradict each other, about 1 where all say the same and say it strongly:
+/// shrinkage leaves directions of little variance less than 1, and strong ones a little more. So that the latter do not
+/// pass for agreement, some of the variance has to be shared. One space always agrees with itself.
+double agreement_on(const Eigenpairs& pairs, std::size_t pair, const Eigen::VectorXd& own_variances,
+                    std::size_t spaces) {
   if (spaces == 1) return 1;
   constexpr double kRounding = 1e-9;
-  const double above = (eigenvalue - 1) / static_cast<double>(spaces - 1);
-  return above > kRounding ? above : 0;
+  const double own = as_eigen(pairs.vectors.row(pair)).array().square().matrix().dot(own_variances);
+  const double shared = pairs.values[pair] - own;
+  const double above = (pairs.values[pair] - 1) / static_cast<double>(spaces - 1);
+  return std::min(shared, above) > kRounding ? above : 0;
+}
+
+/// By falling variance, but those that the spaces do not agree on come last.
+std::vector<Direction> directions_of(const Eigenpairs& pairs, std::size_t count, const Eigen::VectorXd& own_variances,
+                                     std::size_t spaces) {
+  std::vector<Direction> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t pair = pairs.values.size() - 1 - i;
+    all.push_back({pair, agreement_on(pairs, pair, own_variances, spaces)});
+  }
+  std::ranges::stable_partition(all, [](const Direction& one) { return one.agreement > 0; });
+  return all;
 }
 
 /// Eigenpairs that have variance, and no more than centred rows have directions.
@@ -77,11 +98,12 @@ std::size_t directions(std::span<const double> ascending, std::size_t rows, std:
 }
 
 /// The directions the spaces agree on, one by row, weighted and scaled to unit variance.
-EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::size_t agreed, std::size_t spaces, double power) {
-  EigenRows<double> directions(static_cast<Eigen::Index>(agreed), static_cast<Eigen::Index>(pairs.vectors.cols()));
-  for (std::size_t a = 0; a < agreed; ++a) {
-    const std::size_t from = pairs.values.size() - 1 - a;
-    const double scale = std::pow(agreement(pairs.values[from], spaces), power) / std::sqrt(pairs.values[from]);
+EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const Direction> agreed, double power) {
+  EigenRows<double> directions(static_cast<Eigen::Index>(agreed.size()),
+                               static_cast<Eigen::Index>(pairs.vectors.cols()));
+  for (std::size_t a = 0; a < agreed.size(); ++a) {
+    const std::size_t from = agreed[a].pair;
+    const double scale = std::pow(agreed[a].agreement, power) / std::sqrt(pairs.values[from]);
     directions.row(static_cast<Eigen::Index>(a)) = scale * as_eigen(pairs.vectors.row(from));
   }
   return directions;
@@ -127,19 +149,22 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   const std::size_t rows = joint.rows();
   Matrix64 covariance = std::move(joint).covariance();
   whiten_blocks(covariance, columns, task.whitenings);
+  const Eigen::VectorXd own_variances = as_eigen(covariance.view()).diagonal();  // their blocks are diagonal
   const Eigenpairs pairs = eigh_largest(std::move(covariance), task.anchors, device);
   const std::size_t anchors = directions(pairs.values, rows, dim);
+  const std::vector<Direction> found = directions_of(pairs, anchors, own_variances, spaces);
   Consensus result{Matrix(task.supports.front().rows(), anchors), {}, 0};
-  for (std::size_t a = 0; a < anchors; ++a) {
-    result.eigenvalues.push_back(pairs.values[pairs.values.size() - 1 - a]);
-    if (agreement(result.eigenvalues.back(), spaces) > 0) ++result.agreed;
+  for (const Direction& one : found) {
+    result.eigenvalues.push_back(pairs.values[one.pair]);
+    if (one.agreement > 0) ++result.agreed;
   }
   if (result.agreed == 0) {
     throw Error(Code::bad_argument,
                 "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, "
                 "lower the shrinkage");
   }
-  EigenRows<double> scores = scores_of(task, columns, weighted_directions(pairs, result.agreed, spaces, options.power));
+  EigenRows<double> scores =
+      scores_of(task, columns, weighted_directions(pairs, std::span(found).first(result.agreed), options.power));
   fix_signs(scores);
   as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
   if (!as_eigen(result.targets.view()).allFinite()) {

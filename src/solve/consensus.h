@@ -22,7 +22,7 @@ struct ConsensusTask {
 /// vary in most, each weighted by how far the spaces agree on it.
 struct Consensus {
   Matrix targets;
-  std::vector<double> eigenvalues;  ///< of each anchor, descending; 1 where the spaces are independent
+  std::vector<double> eigenvalues;  ///< of each anchor: descending among those the spaces agree on, then among the rest
   std::size_t agreed = 0;           ///< anchors the spaces agree on; the targets of those after them are 0
 };
 

@@ -130,21 +130,28 @@ Moments compute_moments(const Space& space, const Progress& progress, Device dev
   return compute_joint_moments({&space, 1}, progress, device);
 }
 
-Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
   const Work work;
+  require_parallel(spaces);
   std::vector<Moments::Part> parts;
-  std::vector<std::string> shown;
   std::string names;
   for (const Space& space : spaces) {
     parts.push_back({space.name(), space.dim()});
-    shown.push_back(fmt::format("rows {}:{} of {}", space.range().begin, space.range().end, space.source().label()));
     names += (names.empty() ? "reading " : ", ") + space.name();
   }
   const auto tell = [&](std::size_t done, std::size_t total) {
     if (progress) progress({names, done, total, ""});
   };
   const Moments none(std::move(parts));
-  Moments joint = device == Device::cuda ? sum_on_gpu(spaces, none, tell) : sum_on_processor(spaces, none, tell);
+  return device == Device::cuda ? sum_on_gpu(spaces, none, tell) : sum_on_processor(spaces, none, tell);
+}
+
+Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+  Moments joint = sum_moments(spaces, progress, device);
+  std::vector<std::string> shown;
+  for (const Space& space : spaces) {
+    shown.push_back(fmt::format("rows {}:{} of {}", space.range().begin, space.range().end, space.source().label()));
+  }
   require_variation(joint, shown);
   return joint;
 }

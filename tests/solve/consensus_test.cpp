@@ -246,5 +246,20 @@ TEST(Shrinkage, RulesChooseWithinBoundsAndEachSpaceItsOwn) {
   }
 }
 
+/// Every pair of a row of one and a row of the other, so that nothing is shared, not even by chance; the first column
+/// varies most, which shrinkage leaves more than unit variance.
+TEST(Consensus, IndependentSpacesAgreeOnNothing) {
+  Matrix a(64, 2), b(64, 2);
+  for (std::size_t i = 0; i < 64; ++i) {
+    a.row(i)[0] = 10 * (i % 8 < 4 ? 1.F : -1.F);
+    a.row(i)[1] = i % 2 == 0 ? 1.F : -1.F;
+    b.row(i)[0] = 10 * (i / 8 < 4 ? 1.F : -1.F);
+    b.row(i)[1] = i / 8 % 2 == 0 ? 1.F : -1.F;
+  }
+  const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
+  expect_error(
+      Code::bad_argument, [&] { (void)fit(spaces, consensus_options(2, 64)); }, "agree on no direction");
+}
+
 }  // namespace
 }  // namespace kedge
