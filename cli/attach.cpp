@@ -80,6 +80,10 @@ void run(const Options& o) {
   require_other_file(o.output, file_of(o.space));
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
+  if (!o.moments.empty() && o.rows.given() && !options.support_rows) {
+    throw Error(Code::bad_argument,
+                "--rows says which rows to take statistics from, but these come from --moments; leave out one of them");
+  }
   for (const std::string& moments : o.moments) require_other_file(o.output, moments);
   std::size_t statistics_rows = space.rows();
   if (o.moments.empty()) {

@@ -61,6 +61,10 @@ SupportRows read_support(std::span<const Space> spaces, const FitOptions& option
 }
 
 void require_support_rows(const Options& o) {
+  if (o.validate && !o.moments.empty()) {
+    throw Error(Code::bad_argument,
+                "--validate fits again without each space and reads all rows for it; leave out --moments");
+  }
   if (!o.support_rows) return;
   if (o.moments.empty()) {
     throw Error(Code::bad_argument,
@@ -71,13 +75,13 @@ void require_support_rows(const Options& o) {
     throw Error(Code::bad_argument,
                 "--support-rows needs --support-ids FILE, to say which rows the files hold, in their order");
   }
-  if (o.validate) throw Error(Code::bad_argument, "--validate needs all rows, so leave out --support-rows");
 }
 
-Bundle fit_spaces(const std::vector<Space>& spaces, const Options& o, const FitOptions& options) {
+Bundle fit_spaces(const std::vector<Space>& spaces, const Options& o, const FitOptions& options, std::size_t& rows) {
   const Progress progress = make_progress(o.common);
   if (o.moments.empty()) return fit(spaces, options, progress);
   const Moments moments = load_all_moments(o.moments);
+  rows = moments.rows();
   if (!o.support_rows) return fit(moments, spaces, options, progress);
   std::vector<std::string> names;
   for (const Space& space : spaces) names.push_back(space.name());
@@ -194,8 +198,9 @@ void run(Options& o) {
 
   const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
   Bundle bundle;
+  std::size_t rows = spaces.front().rows();
   try {
-    bundle = fit_spaces(spaces, o, options);
+    bundle = fit_spaces(spaces, o, options, rows);
   } catch (const Interrupted&) {
     if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
     throw Interrupted(
@@ -211,7 +216,7 @@ void run(Options& o) {
                   {"support", bundle.support_ids.size()},
                   {"support_select", to_string(bundle.support_select)},
                   {"keep", bundle.keep},
-                  {"rows", spaces.front().rows()},
+                  {"rows", rows},
                   {"seed", bundle.seed},
                   {"device", to_string(options.device)},
                   {"spaces", spaces_to_json(spaces, bundle)},

@@ -50,7 +50,14 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
                     bool replace, const nb::object& known, const nb::object& progress) {
   std::optional<Moments> moments;
+  if (!known.is_none() && !nb::isinstance<MomentsHandle>(known)) {
+    throw nb::type_error("moments must be kedge.Moments; kedge.Moments.load(path) reads a file of them");
+  }
   if (!known.is_none()) moments = nb::cast<const MomentsHandle&>(known).moments;
+  if (moments && !rows.is_none() && !support_rows) {
+    throw Error(Code::bad_argument,
+                "rows says which rows to take statistics from, but these come from moments; leave out one of them");
+  }
   AttachOptions options;
   nb::dict values;
   values["support_rows"] = support_rows;

@@ -130,13 +130,21 @@ void bind_moments(nb::module_& module) {
       .def(
           "save",
           [](const MomentsHandle& self, nb::handle path, bool in_place) {
-            save_moments(self.moments, path_of(path), in_place);
+            const Moments held = self.moments;  // another thread may add to them meanwhile
+            const std::string to = path_of(path);
+            const nb::gil_scoped_release without_gil;
+            save_moments(held, to, in_place);
           },
           "path"_a, nb::kw_only(), "in_place"_a = false,
           "Write the file that 'kedge moments' writes. Replaces only moments, unless in_place.")
       .def_static(
-          "load", [](nb::handle path) { return MomentsHandle{load_moments(path_of(path))}; }, "path"_a,
-          "Read a file of moments. Raises OSError for anything else.")
+          "load",
+          [](nb::handle path) {
+            const std::string from = path_of(path);
+            const nb::gil_scoped_release without_gil;
+            return MomentsHandle{load_moments(from)};
+          },
+          "path"_a, "Read a file of moments. Raises OSError for anything else.")
       .def("__repr__", &describe)
       .def("__copy__", [](const MomentsHandle& self) { return self; })
       .def(

@@ -14,10 +14,10 @@
 
 namespace kedge::io {
 
-TensorFile::TensorFile(const ByteSource& file, const std::string& format, unsigned newest)
+TensorFile::TensorFile(const ByteSource& file, const std::string& format, unsigned newest, const std::string& what)
     : file_(file), label_(file.label()), info_(parse_safetensors(file)) {
   if (!says("format") || text("format") != format) {
-    refuse(fmt::format("it is a safetensors file, but not a {} of kedge", format.substr(format.find(' ') + 1)));
+    refuse(fmt::format("it is a safetensors file, but not {} of kedge", what));
   }
   const auto written_by = info_.metadata.find("kedge_version");
   const std::string problem =

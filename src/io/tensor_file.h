@@ -21,8 +21,9 @@ class TensorFile {
  public:
   using Json = nlohmann::json;
 
-  /// `format` is what the file calls itself, `newest` the newest version of it that is read. The file must outlive it.
-  TensorFile(const ByteSource& file, const std::string& format, unsigned newest);
+  /// `format` is what the file calls itself, `newest` the newest version of it that is read, `what` messages call it.
+  /// The file must outlive it.
+  TensorFile(const ByteSource& file, const std::string& format, unsigned newest, const std::string& what);
 
   /// Runs `read`; whatever it throws becomes a sentence about the file.
   void guard(const std::function<void()>& read) const;

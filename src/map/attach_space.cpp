@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/products.h"
 #include "backend/threads.h"
 #include "base/finite.h"
 #include "map/attach.h"
@@ -12,6 +13,7 @@
 #include <kedge/wording.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace kedge {
@@ -51,9 +53,27 @@ RowPool file_pool(const Space& space, std::span<const std::int64_t> rows, const 
   return pool;
 }
 
-Statistics known_statistics(const Bundle& bundle, Moments moments, const AttachOptions& options) {
+/// Whether moments are those of the support rows alone, and so know the mean of nothing else.
+bool are_of(const Moments& moments, const Matrix64& support) {
+  if (moments.rows() != support.rows()) return false;
+  const Eigen::RowVectorXd mean = column_means(support.view());
+  const auto known = as_eigen(moments.mean());
+  constexpr double kRounding = 1e-9;
+  return (mean - known).norm() <= kRounding * (known.norm() + std::sqrt(moments.total_variance()));
+}
+
+Statistics known_statistics(const Bundle& bundle, Moments moments, const Matrix64& support,
+                            const AttachOptions& options) {
   require_variation(moments, std::vector<std::string>(1, "its rows"));
-  return statistics_of(std::move(moments), bundle.whitening, bundle.shrinkage_rule, options.device);
+  if (moments.rows() < support.rows()) {
+    throw Error(Code::bad_argument, fmt::format("space '{}': its moments are of {} rows, but the bundle has {} support "
+                                                "rows, which are some of them; is a part of the moments missing?",
+                                                moments.parts().front().space, moments.rows(), support.rows()));
+  }
+  const bool of_support = are_of(moments, support);
+  Statistics statistics = statistics_of(std::move(moments), bundle.whitening, bundle.shrinkage_rule, options.device);
+  statistics.of_support = of_support;
+  return statistics;
 }
 
 }  // namespace
@@ -83,7 +103,7 @@ Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const
     }
     std::ranges::copy(support.row(r), rows.row(r).begin());
   }
-  return attach_and_judge(bundle, rows, known_statistics(bundle, moments, options), options, pool_of(rows));
+  return attach_and_judge(bundle, rows, known_statistics(bundle, moments, rows, options), options, pool_of(rows));
 }
 
 Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space, const AttachOptions& options) {
@@ -95,7 +115,8 @@ Attachment attach(const Bundle& bundle, const Moments& moments, const Space& spa
                                                 space.name(), own.dim(), space.source().label(), space.dim()));
   }
   const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
-  return attach_and_judge(bundle, space.gather(rows), known_statistics(bundle, std::move(own), options), options,
+  const Matrix64 support = space.gather(rows);
+  return attach_and_judge(bundle, support, known_statistics(bundle, std::move(own), support, options), options,
                           file_pool(space, rows, options));
 }
 

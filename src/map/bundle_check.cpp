@@ -2,6 +2,7 @@
 #include "map/bundle_check.h"
 
 #include "base/finite.h"
+#include "base/file_version.h"
 #include "space/row_sketch.h"
 
 #include <fmt/format.h>
@@ -15,6 +16,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr double kAny = std::numeric_limits<double>::max();
 
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
@@ -45,6 +48,33 @@ void require_convex(const Matrix& mixture) {
   }
 }
 
+void require_within(std::string_view what, double value, double least, double most = kAny) {
+  if (!(value >= least && value <= most)) refuse("its {} is {}, which is out of range", what, value);
+}
+
+void require_settings(const Bundle& bundle) {
+  if (!is_version(bundle.kedge_version)) refuse("'{}' is not a version of kedge", bundle.kedge_version);
+  require_within("shrinkage", bundle.whitening.shrinkage, 0, 1);
+  require_within("epsilon", bundle.whitening.epsilon, 0);
+  require_within("power", bundle.consensus.power, 0);
+  require_within("refine_rate", bundle.consensus.refine_rate, 0);
+  require_within("refine_tau", bundle.consensus.refine_tau, 0);
+  for (const double loss : bundle.refine_losses) require_within("loss of refinement", loss, -kAny);
+}
+
+void require_fit(const std::string& space, const RidgeFit& fit) {
+  require_within("strength", fit.strength, 0);
+  require_within("whitening", fit.whitening, 0, 1);
+  require_within("r2", fit.mean_r2, -kAny);
+  require_finite(fmt::format("the r2 of '{}'", space), fit.r2);
+}
+
+void require_check(const RowCheck& check) {
+  if (check.among == 0 || check.among > check.rows) refuse("its check of rows does not add up");
+  require_within("found_first", check.found_first, 0, 1);
+  require_within("deviations", check.deviations, -kAny);
+}
+
 void require_decoder(const Attachment& space, std::size_t anchors) {
   if (!space.decoder) return;
   const std::size_t dim = space.map->input_dim();
@@ -55,6 +85,7 @@ void require_decoder(const Attachment& space, std::size_t anchors) {
   }
   require_finite(fmt::format("the decoder of '{}'", space.space()), back.weight.cells());
   require_finite(fmt::format("the decoder of '{}'", space.space()), back.bias);
+  require_fit(space.space(), back.fit);
 }
 
 }  // namespace
@@ -88,6 +119,8 @@ void require_consistent(const Bundle& bundle) {
   if (is_convex(bundle.method)) require_convex(mixture);
   require_finite("the weights of its mixture", mixture.cells());
   require_finite("its targets", targets.cells());
+  require_finite("the values of its sketch", sketch.cells());
+  require_settings(bundle);
 }
 
 void require_fits(const Bundle& bundle, const Attachment& space) {
@@ -103,13 +136,15 @@ void require_fits(const Bundle& bundle, const Attachment& space) {
     refuse("its similarity is {}, but that of the map of '{}' is {}", to_string(bundle.similarity), name,
            to_string(map.similarity()));
   }
-  if (!(space.shrinkage >= 0 && space.shrinkage <= 1)) {
-    refuse("its shrinkage is {}, which is out of range", space.shrinkage);
-  }
+  require_within("shrinkage", space.shrinkage, 0, 1);
   const bool both = space.ridge && space.mixture;
   const bool ridge_fits = !space.ridge || space.ridge->r2.size() == anchors;
   const bool mixture_fits = !space.mixture || space.mixture->r2.size() == anchors;
   if (both || !ridge_fits || !mixture_fits) refuse("'{}.r2' does not have a value per anchor", name);
+  if (space.ridge) require_fit(name, *space.ridge);
+  if (space.mixture) require_within("r2", space.mixture->mean_r2, -1, 1);
+  if (space.mixture) require_finite(fmt::format("the r2 of '{}'", name), space.mixture->r2);
+  if (space.row_check) require_check(*space.row_check);
   require_decoder(space, anchors);
   require_finite(fmt::format("the weights of '{}'", name), map.weight().cells());
   require_finite(fmt::format("the weights of '{}'", name), map.bias());

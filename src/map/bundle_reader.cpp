@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 class BundleReader {
  public:
-  explicit BundleReader(const io::ByteSource& file) : file_(file, "kedge bundle", kBundleFormat) {}
+  explicit BundleReader(const io::ByteSource& file) : file_(file, "kedge bundle", kBundleFormat, "a bundle") {}
 
   Bundle read() const {
     Bundle bundle;

@@ -112,6 +112,12 @@ Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptio
   FitInput input;
   input.joint = moments.of(names_of(spaces));
   require_widths(*input.joint, spaces);
+  if (moments.rows() < spaces.front().rows()) {
+    throw Error(Code::bad_argument,
+                fmt::format("the moments are of {} rows, but the spaces have {}, which are all rows "
+                            "or a sample of them; is a part of the moments missing?",
+                            moments.rows(), spaces.front().rows()));
+  }
   require_variation(*input.joint, std::vector<std::string>(spaces.size(), "its rows"));
   input.statistics = split(*input.joint, options);
   complete(bundle, spaces, input, options, progress);

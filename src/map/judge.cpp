@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/judge.h"
 
+#include "backend/threads.h"
 #include "map/mixture_fit.h"
 #include "space/row_sketch.h"
 
@@ -221,6 +222,7 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& 
 }
 
 std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
+  const Work work;
   require_parallel(spaces);
   FileRows ids;
   for (const std::size_t position : checked_positions(spaces.front().rows())) {

@@ -150,9 +150,15 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   Matrix64 covariance = std::move(joint).covariance();
   whiten_blocks(covariance, columns, task.whitenings);
   const Eigen::VectorXd own_variances = as_eigen(covariance.view()).diagonal();  // their blocks are diagonal
-  const Eigenpairs pairs = eigh_largest(std::move(covariance), task.anchors, device);
-  const std::size_t anchors = directions(pairs.values, rows, dim);
-  const std::vector<Direction> found = directions_of(pairs, anchors, own_variances, spaces);
+  Eigenpairs pairs = eigh_largest(covariance, task.anchors, device);
+  std::size_t anchors = directions(pairs.values, rows, dim);
+  std::vector<Direction> found = directions_of(pairs, anchors, own_variances, spaces);
+  if (found.back().agreement == 0 && pairs.values[found.back().pair] > 1 && anchors < dim) {
+    // Directions that are just strong took the places of weaker ones that are shared.
+    pairs = eigh_largest(std::move(covariance), dim, device);
+    found = directions_of(pairs, directions(pairs.values, rows, dim), own_variances, spaces);
+    found.resize(anchors);
+  }
   Consensus result{Matrix(task.supports.front().rows(), anchors), {}, 0};
   for (const Direction& one : found) {
     result.eigenvalues.push_back(pairs.values[one.pair]);

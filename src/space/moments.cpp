@@ -28,6 +28,8 @@ std::string described(std::span<const Moments::Part> parts) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+constexpr std::size_t kMostValues = std::size_t{1} << 20;  // whose products are 8 TB
+
 Eigen::Index index(std::size_t number) {
   return static_cast<Eigen::Index>(number);
 }
@@ -86,6 +88,11 @@ Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
       if (parts_[i].space != parts_[j].space) continue;
       throw Error(Code::bad_argument,
                   fmt::format("two spaces are called '{}'; give each its own name", parts_[i].space));
+    }
+    if (parts_[i].dim > kMostValues - dim) {
+      throw Error(Code::bad_argument, fmt::format("space '{}': {} values are more than moments can hold; all spaces "
+                                                  "together may have {}",
+                                                  parts_[i].space, parts_[i].dim, kMostValues));
     }
     first_.push_back(dim);
     dim += parts_[i].dim;

@@ -2,6 +2,7 @@
 #include "io/byte_source.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
+#include "space/variation.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -9,7 +10,9 @@
 #include <kedge/outputs.h>
 #include <kedge/version.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -53,13 +56,21 @@ std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& 
   return tensors;
 }
 
-/// Sums of products of real rows: symmetric, and none larger than its squares allow.
-void require_products(const io::TensorFile& file, const Matrix64& scatter) {
-  constexpr double kRounding = 1e-9;
+/// Sums of products of real rows: symmetric, and none larger than its squares allow, but for what rounding leaves of
+/// values that are large and hardly vary.
+void require_products(const io::TensorFile& file, Matrix64& scatter, std::span<const double> mean, std::size_t rows) {
+  constexpr double kRounding = 1e-9, kOfLargeValues = 1e-12;
+  const auto sizes = [&](std::size_t i) {
+    return std::sqrt(std::max(0.0, scatter.row(i)[i])) + std::sqrt(static_cast<double>(rows)) * std::abs(mean[i]);
+  };
   for (std::size_t i = 0; i < scatter.rows(); ++i) {
-    if (scatter.row(i)[i] < 0) file.refuse(fmt::format("its sum of squares {} is negative", i));
+    if (scatter.row(i)[i] < -kOfLargeValues * sizes(i) * sizes(i)) {
+      file.refuse(fmt::format("its sum of squares {} is negative", i));
+    }
+    scatter.row(i)[i] = std::max(0.0, scatter.row(i)[i]);
     for (std::size_t j = 0; j < i; ++j) {
-      const double most = std::sqrt(scatter.row(i)[i]) * std::sqrt(scatter.row(j)[j]);
+      const double most = std::sqrt(scatter.row(i)[i]) * std::sqrt(scatter.row(j)[j]) +
+                          kOfLargeValues * sizes(i) * sizes(j) + std::numeric_limits<double>::min();
       const double found = scatter.row(i)[j];
       if (std::abs(found) <= (1 + kRounding) * most && std::abs(found - scatter.row(j)[i]) <= kRounding * most)
         continue;
@@ -71,22 +82,27 @@ void require_products(const io::TensorFile& file, const Matrix64& scatter) {
 Moments read_parts(const io::TensorFile& file) {
   std::vector<Moments::Part> parts;
   std::size_t dim = 0;
+  const std::size_t width = file.shape("mean", io::DType::f64, 1)[0];
   const auto spaces = file.json("spaces");
   for (const auto& space : spaces) {
     parts.push_back({space.at("name").get<std::string>(), file.whole_number(space.at("dim"))});
-    if (parts.back().dim > kMostRows) file.refuse("a space of it has more values than can be");
+    // Before they are added up: a sum that wraps would look small.
+    if (parts.back().dim > width - dim)
+      file.refuse(fmt::format("its spaces have more than the {} values of its mean", width));
     dim += parts.back().dim;
   }
   const std::size_t rows = file.whole_number(file.json("rows"));
   if (rows > kMostRows) file.refuse(fmt::format("it counts {} rows, more than can be", rows));
   const auto& shape = file.shape("scatter", io::DType::f64, 2);
-  if (shape[0] != dim || shape[1] != dim || file.shape("mean", io::DType::f64, 1)[0] != dim) {
+  if (shape[0] != dim || shape[1] != dim || width != dim) {
     file.refuse(fmt::format("its spaces have {} values in all, but its products are {} x {}", dim, shape[0], shape[1]));
   }
   Matrix64 scatter = file.matrix64("scatter");
-  require_products(file, scatter);
+  std::vector<double> mean = file.vector64("mean");
+  require_products(file, scatter, mean, rows);
   const bool fourth = file.has("fourth");
-  Moments moments(std::move(parts), rows, file.vector64("mean"), std::move(scatter),
+  if (fourth != file.has("third")) file.refuse("it has one of 'third' and 'fourth', but not the other");
+  Moments moments(std::move(parts), rows, std::move(mean), std::move(scatter),
                   fourth ? file.vector64("third") : std::vector<double>(),
                   fourth ? file.vector64("fourth") : std::vector<double>());
   for (const double sum : moments.fourth()) {
@@ -96,7 +112,7 @@ Moments read_parts(const io::TensorFile& file) {
 }
 
 Moments read_moments(const io::ByteSource& bytes) {
-  const io::TensorFile file(bytes, "kedge moments", kMomentsFormat);
+  const io::TensorFile file(bytes, "kedge moments", kMomentsFormat, "moments");
   Moments moments;
   file.guard([&] { moments = read_parts(file); });
   return moments;
@@ -104,6 +120,7 @@ Moments read_moments(const io::ByteSource& bytes) {
 
 void require_spaces(const Moments& moments) {
   if (moments.parts().empty()) throw Error(Code::bad_argument, "these moments are of no space; add rows first");
+  require_sums(moments);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "space/variation.h"
 
 #include "base/eigen.h"
+#include "base/finite.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/error.h>
 
 #include <cmath>
@@ -22,7 +24,20 @@ void require_float32(const std::string& space, const std::string& rows, double t
 
 }  // namespace
 
+void require_sums(const Moments& moments) {
+  const bool finite = all_finite(moments.mean()) && all_finite(moments.scatter().cells()) &&
+                      all_finite(moments.third()) && all_finite(moments.fourth());
+  if (finite) return;
+  std::vector<std::string> names;
+  for (const Moments::Part& part : moments.parts()) names.push_back(part.space);
+  throw Error(Code::bad_file, fmt::format("the values of {} are too large to be added up; rescale the embeddings, e.g. "
+                                          "divide them by their standard deviation",
+                                          fmt::join(names, " or ")));
+}
+
 void require_variation(const Moments& moments, std::span<const std::string> rows) {
+  if (moments.rows() == 0)
+    throw Error(Code::bad_argument, "the moments are of no rows; statistics need at least one row");
   const auto means = as_eigen(moments.mean());
   const auto squares = as_eigen(moments.scatter().view()).diagonal();
   Eigen::Index first = 0;

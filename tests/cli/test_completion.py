@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-COMMANDS = {"fit", "attach", "transform", "translate", "compare", "stitch", "sweep", "inspect", "export", "devices", "demo"}
+COMMANDS = {"fit", "attach", "moments", "transform", "translate", "compare", "stitch", "sweep", "inspect", "export",
+            "devices", "demo"}
 
 
 def in_bash(kedge, *words):

@@ -102,7 +102,7 @@ def test_statistics_of_all_rows_and_a_sample_to_learn_from(kedge, files):
     ("rows of 9 values, but", 2, ["fit", "--moments", "all.moments", "--space", "a=b.npy", "--space", "b=a.npy"]),
     ("cannot be merged with", 2, ["fit", "--moments", "all.moments", "--moments", "d.moments", "SUPPORT", "--support-rows",
                                   "--support-ids", "ids.npy"]),
-    ("not a moments of kedge", 3, ["fit", "--moments", "bundle.kedge", "SUPPORT", "--support-rows", "--support-ids", "ids.npy"]),
+    ("not moments of kedge", 3, ["fit", "--moments", "bundle.kedge", "SUPPORT", "--support-rows", "--support-ids", "ids.npy"]),
     ("nothing to sum up", 2, ["moments"]),
     ("1200 rows", 3, ["moments", "--space", "a=a.npy", "--space", "b=sup_b.npy"]),
     ("is an input", 2, ["moments", "--space", "a=a.npy", "-o", "a.npy"]),

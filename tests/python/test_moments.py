@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused(do, error, words):
 
 def test_damaged_files_are_refused(tmp_path):
     kedge.fit(SOURCES).save(tmp_path / "bundle.kedge")
-    with pytest.raises(OSError, match="not a moments of kedge"):
+    with pytest.raises(OSError, match="not moments of kedge"):
         kedge.Moments.load(tmp_path / "bundle.kedge")
     kedge.Moments(SOURCES).save(tmp_path / "good.moments")
     (tmp_path / "short.moments").write_bytes((tmp_path / "good.moments").read_bytes()[:-9])

@@ -261,5 +261,28 @@ TEST(Consensus, IndependentSpacesAgreeOnNothing) {
       Code::bad_argument, [&] { (void)fit(spaces, consensus_options(2, 64)); }, "agree on no direction");
 }
 
+TEST(Consensus, StrongDirectionsThatAreNotSharedTakeNoAnchorsFromThoseThatAre) {
+  // In each space four strong columns of its own and two weaker ones that both have.
+  Matrix a(256, 6), b(256, 6);
+  const auto sign = [](std::size_t row, std::size_t bit) { return (row >> bit) % 2 == 0 ? 1.F : -1.F; };
+  for (std::size_t r = 0; r < 256; ++r) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      a.row(r)[c] = 3 * sign(r, c);
+      b.row(r)[c] = 3 * sign(r, 3 + c);
+    }
+    a.row(r)[3] = b.row(r)[3] = 1.1F * sign(r, 6);
+    a.row(r)[4] = b.row(r)[4] = 1.1F * sign(r, 7);
+    a.row(r)[5] = b.row(r)[5] = 1.1F * sign(r, 7) * sign(r, 6);
+  }
+  const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
+  for (const std::size_t anchors : {1U, 2U, 3U}) {
+    FitOptions options = consensus_options(anchors, 64);
+    options.whitening.shrinkage = 0.3;
+    const Bundle bundle = fit(spaces, options);
+    EXPECT_EQ(bundle.mixture.rows(), anchors);
+    EXPECT_TRUE(std::ranges::any_of(bundle.mixture.row(anchors - 1), [](float weight) { return weight != 0; }));
+  }
+}
+
 }  // namespace
 }  // namespace kedge

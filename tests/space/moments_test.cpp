@@ -274,8 +274,8 @@ TEST(Moments, HostileFilesAreRefused) {
         Code::bad_file, [&] { (void)moments_from_bytes(bytes, "x.moments"); }, "x.moments", words);
   };
   expect_bad(good.substr(0, good.size() - 8), "");
-  expect_bad(replaced("kedge moments", "kedge momentz"), "not a moments of kedge");
-  expect_bad(replaced(R"(\"dim\":5)", R"(\"dim\":6)"), "18 values in all");
+  expect_bad(replaced("kedge moments", "kedge momentz"), "not moments of kedge");
+  expect_bad(replaced(R"(\"dim\":5)", R"(\"dim\":6)"), "more than the 17 values");
   expect_bad(replaced(R"("rows":"100")", R"("rows":"-00")"), "");
   std::string nan = good;
   std::fill_n(nan.end() - 8, 8, '\xff');
@@ -287,6 +287,21 @@ TEST(Moments, HostileFilesAreRefused) {
   scatter.row(1)[0] = 2;
   impossible = Moments({{"a", 2}}, 10, {0, 0}, scatter, {}, {});
   expect_bad(moments_to_bytes(impossible), "cannot be one of real rows");
+}
+
+TEST(Moments, WidthsThatWrapAreRefused) {
+  constexpr std::size_t kHalf = std::size_t{1} << 63;
+  expect_error(
+      Code::bad_argument, [] { (void)Moments({{"a", kHalf}, {"b", kHalf}, {"c", 2}}); }, "more than moments can hold");
+}
+
+TEST(Moments, SumsThatAreNoNumbersAreNotWritten) {
+  Matrix64 large(4, 2);
+  for (std::size_t r = 0; r < 4; ++r) large.row(r)[r % 2] = 1e200;
+  Moments moments({{"a", 2}});
+  moments.add_side_by_side(large.view());
+  expect_error(
+      Code::bad_file, [&] { (void)moments_to_bytes(moments); }, "too large to be added up");
 }
 
 TEST(Moments, LedoitWolfNeedsItsSums) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 int main() {
@@ -11,8 +12,8 @@ int main() {
   const auto rows = kedge::view_rows(std::as_const(x).view(), "toy");
   const std::vector<kedge::Space> spaces{{"toy", rows}};
   const kedge::Bundle bundle = kedge::fit(spaces, {.method = kedge::Method::fps, .anchors = 5});
-  const kedge::RelativeMap again = kedge::attach(bundle, {"again", rows}).map;
-  const kedge::Matrix rr = again.apply(x.view());
+  const std::shared_ptr<const kedge::RelativeMap> again = kedge::attach(bundle, {"again", rows}).map;
+  const kedge::Matrix rr = again->apply(x.view());
   std::cout << "kedge " << kedge::version() << ": " << rr.rows() << " x " << rr.cols() << "\n";
   return rr.cols() == 5 ? 0 : 1;
 }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz.h"
+
+#include <kedge/moments.h>
+
+#include <cmath>
+
+namespace {
+
+using namespace kedge;
+
+void require_sound(const Moments& moments) {
+  std::size_t dim = 0;
+  for (const Moments::Part& part : moments.parts()) {
+    if (part.dim == 0 || printable(part.space) != part.space) std::abort();
+    dim += part.dim;
+  }
+  if (dim == 0 || moments.dim() != dim || moments.scatter().rows() != dim) std::abort();
+  for (const double value : moments.scatter().cells()) {
+    if (!std::isfinite(value)) std::abort();
+  }
+  if (!moments.fourth().empty() && moments.fourth().size() != moments.parts().size()) std::abort();
+}
+
+void load(std::string_view text) {
+  const std::vector<std::byte> bytes = fuzz::bytes_of(text);
+  fuzz::within_memory(bytes.size(), [&] {
+    fuzz::refuse_or_read([&] {
+      require_sound(moments_from_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "input"));
+    });
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  load(text);
+  load(fuzz::frame_safetensors(fuzz::parts_of(text)));
+  return 0;
+}
