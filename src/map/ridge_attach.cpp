@@ -44,7 +44,8 @@ struct Candidate {
 };
 
 Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<const double> variances,
-                         double whitening, const Spread& spread, std::size_t rows, std::optional<double> strength) {
+                         double whitening, const Spread& spread, std::size_t rows, double means,
+                         std::optional<double> strength) {
   const auto values = as_eigen(variances);
   const Eigen::VectorXd scale = (values.array() / values.mean()).pow(-whitening / 2).transpose();
   Matrix64 scaled_gram = gram;
@@ -53,7 +54,7 @@ Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<
   g.array().colwise() *= scale.array();
   g.array().rowwise() *= scale.transpose().array();
   as_eigen(scaled_cross.view()).array().colwise() *= scale.array();
-  Ridge ridge(make_ridge_basis(std::move(scaled_gram), rows), scaled_cross, spread);
+  Ridge ridge(make_ridge_basis(std::move(scaled_gram), rows, 0, means), scaled_cross, spread);
   const double chosen = strength ? require_strength(*strength) : ridge.best();
   return {whitening, scale, std::move(ridge), chosen};
 }
@@ -98,7 +99,8 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   Spread spread = targets_.spread();
   if (mean_of_support) spread.squares = spread.variances;
   const auto candidate = [&](double whitening) {
-    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), strength);
+    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), mean_of_support ? 1 : 0,
+                          strength);
   };
   Candidate best = candidate(kWhitenings.front());
   if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {

@@ -28,14 +28,14 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
-std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise) {
+std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means) {
   Tridiagonal tridiagonal(std::move(gram));
   std::vector<double> values = tridiagonal.eigenvalues();
   for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   const double rounding = values.back() * static_cast<double>(values.size()) * std::numeric_limits<double>::epsilon();
   return std::make_shared<RidgeBasis>(
-      RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean, std::max(noise, rounding)});
+      RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean, std::max(noise, rounding), means});
 }
 
 Spread spread_of(MatrixView<const double> targets) {
@@ -76,7 +76,7 @@ std::vector<double> Ridge::errors(double rho) const {
   Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(c.cols());
   for (Eigen::Index r = 0; r < c.rows(); ++r) explained.array() += y.row(r) * (c.row(r) + k * y.row(r));
 
-  double freedom = 0;
+  double freedom = basis_->means;
   for (const double value : basis_->values) freedom += value / (value + k);
   const double left = 1 - freedom / static_cast<double>(basis_->rows);
   std::vector<double> result(targets_.squares.size(), std::numeric_limits<double>::infinity());

@@ -18,11 +18,13 @@ struct RidgeBasis {
   std::vector<double> values;  ///< its eigenvalues
   double mean_value = 0;
   double noise = 0;  ///< eigenvalues below it mean nothing
+  double means = 0;  ///< degrees of freedom that centring took: 1 where the rows are centred on their own mean
 };
 
 /// `gram` is features^T features / rows; only its upper triangle is read. `noise` is known of features whose own
 /// rounding is coarser than float64's.
-[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise = 0);
+[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise = 0,
+                                                                 double means = 0);
 
 /// How far each target varies.
 struct Spread {
