@@ -70,6 +70,16 @@ def test_attach_takes_moments_too(kedge, files):
     assert_same(files / "two.kedge", files / "one.kedge", "d")
 
 
+def test_moments_of_the_support_alone_are_known_for_what_they_are(kedge, files):
+    kedge.ok("fit", *spaces(files), "--support-ids", files / "ids.npy", "-o", files / "whole.kedge")
+    support = ["--space", f"d={files / 'sup_d.npy'}"]
+    kedge.ok("moments", *support, "-o", files / "d.moments")
+    kedge.ok("attach", files / "whole.kedge", *support, "--support-rows", "-o", files / "one.kedge")
+    kedge.ok("attach", files / "whole.kedge", *support, "--support-rows", "--moments", files / "d.moments", "-o",
+             files / "two.kedge")
+    assert_same(files / "two.kedge", files / "one.kedge", "d")
+
+
 def test_parts_are_merged_into_one_file(kedge, files):
     parts = shards(kedge, files)
     said = kedge.ok("moments", *given(parts[:3]), "-o", files / "some.moments", "--json")
@@ -103,6 +113,11 @@ def test_statistics_of_all_rows_and_a_sample_to_learn_from(kedge, files):
     ("cannot be merged with", 2, ["fit", "--moments", "all.moments", "--moments", "d.moments", "SUPPORT", "--support-rows",
                                   "--support-ids", "ids.npy"]),
     ("not moments of kedge", 3, ["fit", "--moments", "bundle.kedge", "SUPPORT", "--support-rows", "--support-ids", "ids.npy"]),
+    ("is a part of the moments missing", 2, ["fit", "--moments", "few.moments", "ALL"]),
+    ("leave out --moments", 2, ["fit", "--moments", "all.moments", "ALL", "--validate"]),
+    ("these come from --moments", 2, ["attach", "bundle.kedge", "--moments", "d.moments", "--space", "d=d.npy", "--rows",
+                                      "0:900"]),
+    ("no space 'e'", 2, ["attach", "bundle.kedge", "--moments", "d.moments", "--space", "e=d.npy"]),
     ("nothing to sum up", 2, ["moments"]),
     ("1200 rows", 3, ["moments", "--space", "a=a.npy", "--space", "b=sup_b.npy"]),
     ("is an input", 2, ["moments", "--space", "a=a.npy", "-o", "a.npy"]),
@@ -112,7 +127,9 @@ def test_what_does_not_fit_is_refused_with_a_sentence(kedge, files, words, code,
     kedge.ok("moments", *spaces(files), "-o", "all.moments")
     kedge.ok("moments", *spaces(files, "d"), "-o", "d.moments")
     kedge.ok("fit", *spaces(files), "-o", "bundle.kedge")
-    full = [word for part in arguments for word in (spaces(files, prefix="sup_") if part == "SUPPORT" else [part])]
+    kedge.ok("moments", *spaces(files), "--rows", "0:50", "-o", "few.moments")
+    stands_for = {"SUPPORT": spaces(files, prefix="sup_"), "ALL": spaces(files)}
+    full = [word for part in arguments for word in stands_for.get(part, [part])]
     if "-o" not in full:
         full += ["-o", "out.kedge"]
     kedge.refused(code, *full, says=words)
