@@ -49,17 +49,6 @@ FitOptions fit_options_of(const Options& o) {
   return options;
 }
 
-/// The files hold just the support rows, in the order of their ids.
-SupportRows read_support(std::span<const Space> spaces, const FitOptions& options) {
-  SupportRows support{options.support_ids, {}};
-  for (const Space& space : spaces) {
-    std::vector<std::int64_t> rows;
-    for (std::size_t row = 0; row < space.rows(); ++row) rows.push_back(space.file_row(row));
-    support.rows.push_back(space.gather(rows));
-  }
-  return support;
-}
-
 void require_support_rows(const Options& o) {
   if (o.validate && !o.moments.empty()) {
     throw Error(Code::bad_argument,
@@ -85,7 +74,7 @@ Bundle fit_spaces(const std::vector<Space>& spaces, const Options& o, const FitO
   if (!o.support_rows) return fit(moments, spaces, options, progress);
   std::vector<std::string> names;
   for (const Space& space : spaces) names.push_back(space.name());
-  return fit(moments.of(names), read_support(spaces, options), options, progress);
+  return fit(moments.of(names), read_support_rows(spaces, options.support_ids), options, progress);
 }
 
 /// The bundle is safe now, and its checkpoint of no more use.

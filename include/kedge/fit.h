@@ -50,6 +50,9 @@ struct FitOptions {
 [[nodiscard]] Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options,
                          const Progress& progress = {});
 
+/// All rows of spaces that hold just the support: those with these ids, in their order.
+[[nodiscard]] SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::int64_t> ids);
+
 /// Reads moments and support rows of parallel spaces, and fits them.
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
 /// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;

@@ -23,23 +23,12 @@ FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dic
   return options;
 }
 
-/// Spaces that hold just the support rows, in the order of their ids.
-SupportRows support_of(const std::vector<Space>& spaces, const FitOptions& options) {
-  SupportRows support{options.support_ids, {}};
-  for (const Space& space : spaces) {
-    std::vector<std::int64_t> rows;
-    for (std::size_t row = 0; row < space.rows(); ++row) rows.push_back(space.file_row(row));
-    support.rows.push_back(space.gather(rows));
-  }
-  return support;
-}
-
 Bundle fit_known(const Moments& moments, const std::vector<Space>& spaces, bool support_rows, const FitOptions& options,
                  const Progress& progress) {
   if (!support_rows) return fit(moments, spaces, options, progress);
   std::vector<std::string> names;
   for (const Space& space : spaces) names.push_back(space.name());
-  return fit(moments.of(names), support_of(spaces, options), options, progress);
+  return fit(moments.of(names), read_support_rows(spaces, options.support_ids), options, progress);
 }
 
 BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std::optional<Integers>& support_ids,

@@ -82,6 +82,12 @@ Statistics read_statistics(const Space& space, const WhiteningOptions& options, 
   return statistics;
 }
 
+SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::int64_t> ids) {
+  SupportRows support{std::move(ids), {}};
+  for (const Space& space : spaces) space.read(0, support.rows.emplace_back(space.rows(), space.dim()).view());
+  return support;
+}
+
 void require_fit(std::span<const Space> spaces, const FitOptions& options) {
   (void)prepare(spaces, options);
 }
