@@ -52,5 +52,36 @@ TEST(RowKernels, ExponentialsEndWhereFloatsDoAndKeepNan) {
   EXPECT_TRUE(std::isnan(out[3]));
 }
 
+/// The plain way loses what e^u - 1 - u is to the two terms that are taken off, so the series stands in for it next to
+/// 0.
+double without_line(double u) {
+  if (std::abs(u) > 1e-2) return std::expm1(u) - u;
+  return u * u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6))));
+}
+
+TEST(RowKernels, ExponentialsWithoutTheirLineAreAsGoodNextToZeroAsElsewhere) {
+  std::vector<float> u;
+  for (float at = 0x1p-60F; at < 80; at *= 1.0001F) u.insert(u.end(), {at, -at});
+  std::vector<float> out = u;
+  cpu::exp_without_line(out);
+  double worst = 0;
+  for (std::size_t i = 0; i < u.size(); ++i) {
+    const double exact = without_line(u[i]);
+    worst = std::max(worst, std::abs(static_cast<double>(out[i]) - exact) / exact);
+  }
+  EXPECT_LT(worst, 8 * 0x1p-24);
+}
+
+TEST(RowKernels, ExponentialsWithoutTheirLineEndAtEightyAndKeepNan) {
+  std::vector<float> u{0, 80, 1e30F, -80, -1e30F, std::numeric_limits<float>::quiet_NaN()};
+  cpu::exp_without_line(u);
+  EXPECT_EQ(u[0], 0);
+  EXPECT_NEAR(u[1] / std::exp(80.0), 1, 1e-6);
+  EXPECT_EQ(u[2], u[1]);
+  EXPECT_FLOAT_EQ(u[3], 79);
+  EXPECT_EQ(u[4], u[3]);
+  EXPECT_TRUE(std::isnan(u[5]));
+}
+
 }  // namespace
 }  // namespace kedge
