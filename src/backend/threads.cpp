@@ -125,6 +125,10 @@ SingleThreadedBlas::~SingleThreadedBlas() {
   tell_blas(state());
 }
 
+unsigned product_threads() {
+  return static_cast<unsigned>(std::max(1, openblas_get_num_threads()));
+}
+
 OneThread::OneThread() : before_(std::exchange(here.alone, true)) {}
 OneThread::~OneThread() {
   here.alone = before_;

@@ -31,6 +31,9 @@ class SingleThreadedBlas {
   Work work_;
 };
 
+/// How many threads BLAS shares a product out to now; 1 for those that each run their own.
+[[nodiscard]] unsigned product_threads();
+
 /// While one of these lives, the calling thread counts as the only one kedge has: threads() is 1 there, and BLAS does
 /// not share products out. For threads that each do a whole piece of independent work.
 class OneThread {

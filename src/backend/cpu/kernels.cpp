@@ -36,6 +36,18 @@ KEDGE_EVERY_PROCESSOR void add_four_dots(const float* __restrict rows, std::size
   out[3] += dx;
 }
 
+/// Four rows for each time `out` is read and written.
+KEDGE_EVERY_PROCESSOR void add_four_rows(const float* __restrict rows, std::size_t stride, const float* weights,
+                                         std::size_t n, float* __restrict out) {
+  const float *a = rows, *b = a + stride, *c = b + stride, *d = c + stride;
+  const float at = weights[0], bt = weights[1], ct = weights[2], dt = weights[3];
+  for (std::size_t i = 0; i < n; ++i) out[i] += (a[i] * at + b[i] * bt) + (c[i] * ct + d[i] * dt);
+}
+
+KEDGE_EVERY_PROCESSOR void add_row(const float* __restrict row, float weight, std::size_t n, float* __restrict out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] += row[i] * weight;
+}
+
 KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
   float lanes[kLanes] = {};
   std::size_t i = 0;
@@ -129,6 +141,14 @@ void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<
     add_four_dots(rows.data + r * rows.stride, rows.stride, x.data(), x.size(), &out[r]);
   }
   for (; r < rows.rows; ++r) out[r] += dot(rows.row(r).data(), x.data(), x.size());
+}
+
+void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows.rows; r += 4) {
+    add_four_rows(rows.data + r * rows.stride, rows.stride, &weights[r], out.size(), out.data());
+  }
+  for (; r < rows.rows; ++r) add_row(rows.row(r).data(), weights[r], out.size(), out.data());
 }
 
 float length(std::span<const float> x) {

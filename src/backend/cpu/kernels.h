@@ -11,6 +11,8 @@ namespace kedge::cpu {
 
 /// out += rows x, for rows as long as x; what BLAS would do on one thread, and faster where rows are few.
 void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
+/// out += the sum of the rows, each times its weight.
+void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
 
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
