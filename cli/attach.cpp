@@ -91,7 +91,7 @@ void run(const Options& o) {
   } else {
     const Moments moments = load_all_moments(o.moments);
     statistics_rows = moments.rows();
-    bundle.add(attach(bundle, moments, space, options));
+    bundle.add(attach(bundle, moments, space, options, make_progress(o.common)));
   }
   save_bundle(bundle, o.output);
   const Attachment& attached = bundle.space(space.name());
@@ -100,13 +100,9 @@ void run(const Options& o) {
                   {"space", space.name()},
                   {"dim", space.dim()},
                   {"anchors", bundle.mixture.rows()},
-                  {"attach", to_string(attached.by)},
-                  {"shrinkage", attached.shrinkage},
                   {"statistics_rows", statistics_rows},
                   {"seconds", watch.seconds()}};
-  if (attached.ridge) summary.update(ridge_to_json(*attached.ridge));
-  if (attached.mixture) summary.update({{"r2", attached.mixture->mean_r2}, {"r2_per_output", attached.mixture->r2}});
-  if (attached.row_check) summary.set("row_check", row_check_to_json(*attached.row_check));
+  summary.update(fit_to_json(attached));
   print_json(o.common, summary);
   say_how_it_fits(o.common, {&attached, 1});
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, space.name(), space.dim(),

@@ -42,8 +42,15 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
   return value;
 }
 
-/// For a space made by ridge, or by mixture from targets.
+/// For a space made by regression, or by mixture from targets.
 std::string describe_fit(const Attachment& space) {
+  if (space.kernel) {
+    const KernelFit& kernel = *space.kernel;
+    return fmt::format(
+        "'{}' fits the anchors with a mean R^2 of {:.3f} on support rows left out one by one (kernel of "
+        "width {:g}, strength {:g}, whitening {:g})",
+        space.space(), kernel.mean_r2, kernel.width, kernel.strength, kernel.whitening);
+  }
   if (space.mixture) {
     return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on support rows left out one by one",
                        space.space(), space.mixture->mean_r2);
@@ -184,9 +191,50 @@ Json row_check_to_json(const RowCheck& check) {
   return json;
 }
 
+Json fit_to_json(const Attachment& space) {
+  Json json = {{"attach", to_string(space.by)}, {"shrinkage", space.shrinkage}};
+  if (space.ridge) json.update(ridge_to_json(*space.ridge));
+  if (space.kernel) {
+    json.update({{"kernel_width", space.kernel->width},
+                 {"kernel_strength", space.kernel->strength},
+                 {"kernel_whitening", space.kernel->whitening},
+                 {"r2", space.kernel->mean_r2},
+                 {"r2_per_output", space.kernel->r2}});
+  }
+  if (space.mixture) json.update({{"r2", space.mixture->mean_r2}, {"r2_per_output", space.mixture->r2}});
+  if (space.choice) {
+    json.update({{"ridge_error", space.choice->ridge_error}, {"kernel_error", space.choice->kernel_error}});
+  }
+  if (space.row_check) json.set("row_check", row_check_to_json(*space.row_check));
+  return json;
+}
+
+void tell_cost(const CommonOptions& options, std::size_t support, std::span<const std::size_t> dims,
+               std::size_t outputs, Device device) {
+  constexpr double kWorthWaitingFor = 10, kMinute = 60;  // seconds
+  double seconds = 0;
+  std::size_t bytes = 0;
+  for (const std::size_t dim : dims) {
+    const KernelCost cost = kernel_cost(support, dim, outputs, device);
+    seconds += cost.seconds;
+    bytes = std::max(bytes, cost.bytes);
+  }
+  if (seconds < kWorthWaitingFor) return;
+  const std::string time =
+      seconds < 2 * kMinute ? fmt::format("{:.0f} seconds", seconds) : fmt::format("{:.0f} minutes", seconds / kMinute);
+  say(options, fmt::format("{} map{} by kernel from {} support rows: about {} and {:.1f} GB of memory{}", dims.size(),
+                           dims.size() == 1 ? "" : "s", support, time, static_cast<double>(bytes) / 1e9,
+                           device == Device::cpu ? "" : " of the GPU"));
+}
+
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {
   for (const Attachment& space : spaces) {
-    if (space.ridge || space.mixture) say(options, describe_fit(space));
+    if (space.ridge || space.mixture || space.kernel) say(options, describe_fit(space));
+    if (!space.choice) continue;
+    say(options, fmt::format("'{}' is attached by {}: at rows left out, ridge leaves {:.1f} % of the targets' variance "
+                             "unexplained, kernel {:.1f} %",
+                             space.space(), to_string(space.by), 100 * space.choice->ridge_error,
+                             100 * space.choice->kernel_error));
   }
   if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
   for (const Attachment& space : spaces) {

@@ -146,10 +146,8 @@ Json spaces_to_json(std::span<const Space> spaces, const Bundle& bundle) {
   Json all = Json::array();
   for (const Space& space : spaces) {
     const Attachment& attached = bundle.space(space.name());
-    Json one = {{"name", space.name()}, {"dim", space.dim()}, {"attach", to_string(attached.by)}};
-    if (attached.ridge) one.update(ridge_to_json(*attached.ridge));
-    if (attached.mixture) one.update({{"r2", attached.mixture->mean_r2}, {"r2_per_output", attached.mixture->r2}});
-    if (attached.row_check) one.set("row_check", row_check_to_json(*attached.row_check));
+    Json one = {{"name", space.name()}, {"dim", space.dim()}};
+    one.update(fit_to_json(attached));
     all.push_back(one);
   }
   return all;

@@ -24,14 +24,8 @@ bool is_source(const Bundle& bundle, const std::string& space) {
 Json spaces_to_json(const Bundle& bundle) {
   Json all = Json::array();
   for (const Attachment& space : bundle.spaces) {
-    Json one = {{"name", space.space()},
-                {"dim", space.map->input_dim()},
-                {"fitted", is_source(bundle, space.space())},
-                {"attach", to_string(space.by)},
-                {"shrinkage", space.shrinkage}};
-    if (space.ridge) one.update(ridge_to_json(*space.ridge));
-    if (space.mixture) one.update({{"r2", space.mixture->mean_r2}, {"r2_per_output", space.mixture->r2}});
-    if (space.row_check) one.set("row_check", row_check_to_json(*space.row_check));
+    Json one = {{"name", space.space()}, {"dim", space.map->input_dim()}, {"fitted", is_source(bundle, space.space())}};
+    one.update(fit_to_json(space));
     if (space.decoder) one.set("decoder", ridge_to_json(space.decoder->fit));
     all.push_back(one);
   }
@@ -78,7 +72,17 @@ Json to_json(const Bundle& bundle, const std::string& path) {
 
 std::string r2_of(const Attachment& space) {
   if (space.ridge) return fmt::format("{:.3f}", space.ridge->mean_r2);
+  if (space.kernel) return fmt::format("{:.3f}", space.kernel->mean_r2);
   return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
+}
+
+/// What was chosen for its regression: a strength, and for a kernel its width before and its whitening after that.
+std::string regression_of(const Attachment& space) {
+  if (space.kernel) {
+    return fmt::format("{:g}, {:g}, {:g}", space.kernel->width, space.kernel->strength, space.kernel->whitening);
+  }
+  if (!space.ridge) return "-";
+  return fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half");
 }
 
 void run(const Options& o) {
@@ -107,15 +111,14 @@ void run(const Options& o) {
   }
   std::size_t width = 5;
   for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
-  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
-             "map by", "ridge", "R^2", "decode R^2", "same row");
+  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>14}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
+             "map by", "regression", "R^2", "decode R^2", "same row");
   for (const Attachment& space : bundle.spaces) {
-    fmt::print(
-        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>10}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map->input_dim(),
-        is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
-        space.ridge ? fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half") : "-",
-        r2_of(space), space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
-        space.row_check ? percent(space.row_check->found_first) : "-");
+    fmt::print("  {:<{}}  {:>6}  {:<8}  {:<8}  {:>14}  {:>6}  {:>10}  {:>8}\n", space.space(), width,
+               space.map->input_dim(), is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
+               regression_of(space), r2_of(space),
+               space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
+               space.row_check ? percent(space.row_check->found_first) : "-");
   }
   const std::string rows = describe_rows(bundle.spaces);
   if (!rows.empty()) fmt::print("\n  {}\n", rows);

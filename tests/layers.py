@@ -12,7 +12,7 @@ LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
     "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
-    "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "relative_map.h": "map", "attachment.h": "map",
+    "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "kernel.h": "solve", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",
     "row_check.h": "space", "metrics.h": "eval", "validate.h": "eval",
     "lab/head.h": "head", "lab/stitch.h": "stitch", "lab/results.h": "results",

@@ -21,6 +21,7 @@ enum class Method {
   procrustes,  ///< adapter of one pair: the first space is rotated onto the second
   ridge,       ///< adapter of one pair: the second space is regressed on the first
   cca,         ///< adapter of one pair: canonical correlations
+  kernel,      ///< adapter of one pair: the second space is regressed on the first, and the first on it, by kernels
 };
 
 /// Rows of its mixtures are >= 0 and sum to 1.
@@ -29,8 +30,8 @@ enum class Method {
 [[nodiscard]] bool is_adapter(Method method);
 
 template <>
-inline constexpr Names<8> kNamesOf<Method>{
-    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"}};
+inline constexpr Names<9> kNamesOf<Method>{
+    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"}};
 inline constexpr NameParser<Method> parse_method;
 inline constexpr NameList<Method> method_names;
 

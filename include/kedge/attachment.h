@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/kernel.h>
 #include <kedge/matrix.h>
 #include <kedge/names.h>
 #include <kedge/relative_map.h>
@@ -16,14 +17,21 @@ namespace kedge {
 
 /// How the map of a space is made.
 enum class AttachBy {
-  mixture,  ///< its anchors are the mixture of its support rows, as in the paper
-  ridge,    ///< it regresses the bundle's targets on its support rows; needs targets, which wip bundles have
-  direct,   ///< it was solved for together with the targets; only the two spaces of a pairwise adapter
+  mixture,    ///< its anchors are the mixture of its support rows, as in the paper
+  ridge,      ///< it regresses the bundle's targets on its support rows; needs targets, which wip bundles have
+  direct,     ///< it was solved for together with the targets; only the two spaces of a pairwise adapter
+  kernel,     ///< as ridge, but through a kernel with the support rows: not linear, slower, and mostly better
+  automatic,  ///< ridge or kernel, whichever has the smaller leave-one-out error; to be asked for, never a result
 };
 
 template <>
-inline constexpr Names<3> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "direct"}};
+inline constexpr Names<5> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "direct", "kernel", "auto"}};
 inline constexpr NameParser<AttachBy> parse_attach_by;
+
+/// Whether a map made so regresses targets.
+[[nodiscard]] constexpr bool regresses(AttachBy by) {
+  return by == AttachBy::ridge || by == AttachBy::kernel || by == AttachBy::automatic;
+}
 
 /// How a ridge was chosen and how well it does on rows it has not seen, as cross-validation estimates it.
 struct RidgeFit {
@@ -37,6 +45,11 @@ struct RidgeFit {
 struct MixtureFit {
   std::vector<float> r2;  ///< as of a ridge, with the bundle's targets as the truth
   double mean_r2 = 0;
+};
+
+/// What `automatic` chose by: the share of the targets' variance that each way leaves unexplained at rows left out.
+struct AttachChoice {
+  double ridge_error = 0, kernel_error = 0;
 };
 
 /// The way back, RR -> x: weight RR + bias.
@@ -54,8 +67,13 @@ struct Attachment {
   double shrinkage = 0;                ///< of its covariance
   std::optional<RidgeFit> ridge = {};  ///< where the map was made by ridge
   std::shared_ptr<const Decoder> decoder = {};
-  std::optional<MixtureFit> mixture = {};  ///< where it was made by mixture and the bundle has targets
-  std::optional<RowCheck> row_check = {};  ///< where there were rows enough to check
+  std::optional<MixtureFit> mixture = {};   ///< where it was made by mixture and the bundle has targets
+  std::optional<RowCheck> row_check = {};   ///< where there were rows enough to check
+  std::optional<KernelFit> kernel = {};     ///< where the map was made by kernel
+  std::optional<AttachChoice> choice = {};  ///< where the way was chosen
+  /// From embeddings of the other space to this one's; only in the first space of an adapter by kernel, whose decoder
+  /// is linear and serves all others.
+  std::shared_ptr<const RelativeMap> reverse = {};
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
 };

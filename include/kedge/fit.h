@@ -16,12 +16,23 @@
 
 namespace kedge {
 
+/// How much time to spend on quality, in one word.
+enum class Effort {
+  fast,  ///< linear maps from the closed form
+  best,  ///< maps by kernel and, for a consensus of rows that can be read, refined targets; takes minutes, not seconds
+};
+
+template <>
+inline constexpr Names<2> kNamesOf<Effort>{"effort", {"fast", "best"}};
+inline constexpr NameParser<Effort> parse_effort;
+
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {
   Method method = Method::consensus;
+  Effort effort = Effort::fast;  ///< what is not set below follows from it
   Similarity similarity = Similarity::wip;
   std::size_t anchors = 0;  ///< 0: kDefaultAnchors, or as many as there are support rows and shared directions if fewer
-  std::size_t support = 0;  ///< 0: kDefaultSupport rows, or all rows if there are fewer
+  std::size_t support = 0;  ///< 0: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
   std::size_t keep = 0;  ///< largest weights kept of each anchor (convex mixtures); 0: all of them
@@ -30,14 +41,17 @@ struct FitOptions {
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;  ///< otherwise it replaces the shrinkage above, space by space
   std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
+  KernelOptions kernel;                                 ///< for maps by kernel
   ParamOptions param;                                   ///< for the method param
   CheckpointOptions checkpoint;                         ///< for the method param
   ConsensusOptions consensus;                           ///< for the method consensus
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;                ///< of learning on a GPU
 
+  static constexpr std::size_t kBestRefineEpochs = 30;
   static constexpr std::size_t kDefaultAnchors = 300;
   static constexpr std::size_t kDefaultSupport = 5000;
+  static constexpr std::size_t kKernelSupport = 10000;  ///< a kernel gains from rows that a line no longer needs
 };
 
 /// The options with their names; they point into `options`, which must outlive the list.
@@ -66,14 +80,17 @@ struct FitOptions {
 /// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
 void remove_checkpoint(const FitOptions& options);
 
-/// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, else mixture.
+/// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, kernel for that
+/// of a kernel, else mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
 
 struct AttachOptions {
   bool support_rows = false;    ///< the space holds just the support rows, in support order; otherwise all inputs
-  std::optional<AttachBy> by;   ///< default: as the bundle says
+  std::optional<AttachBy> by;   ///< default: as the bundle says, or kernel for the best effort
   std::optional<double> ridge;  ///< its strength; default: by cross-validation
-  Device device = Device::cpu;  ///< where statistics are taken
+  KernelOptions kernel;         ///< for a map by kernel
+  Device device = Device::cpu;  ///< where statistics are taken and a kernel is solved
+  Effort effort = Effort::fast;
 };
 
 /// The options with their names; they point into `options`, which must outlive the list.
@@ -83,12 +100,12 @@ struct AttachOptions {
 /// mixture is not touched. `support` are its support rows, in support order. Bundle::add() keeps the result.
 /// Throws Error(Code::bad_argument) for rows or a way to attach that do not fit the bundle.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
-                                const AttachOptions& options = {});
+                                const AttachOptions& options = {}, const Progress& progress = {});
 /// Reads moments and support rows of the space, and attaches it.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options = {},
                                 const Progress& progress = {});
 /// With moments that are known already, of the space of that name; only support rows are read.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
-                                const AttachOptions& options = {});
+                                const AttachOptions& options = {}, const Progress& progress = {});
 
 }  // namespace kedge

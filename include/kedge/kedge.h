@@ -9,6 +9,7 @@
 #include <kedge/error.h>
 #include <kedge/export.h>
 #include <kedge/fit.h>
+#include <kedge/kernel.h>
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>

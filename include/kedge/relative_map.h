@@ -2,12 +2,14 @@
 #pragma once
 
 #include <kedge/device.h>
+#include <kedge/kernel.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/similarity.h>
 #include <kedge/space.h>
 #include <kedge/whitening.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,12 +17,14 @@
 namespace kedge {
 
 /// x -> RR(x), the similarities of an embedding to the anchors of its space. What `weight`, `bias` and `mean` hold for
-/// each similarity is in docs/format.md; for wip and inner the map is affine, RR(x) = weight x + bias.
+/// each similarity is in docs/format.md; for wip and inner the map is affine, RR(x) = weight x + bias, unless it has a
+/// kernel.
 class RelativeMap {
  public:
   /// weight: anchors x dim, bias: anchors, mean: dim. Throws Error(Code::bad_argument) where they do not fit together.
-  RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias,
-              std::vector<float> mean);
+  /// A kernel needs the similarity wip or inner.
+  RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias, std::vector<float> mean,
+              std::optional<Kernel> kernel = {});
 
   [[nodiscard]] const std::string& space() const { return space_; }
   [[nodiscard]] Similarity similarity() const { return similarity_; }
@@ -29,11 +33,14 @@ class RelativeMap {
   [[nodiscard]] const Matrix& weight() const { return weight_; }
   [[nodiscard]] const std::vector<float>& bias() const { return bias_; }
   [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
+  /// What makes it non-linear, where something does.
+  [[nodiscard]] const std::optional<Kernel>& kernel() const { return kernel_; }
 
   /// rr = RR(x), row by row. x: rows x input_dim, rr: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
   void apply(MatrixView<const float> x, MatrixView<float> rr) const;
   [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
-  /// One embedding, with no memory allocated and no thread but the calling one; the rest as above.
+  /// One embedding, with no memory allocated and no thread but the calling one; the rest as above. A kernel allocates
+  /// for embeddings of more than 4096 values.
   void apply(std::span<const float> x, std::span<float> rr) const;
 
  private:
@@ -42,6 +49,7 @@ class RelativeMap {
   Matrix weight_;
   std::vector<float> bias_;
   std::vector<float> mean_;
+  std::optional<Kernel> kernel_;
 };
 
 /// Folds anchors (rows of the space) and its statistics into one map. Options matter for wip only.

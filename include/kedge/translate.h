@@ -6,16 +6,18 @@
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace kedge {
 
 /// One space's map, then another's decoder, folded into one: y = weight x + bias takes embeddings of `from` to where
-/// `to` would have put the same inputs.
+/// `to` would have put the same inputs. With a kernel it is the formula of a RelativeMap with one.
 class Translator {
  public:
-  /// Throws Error(Code::bad_argument) for unknown spaces, for a map that is not affine, and where `to` has no decoder.
+  /// Throws Error(Code::bad_argument) for unknown spaces, for a similarity that cannot be inverted, and where `to` has
+  /// no decoder.
   Translator(const Bundle& bundle, const std::string& from, const std::string& to);
 
   [[nodiscard]] const std::string& from() const { return from_; }
@@ -24,6 +26,9 @@ class Translator {
   [[nodiscard]] std::size_t output_dim() const { return weight_.rows(); }
   [[nodiscard]] const Matrix& weight() const { return weight_; }
   [[nodiscard]] const std::vector<float>& bias() const { return bias_; }
+  [[nodiscard]] const std::optional<Kernel>& kernel() const { return kernel_; }
+  /// What a kernel takes off x; empty without one.
+  [[nodiscard]] const std::vector<float>& mean() const { return mean_; }
 
   /// x: rows x input_dim, y: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
   void apply(MatrixView<const float> x, MatrixView<float> y) const;
@@ -32,7 +37,8 @@ class Translator {
  private:
   std::string from_, to_;
   Matrix weight_;
-  std::vector<float> bias_;
+  std::vector<float> bias_, mean_;
+  std::optional<Kernel> kernel_;
 };
 
 /// Streams a space's rows into an `.npy` file, as transform() does.

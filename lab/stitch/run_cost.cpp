@@ -2,6 +2,7 @@
 #include "stitch/run_cost.h"
 
 #include "map/fit_options.h"
+#include "solve/kernel_ridge.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,20 @@ namespace kedge {
 namespace {
 
 using Anchors = StitchMethod::Anchors;
+
+/// Of the maps by kernel: two operations for each multiplication.
+double kernel_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+  double cost = 0;
+  const std::size_t rows = train_rows(data);
+  for (const StitchMethod& method : run.methods) {
+    const FitOptions options = fit_options_of(method, point, run.seed, rows);
+    if (run.sources.empty() || attach_by(options) != AttachBy::kernel) continue;
+    for (const Space& space : data.spaces) {
+      cost += 2 * kernel_work(support_size(options, rows), space.dim(), anchor_count(options, rows));
+    }
+  }
+  return cost;
+}
 
 double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
   const auto rows = static_cast<double>(train_rows(data));
@@ -73,7 +88,8 @@ double run_cost(const PlannedRun& run, const StitchData& data, const StitchOptio
         run.sources.empty() ? data.spaces[trained_on].dim() : anchor_count(point, train_rows(data));
     heads += head_cost(static_cast<double>(train_rows(data)), features, data, options.head);
   }
-  return 1 + fit_cost(run, data, point) + heads * static_cast<double>(run.methods.size());
+  return 1 + fit_cost(run, data, point) + kernel_cost(run, data, point) +
+         heads * static_cast<double>(run.methods.size());
 }
 
 }  // namespace kedge

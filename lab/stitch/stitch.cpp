@@ -47,7 +47,9 @@ void require_learnable(const StitchContext& context, const PlannedRun& run) {
   std::vector<Space> sources;
   for (const std::size_t i : run.sources) sources.push_back(context.train(i));
   for (const StitchMethod& method : run.methods) {
-    if (!sources.empty()) require_fit(sources, fit_options_of(method, context.options().points[run.point], run.seed));
+    if (!sources.empty())
+      require_fit(sources,
+                  fit_options_of(method, context.options().points[run.point], run.seed, train_rows(context.data())));
   }
 }
 

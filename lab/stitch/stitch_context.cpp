@@ -102,7 +102,8 @@ void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
   for (const FitOptions& point : options.points) {
     if (point.attach_by || point.keep != 0 || !point.checkpoint.path.empty()) {
-      refuse("stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge instead");
+      refuse(
+          "stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge or -kernel instead");
     }
   }
   if (options.methods.empty()) refuse("no method was given");

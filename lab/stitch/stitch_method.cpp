@@ -21,7 +21,7 @@ constexpr std::array<std::pair<std::string_view, Anchors>, 8> kAnchors{{{"absolu
                                                                         {"param-multi", Anchors::param_multi},
                                                                         {"param", Anchors::param_multi},
                                                                         {"consensus", Anchors::consensus}}};
-constexpr std::string_view kRidge = "-ridge";
+constexpr std::array kWays{AttachBy::ridge, AttachBy::kernel};  // that may stand at the end of a name
 
 std::string_view name_of(Anchors anchors) {
   for (const auto& [name, value] : kAnchors) {
@@ -45,7 +45,8 @@ std::string_view trimmed(std::string_view text) {
 [[noreturn]] void refuse(std::string_view name, std::string_view why) {
   throw Error(Code::bad_argument,
               fmt::format("method '{}'{}; give absolute, random-cosine, random-wip, kmeans-wip, fps-cosine, "
-                          "param-single, param-multi, param-cosine, consensus, or other anchors (random, kmeans, fps, "
+                          "param-single, param-multi, param-cosine, consensus, consensus-kernel, or other anchors "
+                          "(random, kmeans, fps, "
                           "param-single, param-multi, consensus) with a similarity (wip, cosine, euclidean, inner)",
                           name, why));
 }
@@ -58,21 +59,25 @@ std::string to_string(const StitchMethod& method) {
   std::string name(name_of(method.anchors));
   if (!plain && method.anchors == Anchors::param_multi) name = "param";
   if (!plain) name += fmt::format("-{}", to_string(method.similarity));
-  if (method.ridge) name += kRidge;
+  if (method.by) name += fmt::format("-{}", to_string(*method.by));
   return name;
 }
 
 StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
   StitchMethod method;
   std::string_view rest = name;
-  method.ridge = rest.ends_with(kRidge);
-  if (method.ridge) rest.remove_suffix(kRidge.size());
+  for (const AttachBy way : kWays) {
+    const std::string ending = fmt::format("-{}", to_string(way));
+    if (!rest.ends_with(ending)) continue;
+    method.by = way;
+    rest.remove_suffix(ending.size());
+  }
   for (const auto& [anchors, value] : kAnchors) {
     if (!rest.starts_with(anchors)) continue;
     const std::string_view similarity = rest.substr(anchors.size());
     if (!similarity.empty() && !similarity.starts_with('-')) continue;
     method.anchors = value;
-    if (value == Anchors::absolute && (method.ridge || !similarity.empty())) refuse(name, " has no similarity");
+    if (value == Anchors::absolute && (method.by || !similarity.empty())) refuse(name, " has no similarity");
     if (similarity.empty()) {
       if (value != Anchors::absolute) method.similarity = otherwise;
     } else {
@@ -82,8 +87,10 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
         refuse(name, fmt::format(" ends in '{}', which is not a similarity", similarity.substr(1)));
       }
     }
-    if (method.ridge && method.similarity != Similarity::wip) refuse(name, " asks for ridge, which needs wip");
-    if (method.ridge && value == Anchors::consensus) method.ridge = false;  // it is its own way already
+    if (method.by && method.similarity != Similarity::wip) {
+      refuse(name, fmt::format(" asks for {}, which needs wip", to_string(*method.by)));
+    }
+    if (method.by == AttachBy::ridge && value == Anchors::consensus) method.by.reset();  // it is its own way already
     return method;
   }
   refuse(name, " is not known");

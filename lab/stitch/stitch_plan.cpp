@@ -14,9 +14,9 @@ namespace {
 using Anchors = StitchMethod::Anchors;
 
 /// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
-/// ridge learn from the sources, those by mixture do not.
+/// regression learn from the sources, those by mixture do not.
 bool same_mixture(const StitchMethod& a, const StitchMethod& b, SupportSelect select) {
-  if (a.anchors != b.anchors || (a.anchors == Anchors::random && a.ridge != b.ridge)) return false;
+  if (a.anchors != b.anchors || (a.anchors == Anchors::random && a.by.has_value() != b.by.has_value())) return false;
   const bool blind =
       select == SupportSelect::random &&
       (a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random);
@@ -86,7 +86,7 @@ class Planner {
         for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
         return;
       case Anchors::random:
-        if (options_.points[point].support_select == SupportSelect::random && !methods.front().ridge) {
+        if (options_.points[point].support_select == SupportSelect::random && !methods.front().by) {
           add_run(point, seed, methods, {0}, all_pairs());
           return;
         }
@@ -143,11 +143,12 @@ std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& o
   return Planner(data, options).plan();
 }
 
-FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed) {
+FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed, std::size_t rows) {
   FitOptions options = point;
   options.similarity = method.similarity;
   options.seed = seed;
-  if (method.ridge) options.attach_by = AttachBy::ridge;
+  options.attach_by = method.by;
+  if (method.by) options.support = support_size(point, rows);  // all methods of a point have the same
   switch (method.anchors) {
     case Anchors::random: options.method = Method::random; break;
     case Anchors::kmeans: options.method = Method::kmeans; break;
@@ -155,9 +156,10 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
     case Anchors::consensus: options.method = Method::consensus; break;
     default: options.method = Method::param; break;
   }
-  if (options.attach_by.value_or(default_attach_by(options.method, options.similarity)) != AttachBy::ridge) {
-    options.ridge.reset();  // it is for the other methods of the point
-  }
+  // What is for the other methods of the point.
+  const AttachBy by = attach_by(options);
+  if (by != AttachBy::ridge) options.ridge.reset();
+  if (by != AttachBy::kernel) options.kernel = {};
   return options;
 }
 

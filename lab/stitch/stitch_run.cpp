@@ -4,6 +4,7 @@
 #include "base/eigen.h"
 #include "head/yardstick.h"
 #include "map/attach.h"
+#include "map/fit_options.h"
 #include "map/fit_spaces.h"
 #include "stitch/resample.h"
 
@@ -39,7 +40,7 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
 bool needs_whitening(const StitchMethod& method) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
-  return learns || method.ridge || (method.anchors != Anchors::random && method.similarity == Similarity::wip);
+  return learns || method.by || (method.anchors != Anchors::random && method.similarity == Similarity::wip);
 }
 
 /// Features of one method, made when they are first needed.
@@ -202,10 +203,10 @@ class Judge {
 };
 
 /// The same mixture under another similarity or way to attach: all maps are made anew.
-Bundle rededicate(const Bundle& bundle, const StitchMethod& method) {
+Bundle rededicate(const Bundle& bundle, const StitchMethod& method, AttachBy by) {
   Bundle other = bundle;
   other.similarity = method.similarity;
-  other.attach_by = method.ridge ? AttachBy::ridge : AttachBy::mixture;
+  other.attach_by = by;
   other.spaces.clear();
   if (method.similarity != Similarity::wip) other.targets = {};
   return other;
@@ -229,6 +230,10 @@ class Clock {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+FitOptions fit_options(const StitchContext& context, const PlannedRun& run, const StitchMethod& method) {
+  return fit_options_of(method, context.options().points[run.point], run.seed, train_rows(context.data()));
+}
 
 StitchRun describe(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, double seconds) {
   StitchRun result;
@@ -287,18 +292,20 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
     sources.push_back(context.train(i));
     statistics.push_back(*context.statistics(i, point, needs_whitening(run.methods.front())));
   }
-  return fit(sources, std::move(statistics), fit_options_of(run.methods.front(), point, run.seed), progress);
+  return fit(sources, std::move(statistics), fit_options(context, run, run.methods.front()), progress);
 }
 
-void attach_missing(const StitchContext& context, const PlannedRun& run, Bundle& bundle) {
+void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle) {
   const FitOptions& point = context.options().points[run.point];
+  const FitOptions settings = fit_options(context, run, method);
   const Attacher attacher(bundle);
   std::vector<Attachment> attached;
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);
     if (bundle.has(space.name())) continue;
-    const auto statistics = context.statistics(i, point, bundle.attach_by == AttachBy::ridge);
-    attached.push_back(attacher.attach(space.gather(bundle.support_ids), *statistics, bundle.attach_by, point.ridge));
+    const auto statistics = context.statistics(i, point, regresses(bundle.attach_by));
+    attached.push_back(attacher.attach(space.gather(bundle.support_ids), *statistics,
+                                       {bundle.attach_by, settings.ridge, settings.kernel}));
   }
   for (Attachment& one : attached) bundle.add(std::move(one));
 }
@@ -318,8 +325,10 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
   const double fit_seconds = fit_clock.seconds();
   for (const StitchMethod& method : run.methods) {
     const Clock clock;
-    Bundle bundle = method == run.methods.front() ? learned : rededicate(learned, method);
-    attach_missing(context, run, bundle);
+    Bundle bundle = method == run.methods.front()
+                        ? learned
+                        : rededicate(learned, method, attach_by(fit_options(context, run, method)));
+    attach_missing(context, run, method, bundle);
     Features features(context, [&](std::size_t i, const Matrix& rows) {
       return bundle.map(context.data().spaces[i].name())->apply(rows.view());
     });

@@ -73,6 +73,13 @@ Json fit_settings(const FitOptions& o) {
                {"refine_rate", c.refine_rate},
                {"refine_tau", c.refine_tau},
                {"device", to_string(o.device)}};
+  if (o.effort != Effort::fast) json["effort"] = to_string(o.effort);
+  const auto add_chosen = [&](const char* name, const std::optional<double>& value) {
+    if (value) json[name] = *value;
+  };
+  add_chosen("kernel_width", o.kernel.width);
+  add_chosen("kernel_strength", o.kernel.strength);
+  add_chosen("kernel_whitening", o.kernel.whitening);
   if (o.device != Device::cpu) json["precision"] = to_string(o.precision);
   return json;
 }

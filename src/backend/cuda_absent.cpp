@@ -42,6 +42,10 @@ MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Preci
   refuse();
 }
 
+MakeRowWorker kernel_rows(const KernelFunction&, Precision) {
+  refuse();
+}
+
 void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::span<std::size_t>,
                   const std::function<void(std::size_t)>&) {
   refuse();

@@ -58,9 +58,37 @@ EigenRows<double> identity(std::size_t dim) {
   return EigenRows<double>::Identity(static_cast<Eigen::Index>(dim), static_cast<Eigen::Index>(dim));
 }
 
+/// The way back from coordinates, which a regression could only come near to.
+Decoder exact_decoder(const Side& side) {
+  const std::size_t dim = side.support.cols();
+  const auto vectors = as_eigen(side.coordinates.vectors.view());
+  EigenRows<double> scaled = vectors;
+  scaled.array().colwise() *= as_eigen(std::span(side.coordinates.values)).transpose().array().sqrt();
+  Decoder decoder{as_float(product(vectors.transpose(), scaled)),
+                  std::vector<float>(dim),
+                  {0, 0, std::vector<float>(dim, 1.0F), 1}};
+  as_eigen(std::span(decoder.bias)) = as_eigen(std::span(side.coordinates.mean)).cast<float>();
+  require_finite(side.statistics.space(), decoder.weight, decoder.bias);
+  return decoder;
+}
+
+/// Kernels are chosen by how near they come to the rows as they are, which is what a search in them looks at.
+void regress_by_kernel(Bundle& bundle, const Side& a, const Side& b, std::span<const Matrix64> supports,
+                       const FitOptions& options, const Progress& progress) {
+  set_targets(bundle, as_float(as_eigen(b.support.view())));
+  Attachment first = attach_by_kernel(RidgeTargets(bundle.targets), supports[0].view(), bundle.similarity, a.statistics,
+                                      options.kernel, progress, supports[1].view());
+  first.reverse = std::make_shared<RelativeMap>(translate_by_kernel(
+      b.statistics, supports[1].view(), supports[0].view(), bundle.similarity, options.kernel, progress));
+  bundle.add(std::move(first));
+  Attachment second = direct(bundle, b, identity(b.support.cols()));
+  second.decoder = std::make_shared<Decoder>(exact_decoder(b));
+  bundle.add(std::move(second));
+}
+
 void regress(Bundle& bundle, const Side& a, const Side& b, const Matrix64& support, const FitOptions& options) {
   set_targets(bundle, as_float(as_eigen(b.support.view())));
-  bundle.add(Attacher(bundle).attach(support, a.statistics, AttachBy::ridge, options.ridge));
+  bundle.add(Attacher(bundle).attach(support, a.statistics, {AttachBy::ridge, options.ridge}));
   bundle.add(direct(bundle, b, identity(b.support.cols())));
 }
 
@@ -105,10 +133,11 @@ void require_adapter(std::size_t spaces, const FitOptions& options) {
 }
 
 void fit_adapter(Bundle& bundle, std::span<const Statistics> statistics, std::span<const Matrix64> supports,
-                 const FitOptions& options) {
+                 const FitOptions& options, const Progress& progress) {
   const Side a = side_of(bundle, statistics[0], supports[0]);
   const Side b = side_of(bundle, statistics[1], supports[1]);
   if (bundle.method == Method::ridge) return regress(bundle, a, b, supports[0], options);
+  if (bundle.method == Method::kernel) return regress_by_kernel(bundle, a, b, supports, options, progress);
   if (bundle.method == Method::procrustes) return rotate(bundle, a, b);
   return correlate_canonically(bundle, a, b, options);
 }

@@ -50,11 +50,11 @@ void require_way(const Bundle& bundle, const std::string& space, AttachBy by) {
                 fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
                             to_string(bundle.method), space));
   }
-  if (by == AttachBy::ridge && bundle.targets.rows() == 0) {
+  if (by != AttachBy::mixture && bundle.targets.rows() == 0) {
     throw Error(Code::bad_argument,
-                fmt::format("space '{}' cannot be attached by ridge: a bundle with the similarity {} has no targets to "
+                fmt::format("space '{}' cannot be attached by {}: a bundle with the similarity {} has no targets to "
                             "regress; attach it by mixture, or fit with the similarity wip",
-                            space, to_string(bundle.similarity)));
+                            space, to_string(by), to_string(bundle.similarity)));
   }
 }
 
@@ -70,9 +70,27 @@ Attacher::Attacher(const Bundle& bundle) : bundle_(bundle) {
   if (bundle.targets.rows() != 0) targets_.emplace(bundle.targets);
 }
 
-Attachment Attacher::attach(Matrix64 support, const Statistics& statistics, AttachBy by,
-                            std::optional<double> ridge) const {
+Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
+                             const AttachSettings& settings, const Progress& progress) const {
+  std::optional<Attachment> line, curve;
+  if (settings.by != AttachBy::kernel) {
+    line = rows.map(statistics.space(), bundle_.similarity, coordinates_of(bundle_.similarity, statistics),
+                    settings.ridge, statistics.of_support);
+  }
+  if (settings.by != AttachBy::ridge) {
+    curve = attach_by_kernel(*targets_, support.view(), bundle_.similarity, statistics, settings.kernel, progress);
+  }
+  if (!line || !curve) return std::move(line ? *line : *curve);
+  const AttachChoice choice{unexplained(line->ridge.value(), *targets_), curve->kernel.value().error};
+  Attachment& better = choice.kernel_error < choice.ridge_error ? *curve : *line;
+  better.choice = choice;
+  return std::move(better);
+}
+
+Attachment Attacher::attach(Matrix64 support, const Statistics& statistics, const AttachSettings& settings,
+                            const Progress& progress) const {
   const std::string& space = statistics.space();
+  const AttachBy by = settings.by;
   require_way(bundle_, space, by);
   if (bundle_.similarity == Similarity::wip) require_whitenable(statistics);
   std::optional<Attachment> attached;
@@ -80,11 +98,8 @@ Attachment Attacher::attach(Matrix64 support, const Statistics& statistics, Atta
     attached = Attachment{std::make_shared<RelativeMap>(map_by_mixture(bundle_, space, support, statistics)), by, 0};
   }
   if (targets_) {
-    const RidgeSupport rows(*targets_, std::move(support), statistics.moments.mean());
-    if (!attached) {
-      attached = rows.map(space, bundle_.similarity, coordinates_of(bundle_.similarity, statistics), ridge,
-                          statistics.of_support);
-    }
+    const RidgeSupport rows(*targets_, support, statistics.moments.mean());
+    if (!attached) attached = regress(rows, support, statistics, settings, progress);
     attached->decoder = std::make_shared<Decoder>(rows.decoder(space));
   }
   attached.value().shrinkage = statistics.options.shrinkage;

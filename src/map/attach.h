@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "map/kernel_attach.h"
 #include "map/ridge_attach.h"
 #include "map/statistics.h"
 
@@ -13,6 +14,13 @@ namespace kedge {
 /// Keeps these targets Z, support x anchors, and their signed mixture Z^T / K.
 void set_targets(Bundle& bundle, Matrix targets);
 
+/// How a space is attached.
+struct AttachSettings {
+  AttachBy by = AttachBy::mixture;
+  std::optional<double> ridge = {};
+  KernelOptions kernel = {};
+};
+
 /// Attaches spaces to a bundle whose mixture and targets stay as they are. Safe to use from several threads.
 class Attacher {
  public:
@@ -21,10 +29,13 @@ class Attacher {
 
   /// The space is that of the statistics; `support` are its rows, in support order. Where the bundle has targets, there
   /// is also a decoder.
-  [[nodiscard]] Attachment attach(Matrix64 support, const Statistics& statistics, AttachBy by,
-                                  std::optional<double> ridge) const;
+  [[nodiscard]] Attachment attach(Matrix64 support, const Statistics& statistics, const AttachSettings& settings,
+                                  const Progress& progress = {}) const;
 
  private:
+  [[nodiscard]] Attachment regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
+                                   const AttachSettings& settings, const Progress& progress) const;
+
   const Bundle& bundle_;
   std::optional<RidgeTargets> targets_;
 };

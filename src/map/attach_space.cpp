@@ -3,6 +3,7 @@
 #include "backend/threads.h"
 #include "base/finite.h"
 #include "map/attach.h"
+#include "map/fit_options.h"
 #include "map/fit_spaces.h"
 #include "map/judge.h"
 #include "space/variation.h"
@@ -33,16 +34,16 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
   return in_order;
 }
 
-AttachBy way_of(const Bundle& bundle, const AttachOptions& options) {
-  const AttachBy by = options.by.value_or(bundle.attach_by);
-  if (!options.ridge || by == AttachBy::ridge) return by;
-  throw Error(Code::bad_argument, fmt::format("{} was given, but the space is attached by {}; give {}",
-                                              option_words("ridge"), to_string(by), option_words("attach", "ridge")));
+AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options) {
+  const bool best = options.effort == Effort::best && regresses(bundle.attach_by);
+  const AttachBy by = options.by.value_or(best ? AttachBy::kernel : bundle.attach_by);
+  require_regression_options(by, options.ridge, options.kernel);
+  return {by, options.ridge, options.kernel};
 }
 
 Attachment attach_and_judge(const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
-                            const AttachOptions& options, const RowPool& pool) {
-  Attachment attached = Attacher(bundle).attach(support, statistics, way_of(bundle, options), options.ridge);
+                            const AttachOptions& options, const RowPool& pool, const Progress& progress) {
+  Attachment attached = Attacher(bundle).attach(support, statistics, settings_of(bundle, options), progress);
   judge_attached(attached, bundle, support, statistics, pool);
   return attached;
 }
@@ -79,7 +80,7 @@ Statistics known_statistics(const Bundle& bundle, Moments moments, const Matrix6
 }  // namespace
 
 Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
-                  const AttachOptions& options) {
+                  const AttachOptions& options, const Progress& progress) {
   const Work work;
   require_device(options.device);
   if (moments.parts().size() != 1) {
@@ -103,10 +104,12 @@ Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const
     }
     std::ranges::copy(support.row(r), rows.row(r).begin());
   }
-  return attach_and_judge(bundle, rows, known_statistics(bundle, moments, rows, options), options, pool_of(rows));
+  return attach_and_judge(bundle, rows, known_statistics(bundle, moments, rows, options), options, pool_of(rows),
+                          progress);
 }
 
-Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space, const AttachOptions& options) {
+Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space, const AttachOptions& options,
+                  const Progress& progress) {
   const Work work;
   require_device(options.device);
   Moments own = moments.of(space.name());
@@ -117,19 +120,19 @@ Attachment attach(const Bundle& bundle, const Moments& moments, const Space& spa
   const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
   const Matrix64 support = space.gather(rows);
   return attach_and_judge(bundle, support, known_statistics(bundle, std::move(own), support, options), options,
-                          file_pool(space, rows, options));
+                          file_pool(space, rows, options), progress);
 }
 
 Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
   const Work work;
   require_device(options.device);
-  (void)way_of(bundle, options);
+  (void)settings_of(bundle, options);
   const std::vector<std::int64_t> rows = support_of(bundle, space, options.support_rows);
   const Matrix64 support = space.gather(rows);
   Statistics statistics =
       read_statistics(space, bundle.whitening, bundle.shrinkage_rule, false, options.device, progress);
   statistics.of_support = options.support_rows;
-  return attach_and_judge(bundle, support, statistics, options, file_pool(space, rows, options));
+  return attach_and_judge(bundle, support, statistics, options, file_pool(space, rows, options), progress);
 }
 
 }  // namespace kedge

@@ -3,6 +3,7 @@
 
 #include "base/finite.h"
 #include "base/file_version.h"
+#include "solve/kernel_ridge.h"
 #include "space/row_sketch.h"
 
 #include <fmt/format.h>
@@ -67,6 +68,49 @@ void require_fit(const std::string& space, const RidgeFit& fit) {
   require_within("whitening", fit.whitening, 0, 1);
   require_within("r2", fit.mean_r2, -kAny);
   require_finite(fmt::format("the r2 of '{}'", space), fit.r2);
+}
+
+void require_kernel(const std::string& space, const RelativeMap& map) {
+  if (!map.kernel()) return;
+  const std::string what = fmt::format("the kernel of '{}'", space);
+  require_within("kernel's width", map.kernel()->width, kLeastWidth, kMostWidth);
+  require_finite(what, map.kernel()->whitener.cells());
+  require_finite(what, map.kernel()->rows.cells());
+  require_finite(what, map.kernel()->coefficients.cells());
+}
+
+void require_weights(const std::string& space, const RelativeMap& map) {
+  const std::string what = fmt::format("the weights of '{}'", space);
+  require_finite(what, map.weight().cells());
+  require_finite(what, map.bias());
+  require_finite(what, map.mean());
+  require_kernel(space, map);
+}
+
+void require_kernel_fit(const Attachment& space, std::size_t anchors) {
+  const std::string& name = space.space();
+  if (space.kernel.has_value() != space.map->kernel().has_value()) {
+    refuse("the map of '{}' has a kernel that nothing is said of, or none where one is described", name);
+  }
+  if (!space.kernel) return;
+  const KernelFit& fit = *space.kernel;
+  if (fit.r2.size() != anchors) refuse("'{}.r2' does not have a value per anchor", name);
+  require_within("strength", fit.strength, 0);
+  require_within("whitening", fit.whitening, 0, 1);
+  require_within("r2", fit.mean_r2, -1, 1);
+  require_within("error", fit.error, 0);
+  require_finite(fmt::format("the r2 of '{}'", name), fit.r2);
+}
+
+void require_reverse(const Attachment& space) {
+  if (!space.reverse) return;
+  if (space.reverse->output_dim() != space.map->input_dim()) {
+    refuse("the way back to '{}' makes {} values, but its map takes {}", space.space(), space.reverse->output_dim(),
+           space.map->input_dim());
+  }
+  if (!space.reverse->kernel()) refuse("the way back to '{}' has no kernel", space.space());
+  require_space_name(space.reverse->space());
+  require_weights(space.space(), *space.reverse);
 }
 
 void require_check(const RowCheck& check) {
@@ -137,18 +181,23 @@ void require_fits(const Bundle& bundle, const Attachment& space) {
            to_string(map.similarity()));
   }
   require_within("shrinkage", space.shrinkage, 0, 1);
-  const bool both = space.ridge && space.mixture;
+  const int fits = space.ridge.has_value() + space.mixture.has_value() + space.kernel.has_value();
   const bool ridge_fits = !space.ridge || space.ridge->r2.size() == anchors;
   const bool mixture_fits = !space.mixture || space.mixture->r2.size() == anchors;
-  if (both || !ridge_fits || !mixture_fits) refuse("'{}.r2' does not have a value per anchor", name);
+  if (fits > 1 || !ridge_fits || !mixture_fits) refuse("'{}.r2' does not have a value per anchor", name);
   if (space.ridge) require_fit(name, *space.ridge);
   if (space.mixture) require_within("r2", space.mixture->mean_r2, -1, 1);
   if (space.mixture) require_finite(fmt::format("the r2 of '{}'", name), space.mixture->r2);
   if (space.row_check) require_check(*space.row_check);
   require_decoder(space, anchors);
-  require_finite(fmt::format("the weights of '{}'", name), map.weight().cells());
-  require_finite(fmt::format("the weights of '{}'", name), map.bias());
-  require_finite(fmt::format("the weights of '{}'", name), map.mean());
+  if (space.by == AttachBy::automatic) refuse("'{}' is attached by auto, which is no way to make a map", name);
+  if (space.choice) {
+    require_within("error", space.choice->ridge_error, 0);
+    require_within("error", space.choice->kernel_error, 0);
+  }
+  require_kernel_fit(space, anchors);
+  require_reverse(space);
+  require_weights(name, map);
 }
 
 UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known) {

@@ -10,6 +10,7 @@
 #include <kedge/bundle.h>
 #include <kedge/outputs.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -49,7 +50,29 @@ Json describe(const Attachment& space) {
   if (space.decoder) json["decoder"] = describe_fit(space.decoder->fit);
   if (space.mixture) json["mixture"] = {{"r2", space.mixture->mean_r2}};
   if (space.row_check) json["row_check"] = describe(*space.row_check);
+  if (space.kernel) {
+    const KernelFit& fit = *space.kernel;
+    json["kernel"] = {{"width", fit.width},
+                      {"strength", fit.strength},
+                      {"whitening", fit.whitening},
+                      {"r2", fit.mean_r2},
+                      {"error", fit.error}};
+  }
+  if (space.choice) {
+    json["choice"] = {{"ridge_error", space.choice->ridge_error}, {"kernel_error", space.choice->kernel_error}};
+  }
+  if (space.reverse) {
+    json["reverse"] = {{"space", space.reverse->space()}, {"width", space.reverse->kernel().value().width}};
+  }
   return json;
+}
+
+/// What a reader of the first format could not do without.
+bool needs_kernels(const Bundle& bundle) {
+  const bool made =
+      std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.map->kernel() || space.choice; });
+  return made || bundle.method == Method::kernel || bundle.attach_by == AttachBy::kernel ||
+         bundle.attach_by == AttachBy::automatic;
 }
 
 std::map<std::string, std::string> describe(const Bundle& bundle) {
@@ -72,22 +95,35 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"support_select", to_string(bundle.support_select)},
                         {"keep", bundle.keep},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
-  std::map<std::string, std::string> metadata{{"format", "kedge bundle"},
-                                              {"format_version", std::to_string(kBundleFormat)},
-                                              {"kedge_version", bundle.kedge_version},
-                                              {"method", std::string(to_string(bundle.method))},
-                                              {"similarity", std::string(to_string(bundle.similarity))},
-                                              {"seed", std::to_string(bundle.seed)},
-                                              {"options", options.dump()},
-                                              {"sources", Json(bundle.sources).dump()},
-                                              {"spaces", names.dump()},
-                                              {"attached", attached.dump()}};
+  std::map<std::string, std::string> metadata{
+      {"format", "kedge bundle"},
+      {"format_version", std::to_string(needs_kernels(bundle) ? kBundleFormat : kFirstBundleFormat)},
+      {"kedge_version", bundle.kedge_version},
+      {"method", std::string(to_string(bundle.method))},
+      {"similarity", std::string(to_string(bundle.similarity))},
+      {"seed", std::to_string(bundle.seed)},
+      {"options", options.dump()},
+      {"sources", Json(bundle.sources).dump()},
+      {"spaces", names.dump()},
+      {"attached", attached.dump()}};
   if (!bundle.refine_losses.empty()) metadata["refine_losses"] = Json(bundle.refine_losses).dump();
   if (bundle.method == Method::param) {
     metadata["param"] = to_json(bundle.param);
     metadata["history"] = history_to_json(bundle.history);
   }
   return metadata;
+}
+
+/// `prefix` is the name of a space and what its map is.
+void add_map(Tensors& tensors, const std::string& prefix, const RelativeMap& map) {
+  tensors.push_back(tensor(prefix + "weight", map.weight()));
+  tensors.push_back(tensor(prefix + "bias", map.bias()));
+  tensors.push_back(tensor(prefix + "mean", map.mean()));
+  if (!map.kernel()) return;
+  const Kernel& kernel = *map.kernel();
+  if (kernel.whitener.rows() != 0) tensors.push_back(tensor(prefix + "kernel_whitener", kernel.whitener));
+  tensors.push_back(tensor(prefix + "kernel_rows", kernel.rows));
+  tensors.push_back(tensor(prefix + "kernel_coefficients", kernel.coefficients));
 }
 
 /// Views of the bundle, in the order of the file.
@@ -100,9 +136,9 @@ Tensors tensors_of(const Bundle& bundle) {
   if (bundle.sketch.rows() != 0) tensors.push_back(tensor("sketch", bundle.sketch));
   for (const Attachment& space : bundle.spaces) {
     const std::string& name = space.space();
-    tensors.push_back(tensor(name + ".weight", space.map->weight()));
-    tensors.push_back(tensor(name + ".bias", space.map->bias()));
-    tensors.push_back(tensor(name + ".mean", space.map->mean()));
+    add_map(tensors, name + ".", *space.map);
+    if (space.reverse) add_map(tensors, name + ".reverse_", *space.reverse);
+    if (space.kernel) tensors.push_back(tensor(name + ".r2", space.kernel->r2));
     if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
     if (space.mixture) tensors.push_back(tensor(name + ".r2", space.mixture->r2));
     if (!space.decoder) continue;

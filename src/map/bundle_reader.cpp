@@ -5,6 +5,7 @@
 #include "map/bundle_check.h"
 #include "param/history.h"
 #include "param/param_options.h"
+#include "solve/kernel_ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -37,7 +38,9 @@ class BundleReader {
     file_.guard([&] {
       const auto names = file_.json("spaces").get<std::vector<std::string>>();
       if (std::ranges::find(names, name) == names.end()) throw unknown_space(name, names);
-      map = read_map(std::string(name), parse_similarity(file_.text("similarity")));
+      const Json how = file_.says("attached") ? file_.json("attached") : Json::object();
+      map = read_map(std::string(name), parse_similarity(file_.text("similarity")),
+                     how.empty() ? how : how.at(std::string(name)));
       require_anchors(*map, file_.shape("mixture", io::DType::f32, 2)[0]);
     });
     return std::move(map).value();
@@ -135,9 +138,40 @@ class BundleReader {
     return check;
   }
 
-  RelativeMap read_map(const std::string& name, Similarity similarity) const {
-    return {name, similarity, file_.matrix(name + ".weight"), file_.vector(name + ".bias"),
-            file_.vector(name + ".mean")};
+  /// `prefix` is the name of a space and what its map is.
+  std::optional<Kernel> read_kernel(const std::string& prefix, const Json& how) const {
+    Kernel kernel{file_.number(how, "width", kLeastWidth, kMostWidth),
+                  {},
+                  file_.matrix(prefix + "kernel_rows"),
+                  file_.matrix(prefix + "kernel_coefficients")};
+    if (file_.has(prefix + "kernel_whitener")) kernel.whitener = file_.matrix(prefix + "kernel_whitener");
+    return kernel;
+  }
+
+  RelativeMap read_map(const std::string& name, Similarity similarity, const Json& how) const {
+    const std::string prefix = name + ".";
+    return {name,
+            similarity,
+            file_.matrix(prefix + "weight"),
+            file_.vector(prefix + "bias"),
+            file_.vector(prefix + "mean"),
+            how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : std::optional<Kernel>()};
+  }
+
+  KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
+    return {file_.number(how, "width", kLeastWidth, kMostWidth),
+            file_.number(how, "strength", 0),
+            file_.number(how, "whitening", 0, 1),
+            file_.vector(r2),
+            file_.number(how, "r2", -1, 1),
+            file_.number(how, "error", 0)};
+  }
+
+  RelativeMap read_reverse(const std::string& name, Similarity similarity, const Json& how) const {
+    const std::string prefix = name + ".reverse_";
+    return {how.at("space").get<std::string>(), similarity,
+            file_.matrix(prefix + "weight"),    file_.vector(prefix + "bias"),
+            file_.vector(prefix + "mean"),      read_kernel(prefix, how)};
   }
 
   void require_anchors(const RelativeMap& map, std::size_t anchors) const {
@@ -146,11 +180,19 @@ class BundleReader {
   }
 
   Attachment read_space(const Bundle& bundle, const std::string& name, const Json& how) const {
-    Attachment space{std::make_shared<RelativeMap>(read_map(name, bundle.similarity)),
+    Attachment space{std::make_shared<RelativeMap>(read_map(name, bundle.similarity, how)),
                      parse_attach_by(how.at("by").get<std::string>()), file_.number(how, "shrinkage", 0, 1)};
     if (how.contains("ridge")) space.ridge = read_fit(how["ridge"], name + ".r2");
     if (how.contains("mixture")) {
       space.mixture = MixtureFit{file_.vector(name + ".r2"), file_.number(how["mixture"], "r2", -1, 1)};
+    }
+    if (how.contains("kernel")) space.kernel = read_kernel_fit(how["kernel"], name + ".r2");
+    if (how.contains("choice")) {
+      space.choice =
+          AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
+    }
+    if (how.contains("reverse")) {
+      space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, how["reverse"]));
     }
     if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
     if (how.contains("decoder")) {

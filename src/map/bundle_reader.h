@@ -9,8 +9,9 @@
 
 namespace kedge {
 
-/// The format that save_bundle writes and the newest that is read.
-inline constexpr unsigned kBundleFormat = 1;
+/// The newest format that is read, which save_bundle writes for bundles with kernels; for others it writes the first,
+/// which any kedge reads.
+inline constexpr unsigned kBundleFormat = 2, kFirstBundleFormat = 1;
 
 /// Trusts nothing: throws Error(Code::bad_file) for bytes that are no bundle, or one whose parts do not fit together.
 [[nodiscard]] Bundle read_bundle(const io::ByteSource& file);

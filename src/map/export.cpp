@@ -35,8 +35,25 @@ std::vector<Part> linear_parts(const Matrix& weight, const std::vector<float>& b
   return {{"weight", {weight.rows(), weight.cols()}, weight.cells()}, {"bias", {bias.size()}, bias}};
 }
 
-Part mean_part(const RelativeMap& map) {
-  return {"mean", {map.input_dim()}, map.mean()};
+Part mean_part(const std::vector<float>& mean) {
+  return {"mean", {mean.size()}, mean};
+}
+
+Part matrix_part(std::string name, const Matrix& matrix) {
+  return {std::move(name), {matrix.rows(), matrix.cols()}, matrix.cells()};
+}
+
+/// The width is a number; it becomes an array of one value, which must outlive the parts.
+void add_kernel(std::vector<Part>& parts, const std::optional<Kernel>& kernel, const float& width) {
+  if (!kernel) return;
+  if (kernel->whitener.rows() != 0) parts.push_back(matrix_part("kernel_whitener", kernel->whitener));
+  parts.push_back(matrix_part("kernel_rows", kernel->rows));
+  parts.push_back(matrix_part("kernel_coefficients", kernel->coefficients));
+  parts.push_back({"kernel_width", {1}, {&width, 1}});
+}
+
+float width_of(const std::optional<Kernel>& kernel) {
+  return kernel ? static_cast<float>(kernel->width) : 0;
 }
 
 using Metadata = std::map<std::string, std::string>;
@@ -70,14 +87,22 @@ std::vector<std::size_t> shape_of(const std::string& path) {
   }
 }
 
+/// Whether an array of that name can belong to a map with that weight.
+bool fits(const std::string& name, const std::vector<std::size_t>& shape, const std::vector<std::size_t>& weight) {
+  if (name == "kernel_width") return shape == std::vector<std::size_t>{1};
+  if (name == "mean") return shape == std::vector{weight[1]};
+  if (shape.size() != 2) return name == "bias";
+  return shape[1] == (name == "kernel_coefficients" ? weight[0] : weight[1]);
+}
+
 /// An array does not say who wrote it, but arrays of these names whose sizes fit together are a map.
-void require_earlier_export(std::span<const std::string> paths) {
+void require_earlier_export(std::span<const Part> parts, std::span<const std::string> paths) {
   const std::vector<std::size_t> weight = shape_of(paths[0]), bias = shape_of(paths[1]);
   const bool linear = weight.size() == 2 && bias.size() == 1 && weight[0] == bias[0];
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!io::holds_something(paths[i])) continue;
-    const bool fits = linear && (i < 2 || shape_of(paths[i]) == std::vector{weight[1]});
-    if (!fits) io::refuse_to_replace(paths[i], "part of a map that kedge exported");
+    if (linear && fits(parts[i].name, shape_of(paths[i]), weight)) continue;
+    io::refuse_to_replace(paths[i], "part of a map that kedge exported");
   }
 }
 
@@ -90,7 +115,7 @@ std::vector<std::string> save_arrays(const std::vector<Part>& parts, const std::
                             "export to .onnx, which does it, or to .safetensors, whose metadata say it",
                             path, flag_words("normalize")));
   }
-  if (!options.in_place) require_earlier_export(paths);
+  if (!options.in_place) require_earlier_export(parts, paths);
   std::deque<io::OutputFile> files;
   for (const Part& part : parts) {
     files.emplace_back(paths[files.size()]).append(io::npy_header(part.shape, kAlignment));
@@ -100,47 +125,58 @@ std::vector<std::string> save_arrays(const std::vector<Part>& parts, const std::
   return paths;
 }
 
-std::vector<Part> array_parts(const RelativeMap& map) {
+std::vector<Part> array_parts(const RelativeMap& map, const float& width) {
   std::vector<Part> parts = linear_parts(map.weight(), map.bias());
-  parts.push_back(mean_part(map));
+  parts.push_back(mean_part(map.mean()));
+  add_kernel(parts, map.kernel(), width);
   return parts;
 }
 
-std::vector<Part> array_parts(const Translator& translator) {
-  return linear_parts(translator.weight(), translator.bias());
+std::vector<Part> array_parts(const Translator& translator, const float& width) {
+  std::vector<Part> parts = linear_parts(translator.weight(), translator.bias());
+  if (translator.kernel()) parts.push_back(mean_part(translator.mean()));
+  add_kernel(parts, translator.kernel(), width);
+  return parts;
 }
 
 }  // namespace
 
 void export_safetensors(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
   std::vector<Part> parts = linear_parts(map.weight(), map.bias());
-  // The only one whose formula needs it; see docs/format.md.
-  if (map.similarity() == Similarity::euclidean) parts.push_back(mean_part(map));
+  const float width = width_of(map.kernel());
+  // The others' formulas do not need it; see docs/format.md.
+  if (map.similarity() == Similarity::euclidean || map.kernel()) parts.push_back(mean_part(map.mean()));
+  add_kernel(parts, map.kernel(), width);
   save(parts,
        {{"format", "kedge map"}, {"space", map.space()}, {"similarity", std::string(to_string(map.similarity()))}},
        path, options);
 }
 
 void export_safetensors(const Translator& translator, const std::string& path, const ExportOptions& options) {
-  save(array_parts(translator), {{"format", "kedge translator"}, {"from", translator.from()}, {"to", translator.to()}},
-       path, options);
+  const float width = width_of(translator.kernel());
+  save(array_parts(translator, width),
+       {{"format", "kedge translator"}, {"from", translator.from()}, {"to", translator.to()}}, path, options);
 }
 
 std::vector<std::string> export_npy(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
-  return save_arrays(array_parts(map), path, options);
+  const float width = width_of(map.kernel());
+  return save_arrays(array_parts(map, width), path, options);
 }
 
 std::vector<std::string> export_npy(const Translator& translator, const std::string& path,
                                     const ExportOptions& options) {
-  return save_arrays(array_parts(translator), path, options);
+  const float width = width_of(translator.kernel());
+  return save_arrays(array_parts(translator, width), path, options);
 }
 
 std::vector<std::string> npy_paths(const RelativeMap& map, const std::string& path) {
-  return paths_of(path, array_parts(map));
+  const float width = width_of(map.kernel());
+  return paths_of(path, array_parts(map, width));
 }
 
 std::vector<std::string> npy_paths(const Translator& translator, const std::string& path) {
-  return paths_of(path, array_parts(translator));
+  const float width = width_of(translator.kernel());
+  return paths_of(path, array_parts(translator, width));
 }
 
 }  // namespace kedge

@@ -101,7 +101,7 @@ void attach_by_mixture(Bundle& bundle, const FitInput& input) {
   auto sum = as_eigen(mean_rr.view());
   for (std::size_t i = 0; i < input.statistics.size(); ++i) {
     const Matrix64& support = input.support.rows[i];
-    Attachment attached = attacher.attach(support, input.statistics[i], AttachBy::mixture, {});
+    Attachment attached = attacher.attach(support, input.statistics[i], {AttachBy::mixture});
     if (regressible) {
       Matrix rows(support.rows(), support.cols());
       as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
@@ -116,17 +116,19 @@ void attach_by_mixture(Bundle& bundle, const FitInput& input) {
   bundle.targets = std::move(mean_rr);
 }
 
-void attach_sources(Bundle& bundle, const FitInput& input, AttachBy by, const FitOptions& options) {
+void attach_sources(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   const Attacher attacher(bundle);
+  const AttachSettings settings{bundle.attach_by, options.ridge, options.kernel};
   for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-    bundle.add(attacher.attach(input.support.rows[i], input.statistics[i], by, options.ridge));
+    bundle.add(attacher.attach(input.support.rows[i], input.statistics[i], settings, progress));
   }
 }
 
-/// For spaces that were attached before the targets were known.
+/// For spaces that were attached before the targets were known, but for those that have a better one.
 void add_decoders(Bundle& bundle, const FitInput& input) {
   const RidgeTargets targets(bundle.targets);
   for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+    if (bundle.spaces[i].decoder) continue;
     const Statistics& own = input.statistics[i];
     const RidgeSupport rows(targets, input.support.rows[i], own.moments.mean());
     bundle.spaces[i].decoder = std::make_shared<Decoder>(rows.decoder(own.space()));
@@ -162,19 +164,19 @@ void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, c
   } else {
     bundle.targets = {};  // they would be those of another similarity
   }
-  attach_sources(bundle, input, bundle.attach_by, options);
   if (progress) progress({"finding the consensus", 1, 1, ""});
+  attach_sources(bundle, input, options, progress);
 }
 
 void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
   if (bundle.similarity == Similarity::wip || bundle.method == Method::param) require_whitenable(input.statistics);
   if (is_adapter(options.method)) {
-    fit_adapter(bundle, input.statistics, input.support.rows, options);
+    fit_adapter(bundle, input.statistics, input.support.rows, options, progress);
     add_decoders(bundle, input);
     return;
   }
   if (options.method == Method::param) {
-    if (bundle.attach_by == AttachBy::ridge && bundle.similarity == Similarity::wip) {  // it will be needed twice
+    if (regresses(bundle.attach_by) && bundle.similarity == Similarity::wip) {  // it will be needed twice
       for (Statistics& own : input.statistics) own.whitening = whitening_of(own);
     }
     learn_param(bundle, input, options, progress);
@@ -183,8 +185,8 @@ void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, cons
   }
   keep_largest_weights(bundle, input.support);
   attach_by_mixture(bundle, input);
-  if (bundle.attach_by == AttachBy::ridge) {
-    attach_sources(bundle, input, AttachBy::ridge, options);
+  if (regresses(bundle.attach_by)) {
+    attach_sources(bundle, input, options, progress);
   } else if (bundle.targets.rows() != 0) {
     add_decoders(bundle, input);
   }
@@ -193,6 +195,7 @@ void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, cons
 }  // namespace
 
 AttachBy default_attach_by(Method method, Similarity similarity) {
+  if (method == Method::kernel) return AttachBy::kernel;
   if (is_adapter(method)) return AttachBy::ridge;
   return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
 }

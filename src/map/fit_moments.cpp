@@ -89,9 +89,11 @@ RowRange range_of(const Moments& moments, std::span<const std::int64_t> ids) {
 
 }  // namespace
 
-Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options, const Progress& progress) {
+Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& asked, const Progress& progress) {
   const Work work;
-  require_no_other_rows(options);
+  require_no_other_rows(asked);
+  FitOptions options = with_effort(asked);
+  options.consensus.refine_epochs = 0;  // the best effort is that without other rows
   require_own_options(options);
   require_ids(support.ids);
   require_rows(moments, support);

@@ -3,6 +3,7 @@
 
 #include "map/adapter.h"
 #include "param/refine.h"
+#include "solve/kernel_ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -39,20 +40,18 @@ void require_numbers(const FitOptions& options) {
 }
 
 void require_attach(const FitOptions& options) {
-  const AttachBy by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
+  const AttachBy by = attach_by(options);
   if (by == AttachBy::mixture && is_adapter(options.method)) {
     throw Error(Code::bad_argument,
                 fmt::format("{} has no anchors to mix, so spaces cannot be attached by mixture; attach them by ridge",
                             to_string(options.method)));
   }
-  if (by == AttachBy::ridge && options.similarity != Similarity::wip && !is_adapter(options.method)) {
-    throw Error(Code::bad_argument, fmt::format("spaces cannot be attached by ridge with the similarity {}: it has no "
+  if (regresses(by) && options.similarity != Similarity::wip && !is_adapter(options.method)) {
+    throw Error(Code::bad_argument, fmt::format("spaces cannot be attached by {} with the similarity {}: it has no "
                                                 "targets to regress; use the similarity wip, or attach by mixture",
-                                                to_string(options.similarity)));
+                                                to_string(by), to_string(options.similarity)));
   }
-  if (options.ridge && by != AttachBy::ridge) {
-    throw Error(Code::bad_argument, "a ridge was given, but spaces are attached by mixture; attach by ridge");
-  }
+  require_regression_options(by, options.ridge, options.kernel);
 }
 
 bool same_value(const Option& one, const Option& other) {
@@ -75,6 +74,32 @@ bool belongs_to(const Option& option, Method method) {
 
 }  // namespace
 
+AttachBy attach_by(const FitOptions& options) {
+  const bool has_targets = options.similarity == Similarity::wip || is_adapter(options.method);
+  const bool best = options.effort == Effort::best && has_targets;
+  return options.attach_by.value_or(best ? AttachBy::kernel : default_attach_by(options.method, options.similarity));
+}
+
+FitOptions with_effort(FitOptions options) {
+  if (options.effort == Effort::fast) return options;
+  options.attach_by = attach_by(options);
+  if (options.method == Method::consensus && options.consensus.refine_epochs == 0) {
+    options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  }
+  return options;
+}
+
+void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel) {
+  const auto refuse = [&](const std::string& given, AttachBy instead) {
+    throw Error(Code::bad_argument, fmt::format("{} was given, but spaces are attached by {}; give {}", given,
+                                                to_string(by), option_words("attach", to_string(instead))));
+  };
+  if (ridge && by != AttachBy::ridge && by != AttachBy::automatic) refuse(option_words("ridge"), AttachBy::ridge);
+  const bool uses_kernel = by == AttachBy::kernel || by == AttachBy::automatic;
+  if (kernel != KernelOptions{} && !uses_kernel) refuse("a width, strength or whitening of a kernel", AttachBy::kernel);
+  require_valid(kernel);
+}
+
 void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
@@ -86,7 +111,10 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
   if (!options.support_ids.empty()) return options.support_ids.size();
-  return options.support == 0 ? std::min(FitOptions::kDefaultSupport, rows) : options.support;
+  if (options.support != 0) return options.support;
+  const AttachBy by = attach_by(options);
+  const bool kernel = by == AttachBy::kernel || by == AttachBy::automatic;
+  return std::min(kernel ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
 }
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {

@@ -4,12 +4,22 @@
 #include <kedge/fit.h>
 
 #include <cstddef>
+#include <optional>
 
 namespace kedge {
 
 /// What fit() can refuse before any row is read: numbers out of range and options that cannot go together, whether or
 /// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
 void require_valid(std::size_t spaces, const FitOptions& options);
+
+/// The options with all that their effort stands for.
+[[nodiscard]] FitOptions with_effort(FitOptions options);
+
+/// How a fit with these options makes maps.
+[[nodiscard]] AttachBy attach_by(const FitOptions& options);
+
+/// A strength or a kernel for another way to attach than this is a mistake: throws Error(Code::bad_argument).
+void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel);
 
 /// How many support rows a fit on so many rows will have.
 [[nodiscard]] std::size_t support_size(const FitOptions& options, std::size_t rows);

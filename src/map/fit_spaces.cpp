@@ -89,11 +89,12 @@ SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::in
 }
 
 void require_fit(std::span<const Space> spaces, const FitOptions& options) {
-  (void)prepare(spaces, options);
+  (void)prepare(spaces, with_effort(options));
 }
 
-Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progress& progress) {
   const Work work;
+  const FitOptions options = with_effort(asked);
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -111,8 +112,9 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progr
   return bundle;
 }
 
-Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
+Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& asked, const Progress& progress) {
   const Work work;
+  const FitOptions options = with_effort(asked);
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -131,9 +133,10 @@ Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptio
   return bundle;
 }
 
-Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& options,
+Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& asked,
            const Progress& progress) {
   const Work work;
+  const FitOptions options = with_effort(asked);
   Bundle bundle = prepare(spaces, options);
   FitInput input;
   input.statistics = std::move(statistics);

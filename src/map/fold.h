@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/kernel_function.h"
 #include "base/eigen.h"
 
 #include <kedge/relative_map.h>
@@ -21,6 +22,10 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
 /// y = weight x + bias, row by row.
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y);
+
+/// What a map with a kernel computes; the parts must outlive it.
+[[nodiscard]] KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
+                                             std::span<const float> mean);
 
 /// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 as it is defined, for where that
 /// difference has lost its digits.

@@ -124,6 +124,37 @@ void add_euclidean(Graph& graph, const RelativeMap& map, std::string_view output
   graph.node("Cast", {"distance"}, output, {to(kFloat)});
 }
 
+/// What a map without a kernel computes is its first part; see docs/format.md.
+void add_kernel(Graph& graph, const Kernel& kernel, std::span<const float> bias, std::span<const float> mean,
+                std::string_view output) {
+  static constexpr float kOne[] = {1};
+  const auto to = [](std::uint64_t type) { return integer("to", type); };
+  graph.constant("mean", {mean.size()}, mean);
+  graph.constant("bias", {bias.size()}, bias);
+  graph.constant("kernel_rows", {kernel.rows.rows(), kernel.rows.cols()}, kernel.rows.cells());
+  graph.constant("kernel_coefficients", {kernel.coefficients.rows(), kernel.coefficients.cols()},
+                 kernel.coefficients.cells());
+  graph.node("Sub", {"x", "mean"}, "centred");
+  if (kernel.whitener.rows() != 0) {
+    graph.constant("kernel_whitener", {kernel.whitener.rows(), kernel.whitener.cols()}, kernel.whitener.cells());
+    graph.node("MatMul", {"centred", "kernel_whitener"}, "whitened");
+  }
+  add_unit(graph, kernel.whitener.rows() != 0 ? "whitened" : "centred", "unit");
+  graph.node("Gemm", {"unit", "weight", "bias"}, "line", {integer("transB", 1)});
+  graph.node("Gemm", {"unit", "kernel_rows"}, "products",
+             {real("alpha", static_cast<float>(kernel.width)), integer("transB", 1)});
+  // e^u - 1 - u cancels near 0 in float32.
+  graph.constant("one_float", {}, kOne);
+  graph.node("Cast", {"one_float"}, "one", {to(kDouble)});
+  graph.node("Cast", {"products"}, "u", {to(kDouble)});
+  graph.node("Exp", {"u"}, "exponential");
+  graph.node("Sub", {"exponential", "one"}, "without_one");
+  graph.node("Sub", {"without_one", "u"}, "beyond_line");
+  graph.node("Cast", {"beyond_line"}, "curve", {to(kFloat)});
+  graph.node("MatMul", {"curve", "kernel_coefficients"}, "curved");
+  graph.node("Add", {"line", "curved"}, output);
+}
+
 /// Its last node is `output`, or what is normalised to become that.
 constexpr std::string_view last_node(std::string_view output, const ExportOptions& options) {
   return options.normalize ? "any_length" : output;
@@ -134,6 +165,11 @@ Message make_graph(const RelativeMap& map, const ExportOptions& options) {
   const std::string_view last = last_node(kOutput, options);
   Graph graph;
   graph.constant("weight", {map.output_dim(), map.input_dim()}, map.weight().cells());
+  if (map.kernel()) {
+    add_kernel(graph, *map.kernel(), map.bias(), map.mean(), last);
+    if (options.normalize) add_unit(graph, last, kOutput);
+    return std::move(graph).finish("kedge_map", map.input_dim(), kOutput, map.output_dim());
+  }
   switch (map.similarity()) {
     case Similarity::wip:
     case Similarity::inner: add_affine(graph, map.bias(), last); break;
@@ -149,7 +185,11 @@ Message make_graph(const Translator& translator, const ExportOptions& options) {
   const std::string_view last = last_node(kOutput, options);
   Graph graph;
   graph.constant("weight", {translator.output_dim(), translator.input_dim()}, translator.weight().cells());
-  add_affine(graph, translator.bias(), last);
+  if (translator.kernel()) {
+    add_kernel(graph, *translator.kernel(), translator.bias(), translator.mean(), last);
+  } else {
+    add_affine(graph, translator.bias(), last);
+  }
   if (options.normalize) add_unit(graph, last, kOutput);
   return std::move(graph).finish("kedge_translator", translator.input_dim(), kOutput, translator.output_dim());
 }

@@ -2,11 +2,18 @@
 #include "base/option.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
 
+#include <algorithm>
+#include <array>
+
 namespace kedge {
 namespace {
+
+const std::array kWays{to_string(AttachBy::mixture), to_string(AttachBy::ridge), to_string(AttachBy::kernel),
+                       to_string(AttachBy::automatic)};
 
 /// Not set means that what the help says decides; `direct` is nothing to ask for.
 Option attach_option(std::string help, std::optional<AttachBy>& by) {
@@ -14,28 +21,44 @@ Option attach_option(std::string help, std::optional<AttachBy>& by) {
                         [&by](const std::string& text) {
                           if (text.empty()) {
                             by.reset();
-                          } else if (text == to_string(AttachBy::mixture) || text == to_string(AttachBy::ridge)) {
+                          } else if (std::ranges::find(kWays, text) != kWays.end()) {
                             by = parse_attach_by(text);
                           } else {
                             throw Error(Code::bad_argument,
-                                        fmt::format("attach is '{}', expected mixture or ridge", text));
+                                        fmt::format("attach is '{}', expected {}", text, fmt::join(kWays, ", ")));
                           }
                         }};
-  return without_default(text_option("attach", std::move(help), "NAME", value,
-                                     {to_string(AttachBy::mixture), to_string(AttachBy::ridge)}));
+  return without_default(text_option("attach", std::move(help), "NAME", value, {kWays.begin(), kWays.end()}));
 }
 
-Option ridge_option(std::string help, std::optional<double>& ridge) {
-  const TextValue value{[&ridge] { return ridge ? fmt::format("{}", *ridge) : "auto"; },
-                        [&ridge](const std::string& text) {
+/// A number, or what cross-validation chooses.
+Option chosen_option(std::string name, std::string help, std::optional<double>& number) {
+  const TextValue value{[&number] { return number ? fmt::format("{}", *number) : "auto"; },
+                        [&number, name](const std::string& text) {
                           const std::optional<double> given = parse_number(text);
                           if (!given && text != "auto") {
                             throw Error(Code::bad_argument,
-                                        fmt::format("ridge is '{}', expected auto or a number of 0 or more", text));
+                                        fmt::format("{} is '{}', expected auto or a number of 0 or more", name, text));
                           }
-                          ridge = given;
+                          number = given;
                         }};
-  return text_option("ridge", std::move(help), "auto|X", value);
+  return text_option(std::move(name), std::move(help), "auto|X", value);
+}
+
+void append_kernel_options(std::vector<Option>& list, KernelOptions& kernel) {
+  list.push_back(chosen_option("kernel-width",
+                               "Width g of the kernel exp(g (cosine - 1)) of a map by kernel: the larger, the more "
+                               "local. auto chooses it by leave-one-out error, for each space",
+                               kernel.width));
+  list.push_back(chosen_option("kernel-strength", "Strength of its penalty, relative to the number of support rows",
+                               kernel.strength));
+  list.push_back(chosen_option("kernel-whitening",
+                               "How far rows are whitened before it compares them: 0 centred, 0.5 half, 1 whitened",
+                               kernel.whitening));
+}
+
+Option effort_option(std::string help, Effort& effort) {
+  return name_option("effort", std::move(help), effort);
 }
 
 void set_shrinkage(FitOptions& options, const std::string& text) {
@@ -116,8 +139,11 @@ std::vector<Option> options_of(FitOptions& options) {
       name_option("method",
                   "How to make anchors: consensus (in closed form; start here), param (the paper's method, learned by "
                   "gradient), random, kmeans or fps (picked from the support); procrustes, ridge and cca align one "
-                  "pair directly, as baselines",
+                  "pair directly, as baselines; kernel aligns one pair by non-linear maps, best for translation",
                   options.method),
+      effort_option("fast: linear maps, in closed form, in seconds. best: maps by kernel, and refined targets for a "
+                    "consensus; better, in minutes",
+                    options.effort),
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
       without_default(count_option(
           "anchors",
@@ -128,7 +154,8 @@ std::vector<Option> options_of(FitOptions& options) {
           options.anchors, 1)),
       without_default(count_option(
           "support",
-          fmt::format("Number of rows to make anchors from [{}, or all if fewer]", FitOptions::kDefaultSupport),
+          fmt::format("Number of rows to make anchors from [{}, or {} for maps by kernel, or all if fewer]",
+                      FitOptions::kDefaultSupport, FitOptions::kKernelSupport),
           options.support, 1)),
       name_option("support-select",
                   "How to select those rows; fps, kmeans and leverage compare all rows and hold them in memory",
@@ -140,28 +167,38 @@ std::vector<Option> options_of(FitOptions& options) {
       count_option("seed", "Same seed, same bundle", options.seed),
       shrinkage_option(options),
       number_option("epsilon", "Added to the covariance's diagonal (wip)", options.whitening.epsilon),
-      attach_option("How to make maps, here and in attach: mixture, or ridge (regression on the support, wip only) "
-                    "[ridge for consensus, else mixture]",
-                    options.attach_by),
-      ridge_option("Strength of the ridge; auto chooses it by cross-validation for each space", options.ridge),
+      attach_option(
+          "How to make maps, here and in attach: mixture, ridge (regression on the support, wip only), kernel "
+          "(the same, not linear: slower and mostly better), or auto (ridge or kernel, by leave-one-out "
+          "error) [ridge for consensus, kernel for the method kernel, else mixture]",
+          options.attach_by),
+      chosen_option("ridge", "Strength of the ridge; auto chooses it by cross-validation for each space",
+                    options.ridge),
       device_option("Where to compute", options.device),
       name_option("precision",
                   "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; bf16 "
                   "is tf32 with the two large products with the support in bfloat16",
                   options.precision)};
+  append_kernel_options(list, options.kernel);
   append_group(list, "param", param_options(options.param, options.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
   return list;
 }
 
 std::vector<Option> options_of(AttachOptions& options) {
-  return {flag_option("support-rows", "The space holds only the support rows, in the order of the bundle's support ids",
-                      options.support_rows),
-          attach_option("How to make its map: mixture (anchors are mixtures of its support rows), or ridge (regression "
-                        "of the bundle's targets, wip only) [as for the bundle's other spaces]",
-                        options.by),
-          ridge_option("Strength of the ridge; auto chooses it by cross-validation", options.ridge),
-          device_option("Where to compute statistics", options.device)};
+  std::vector<Option> list{
+      flag_option("support-rows", "The space holds only the support rows, in the order of the bundle's support ids",
+                  options.support_rows),
+      attach_option("How to make its map: mixture (anchors are mixtures of its support rows), ridge (regression "
+                    "of the bundle's targets, wip only), kernel (the same, not linear: slower and mostly better), "
+                    "or auto (ridge or kernel, by leave-one-out error) [as for the bundle's other spaces]",
+                    options.by),
+      chosen_option("ridge", "Strength of the ridge; auto chooses it by cross-validation", options.ridge),
+      device_option("Where to compute statistics", options.device),
+      effort_option("fast: as for the bundle's other spaces. best: by kernel, if the bundle has targets",
+                    options.effort)};
+  append_kernel_options(list, options.kernel);
+  return list;
 }
 
 }  // namespace kedge

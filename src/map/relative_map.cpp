@@ -76,21 +76,58 @@ void require_squares(const std::string& space, const EigenRows<double>& anchors,
   }
 }
 
+void require_kernel(const RelativeMap& map) {
+  const Kernel& kernel = *map.kernel();
+  const std::size_t dim = map.input_dim();
+  const bool whitener = kernel.whitener.rows() == 0 || (kernel.whitener.rows() == dim && kernel.whitener.cols() == dim);
+  if (!whitener || kernel.rows.rows() == 0 || kernel.rows.cols() != dim ||
+      kernel.coefficients.rows() != kernel.rows.rows() || kernel.coefficients.cols() != map.output_dim()) {
+    throw Error(
+        Code::bad_argument,
+        fmt::format("relative map of '{}': its kernel has a whitener of {} x {}, {} x {} rows and {} x {} "
+                    "coefficients, which do not fit a map from {} to {} values",
+                    map.space(), kernel.whitener.rows(), kernel.whitener.cols(), kernel.rows.rows(), kernel.rows.cols(),
+                    kernel.coefficients.rows(), kernel.coefficients.cols(), dim, map.output_dim()));
+  }
+  if (!(kernel.width > 0 && std::isfinite(kernel.width))) {
+    throw Error(Code::bad_argument, fmt::format("relative map of '{}': its kernel has a width of {}, expected a number "
+                                                "above 0",
+                                                map.space(), kernel.width));
+  }
+  if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
+    throw Error(Code::bad_argument, fmt::format("relative map of '{}': the similarity {} has no kernel", map.space(),
+                                                to_string(map.similarity())));
+  }
+}
+
 }  // namespace
 
+KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
+                               std::span<const float> mean) {
+  return {static_cast<float>(kernel.width),
+          kernel.whitener.view(),
+          kernel.rows.view(),
+          kernel.coefficients.view(),
+          weight.view(),
+          bias,
+          mean};
+}
+
 RelativeMap::RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias,
-                         std::vector<float> mean)
+                         std::vector<float> mean, std::optional<Kernel> kernel)
     : space_(std::move(space)),
       similarity_(similarity),
       weight_(std::move(weight)),
       bias_(std::move(bias)),
-      mean_(std::move(mean)) {
+      mean_(std::move(mean)),
+      kernel_(std::move(kernel)) {
   if (weight_.rows() == 0 || weight_.cols() == 0 || bias_.size() != weight_.rows() || mean_.size() != weight_.cols()) {
     throw Error(Code::bad_argument,
                 fmt::format("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; "
                             "they do not fit together",
                             space_, weight_.rows(), weight_.cols(), bias_.size(), mean_.size()));
   }
+  if (kernel_) require_kernel(*this);
 }
 
 void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
@@ -103,6 +140,10 @@ void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
   if (rr.rows != x.rows || rr.cols != output_dim()) {
     throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_,
                                                 x.rows, output_dim(), rr.rows, rr.cols));
+  }
+  if (kernel_) {
+    const Work work;
+    return apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, rr);
   }
   switch (similarity_) {
     case Similarity::wip:

@@ -88,6 +88,9 @@ class UnitRowWorker final : public RowWorker {
 };
 
 MakeRowWorker gpu_rows(const RelativeMap& map, Precision precision) {
+  if (map.kernel()) {
+    return cuda::kernel_rows(kernel_function(*map.kernel(), map.weight(), map.bias(), map.mean()), precision);
+  }
   switch (map.similarity()) {
     case Similarity::wip:
     case Similarity::inner: return cuda::affine_rows(map.weight().view(), map.bias(), precision);

@@ -18,6 +18,7 @@ ENDINGS = {
     "euclidean": "Similarity to an anchor is the distance.",
     "inner": "Similarity to an anchor is the plain inner product.",
     "ridge": "Encoders are attached by ridge regression.",
+    "kernel": "Encoders are attached by a non-linear regression, which compares an item with all inputs of the support.",
 }
 MEASURES = {
     "RR": "relative representation: an item described by its similarity to a set of anchors, which every encoder has.",

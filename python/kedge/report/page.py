@@ -175,7 +175,7 @@ def words_of(section):
 
 def learns(method):
     """Whether a method takes anything from the encoders it is fitted on."""
-    return method != "absolute" and (not method.startswith("random") or method.endswith("-ridge"))
+    return method != "absolute" and (not method.startswith("random") or method.endswith(("-ridge", "-kernel")))
 
 
 def held_out(results):

@@ -23,13 +23,14 @@
 namespace kedge {
 
 /// A way to make features that heads are trained on. By name: `absolute`, or anchors and similarity such as
-/// `random-cosine`, `kmeans-wip`, `param-single`, `consensus` (wip unless said), with `-ridge` at the end for maps made
-/// by ridge instead of the mixture. `param-multi` and `param` learn from all sources, `param-single` from one.
+/// `random-cosine`, `kmeans-wip`, `param-single`, `consensus` (wip unless said), with `-ridge` or `-kernel` at the end
+/// for maps made that way instead of the method's own. `param-multi` and `param` learn from all sources, `param-single`
+/// from one.
 struct StitchMethod {
   enum class Anchors { absolute, random, kmeans, fps, param_single, param_multi, consensus };
   Anchors anchors = Anchors::param_multi;
   Similarity similarity = Similarity::wip;
-  bool ridge = false;
+  std::optional<AttachBy> by = {};  ///< ridge or kernel, where that is not the anchors' own way
 
   friend bool operator==(const StitchMethod&, const StitchMethod&) = default;
 };

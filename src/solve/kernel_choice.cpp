@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search on a grid. The error is smooth in the logarithms of width and strength and has one valley, so walking
+// downhill from the middle finds it with a tenth of the evaluations. Few rows choose first, then more of them.
+#include "solve/kernel_choice.h"
+
+#include "backend/kernel_system.h"
+#include "backend/products.h"
+#include "base/random.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+constexpr std::array kWidths{0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0};
+constexpr std::array kStrengths{1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
+constexpr std::array kWhitenings{0.0, 0.25, 0.5, 1.0};
+
+// Errors of all outputs are summed, so a few random mixtures of them tell as much.
+constexpr std::size_t kMixtures = 64;
+// Less is noise, and not worth a step towards a system that is worse conditioned.
+constexpr double kBetter = 1 - 1e-4;
+
+using Place = std::array<std::size_t, 3>;  // on the grids
+constexpr std::size_t kWhitening = 0, kWidth = 1, kStrength = 2;
+
+/// Values of one axis: those of the grid, or the one that was given.
+std::vector<double> axis(std::span<const double> grid, const std::optional<double>& given) {
+  return given ? std::vector{*given} : std::vector<double>(grid.begin(), grid.end());
+}
+
+Matrix64 pick(MatrixView<const double> rows, std::span<const std::size_t> positions) {
+  Matrix64 picked(positions.size(), rows.cols);
+  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
+  return picked;
+}
+
+Matrix64 mix_outputs(Matrix64 residuals) {
+  if (residuals.cols() <= kMixtures) return residuals;
+  Random random(0);
+  Matrix64 weights(residuals.cols(), kMixtures), mixed(residuals.rows(), kMixtures);
+  for (double& weight : weights.cells()) weight = random.normal();
+  set_product(mixed.view(), residuals.view(), weights.view());
+  return mixed;
+}
+
+/// The leave-one-out errors of some of the support rows.
+class Sample {
+ public:
+  Sample(const KernelTask& task, const Matrix64& residuals, std::size_t most, std::array<std::vector<double>, 3> axes)
+      : task_(task), axes_(std::move(axes)) {
+    const std::size_t count = std::min(task.support.rows, most);
+    std::vector<std::size_t> positions(count);
+    for (std::size_t i = 0; i < count; ++i) positions[i] = i * task.support.rows / count;
+    residuals_ = mix_outputs(pick(residuals.view(), positions));
+    const Matrix64 picked = pick(task.support, positions);
+    const EigenRows<double> rows = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
+    rotated_ = product(rows, as_eigen(task.coordinates.vectors.view()).transpose());
+  }
+
+  [[nodiscard]] double error(const Place& place) {
+    const auto known = errors_.find(place);
+    return known != errors_.end() ? known->second : errors_[place] = compute(place);
+  }
+
+  /// The place where no neighbour is better. Another whitening is tried last, as it takes a new set of products.
+  Place descend(Place place, bool whitenings) {
+    for (;;) {
+      std::optional<Place> next = better_neighbour(place, {kWidth, kStrength});
+      if (!next && whitenings) next = better_neighbour(place, {kWhitening});
+      if (!next) return place;
+      place = *next;
+    }
+  }
+
+ private:
+  std::optional<Place> better_neighbour(const Place& place, std::initializer_list<std::size_t> dimensions) {
+    std::optional<Place> best;
+    double least = kBetter * error(place);
+    for (const std::size_t dimension : dimensions) {
+      for (const bool up : {false, true}) {
+        if (up ? place[dimension] + 1 == axes_[dimension].size() : place[dimension] == 0) continue;
+        Place other = place;
+        other[dimension] = up ? place[dimension] + 1 : place[dimension] - 1;
+        if (!(error(other) < least)) continue;
+        least = error(other);
+        best = other;
+      }
+    }
+    return best;
+  }
+
+  double compute(const Place& place) {
+    use_whitening(place[kWhitening]);
+    const auto rows = static_cast<double>(residuals_.rows());
+    if (!system_->factor(axes_[kWidth][place[kWidth]], axes_[kStrength][place[kStrength]] * rows))
+      return std::numeric_limits<double>::infinity();
+    Matrix64 solution = residuals_;
+    system_->solve(solution.view());
+    const std::vector<double> diagonal = system_->inverse_diagonal(all_);
+    double sum = 0;
+    for (std::size_t i = 0; i < diagonal.size(); ++i) {
+      sum += as_eigen(solution.row(i)).squaredNorm() / (diagonal[i] * diagonal[i]);
+    }
+    if (task_.tell) task_.tell(choice_work(residuals_.rows(), static_cast<std::size_t>(rotated_.cols())));
+    return std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
+  }
+
+  /// Rotations change no products, so f may stay in the basis of the eigenvectors.
+  void use_whitening(std::size_t index) {
+    if (system_ && index == whitening_) return;
+    whitening_ = index;
+    EigenRows<double> scaled = rotated_;
+    scaled.array().rowwise() *= whitening_scale(task_.coordinates.values, axes_[kWhitening][index]).array();
+    Matrix unit(residuals_.rows(), static_cast<std::size_t>(rotated_.cols()));
+    for (Eigen::Index r = 0; r < scaled.rows(); ++r) {
+      const double length = scaled.row(r).stableNorm();
+      if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (scaled.row(r) / length).cast<float>();
+    }
+    system_.reset();
+    system_ = make_kernel_system(unit.view(), task_.device);
+    all_.resize(unit.rows());
+    for (std::size_t i = 0; i < all_.size(); ++i) all_[i] = i;
+  }
+
+  const KernelTask& task_;
+  std::array<std::vector<double>, 3> axes_;
+  Matrix64 residuals_;
+  EigenRows<double> rotated_;
+  std::unique_ptr<KernelSystem> system_;
+  std::size_t whitening_ = 0;
+  std::vector<std::size_t> all_;
+  std::map<Place, double> errors_;
+};
+
+}  // namespace
+
+KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, const KernelOptions& options) {
+  const std::array axes{axis(kWhitenings, options.whitening), axis(kWidths, options.width),
+                        axis(kStrengths, options.strength)};
+  Place place{};
+  const std::array<std::size_t, 3> middle{1, 4, 3};
+  for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(middle[i], axes[i].size() - 1);
+  const bool open = axes[0].size() + axes[1].size() + axes[2].size() > axes.size();
+  if (open) {
+    place = Sample(task, residuals, kFirstRows, axes).descend(place, true);
+    if (task.support.rows > kFirstRows) place = Sample(task, residuals, kMoreRows, axes).descend(place, false);
+  }
+  return {axes[kWidth][place[kWidth]], axes[kStrength][place[kStrength]], axes[kWhitening][place[kWhitening]]};
+}
+
+}  // namespace kedge

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/eigen.h"
+#include "solve/kernel_ridge.h"
+
+#include <span>
+
+namespace kedge {
+
+// So many rows choose all three; so many then choose width and strength again, as both may move with the rows.
+constexpr std::size_t kFirstRows = 1000, kMoreRows = 3000;
+// The errors of so many rows tell how well a map does; those of all would take as long as the map itself.
+constexpr std::size_t kMostJudged = 2000;
+
+struct KernelChoice {
+  double width = 0, strength = 0, whitening = 0;
+};
+
+/// The width, strength and whitening with the least leave-one-out error, but for what the options give. `residuals` are
+/// the targets around their means.
+[[nodiscard]] KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals,
+                                         const KernelOptions& options);
+
+/// What each eigenvector of a covariance is multiplied by where its space is whitened so far.
+[[nodiscard]] Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening);
+
+}  // namespace kedge

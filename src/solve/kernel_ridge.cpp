@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/kernel_ridge.h"
+
+#include "backend/kernel_system.h"
+#include "backend/products.h"
+#include "base/eigen.h"
+#include "solve/kernel_choice.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most) {
+  const std::size_t count = std::min(rows, most);
+  std::vector<std::size_t> positions(count);
+  for (std::size_t i = 0; i < count; ++i) positions[i] = i * rows / count;
+  return positions;
+}
+
+/// Sigma_lambda^(-w/2), scaled so that it keeps the mean variance.
+Matrix64 whitener_of(const Whitening& coordinates, double whitening) {
+  const auto vectors = as_eigen(coordinates.vectors.view());
+  EigenRows<double> scaled = vectors;
+  scaled.array().colwise() *= whitening_scale(coordinates.values, whitening).transpose().array();
+  Matrix64 whitener(coordinates.vectors.cols(), coordinates.vectors.cols());
+  set_product(whitener.view(), vectors.transpose(), scaled);
+  return whitener;
+}
+
+/// f of rows. As float32, since a map will have no more of them: what is solved is then what is applied.
+Matrix unit_rows(const KernelTask& task, const Matrix64& whitener) {
+  EigenRows<double> rows = as_eigen(task.support).rowwise() - as_eigen(std::span(task.coordinates.mean));
+  if (whitener.rows() != 0) rows = product(rows, whitener.view());
+  Matrix unit(task.support.rows, task.support.cols);
+  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+    const double length = rows.row(r).stableNorm();
+    if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (rows.row(r) / length).cast<float>();
+  }
+  return unit;
+}
+
+Matrix64 centred(MatrixView<const double> targets, const Eigen::RowVectorXd& means) {
+  Matrix64 result(targets.rows, targets.cols);
+  as_eigen(result.view()) = as_eigen(targets).rowwise() - means;
+  return result;
+}
+
+/// How well each output is met at rows left out: e_i = C_i / [(K + ridge I)^-1]_ii.
+void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals) {
+  const std::vector<std::size_t> positions = spread_positions(solution.rows(), kMostJudged);
+  const std::vector<double> diagonal = system.inverse_diagonal(positions);
+  Eigen::ArrayXd errors = Eigen::ArrayXd::Zero(static_cast<Eigen::Index>(solution.cols()));
+  Eigen::ArrayXd squares = errors;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    errors += (as_eigen(solution.row(positions[i])).array() / diagonal[i]).square().transpose();
+    squares += as_eigen(residuals.row(positions[i])).array().square().transpose();
+  }
+  std::size_t varying = 0;
+  fit.r2.assign(solution.cols(), 0.0F);
+  for (std::size_t c = 0; c < solution.cols(); ++c) {
+    const double square = squares[static_cast<Eigen::Index>(c)];
+    if (!(square > 0)) continue;
+    const double r2 = std::max(-1.0, 1 - errors[static_cast<Eigen::Index>(c)] / square);
+    fit.r2[c] = static_cast<float>(r2);
+    fit.mean_r2 += r2;
+    ++varying;
+  }
+  if (varying > 0) fit.mean_r2 /= static_cast<double>(varying);
+  fit.error = squares.sum() > 0 ? errors.sum() / squares.sum() : 0;
+}
+
+[[noreturn]] void refuse_strength(double strength) {
+  throw Error(Code::bad_argument,
+              fmt::format("the kernel's system cannot be solved with {}: some support rows are too much alike; give a "
+                          "larger one, or auto",
+                          option_words("kernel-strength", fmt::format("{}", strength))));
+}
+
+}  // namespace
+
+Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening) {
+  const auto values = as_eigen(variances);
+  return (values.array() / values.mean()).pow(-whitening / 2);
+}
+
+KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options) {
+  require_valid(options);
+  const Eigen::RowVectorXd means = column_means(task.targets);
+  const Matrix64 residuals = centred(task.targets, means);
+  const KernelChoice choice = task.yardstick.rows == 0
+                                  ? choose_kernel(task, residuals, options)
+                                  : choose_kernel(task, centred(task.yardstick, column_means(task.yardstick)), options);
+
+  KernelRegression result;
+  Kernel& kernel = result.kernel;
+  Matrix64 whitener;
+  if (choice.whitening != 0) {
+    whitener = whitener_of(task.coordinates, choice.whitening);
+    kernel.whitener = Matrix(whitener.rows(), whitener.cols());
+    as_eigen(kernel.whitener.view()) = as_eigen(whitener.view()).cast<float>();
+  }
+  kernel.width = choice.width;
+  kernel.rows = unit_rows(task, whitener);
+  const auto system = make_kernel_system(kernel.rows.view(), task.device);
+  if (!system->factor(choice.width, choice.strength * static_cast<double>(task.support.rows))) {
+    refuse_strength(choice.strength);
+  }
+  Matrix64 solution = residuals;
+  system->solve(solution.view());
+  result.fit = {choice.width, choice.strength, choice.whitening, {}, 0, 0};
+  judge(result.fit, *system, solution, residuals);
+
+  // exp(g (c - 1)) = exp(-g) (1 + g c + q(g c)): the first two parts become a bias and a weight.
+  auto coefficients = as_eigen(solution.view());
+  coefficients *= std::exp(-choice.width);
+  const EigenRows<double> rows = as_eigen(kernel.rows.view()).cast<double>();
+  result.weight = Matrix64(task.targets.cols, task.support.cols);
+  set_product(result.weight.view(), coefficients.transpose(), rows, choice.width);
+  result.bias.resize(task.targets.cols);
+  as_eigen(std::span(result.bias)) = means + column_sums(solution.view());
+  kernel.coefficients = Matrix(solution.rows(), solution.cols());
+  as_eigen(kernel.coefficients.view()) = coefficients.cast<float>();
+  return result;
+}
+
+void require_valid(const KernelOptions& options) {
+  const auto require = [](std::string_view name, const std::optional<double>& value, double least, double most) {
+    if (!value || (*value >= least && *value <= most)) return;
+    throw Error(Code::bad_argument,
+                fmt::format("{} is {}, expected a number from {} to {}", option_words(name), *value, least, most));
+  };
+  require("kernel-width", options.width, kLeastWidth, kMostWidth);
+  require("kernel-strength", options.strength, kLeastStrength, kMostStrength);
+  require("kernel-whitening", options.whitening, 0, 1);
+}
+
+}  // namespace kedge

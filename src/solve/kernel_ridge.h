@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <kedge/device.h>
+#include <kedge/kernel.h>
+#include <kedge/whitening.h>
+
+#include <functional>
+
+namespace kedge {
+
+// Beyond these a kernel is a line, or knows no row but its own; or its system cannot be told from a singular one.
+constexpr double kLeastWidth = 1e-3, kMostWidth = 64;
+constexpr double kLeastStrength = 1e-12, kMostStrength = 1e6;
+
+/// What a kernel map is regressed on and to.
+struct KernelTask {
+  MatrixView<const double> support;  ///< rows x dim, as they are
+  const Whitening& coordinates;      ///< of their space
+  MatrixView<const double> targets;  ///< rows x outputs
+  Device device = Device::cpu;
+  MatrixView<const double> yardstick = {};  ///< rows x any: choices are judged by these instead of the targets
+  std::function<void(double)> tell = {};    ///< called after each step, with its share of kernel_work()
+};
+
+/// A regression of the targets, whose values at x are bias + weight f(x) + coefficients^T q(width rows f(x)).
+struct KernelRegression {
+  Kernel kernel;
+  Matrix64 weight;           ///< outputs x dim
+  std::vector<double> bias;  ///< outputs
+  KernelFit fit;
+};
+
+/// Chooses what the options leave open by the leave-one-out error in closed form, and solves for all rows. Where there
+/// are many, a part of them chooses. Throws Error(Code::bad_argument) for options out of range, and where the strength
+/// given is too small for rows as alike as these.
+[[nodiscard]] KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options);
+
+/// Multiplications that a regression takes: to choose from so many rows, once, and to solve for all of them.
+[[nodiscard]] double choice_work(std::size_t rows, std::size_t dim);
+[[nodiscard]] double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs);
+
+/// Throws Error(Code::bad_argument) for options out of range.
+void require_valid(const KernelOptions& options);
+
+}  // namespace kedge
