@@ -46,6 +46,10 @@ MakeRowWorker kernel_rows(const KernelFunction&, Precision) {
   refuse();
 }
 
+std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float>) {
+  refuse();
+}
+
 void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::span<std::size_t>,
                   const std::function<void(std::size_t)>&) {
   refuse();

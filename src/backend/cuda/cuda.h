@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "backend/eigh.h"
 #include "backend/kernel_function.h"
+#include "backend/kernel_system.h"
 #include "backend/row_worker.h"
 
 #include <kedge/device.h>
@@ -54,6 +55,9 @@ class RowSums {
 
 /// Workers for a kernel function, row by row; it is in the GPU's memory once for all of them.
 [[nodiscard]] MakeRowWorker kernel_rows(const KernelFunction& function, Precision precision);
+
+/// In the GPU's memory. `rows` have length 1, or 0.
+[[nodiscard]] std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float> rows);
 
 /// ranks[i] += the keys whose product with query i is larger than that of key i; queries and keys are unit rows.
 /// Products in float32 decide all but those within `near` of each other, which float64 decides. `tell` hears how many
