@@ -88,7 +88,7 @@ struct AttachOptions {
   bool support_rows = false;    ///< the space holds just the support rows, in support order; otherwise all inputs
   std::optional<AttachBy> by;   ///< default: as the bundle says, or kernel for the best effort
   std::optional<double> ridge;  ///< its strength; default: by cross-validation
-  KernelOptions kernel;         ///< for a map by kernel
+  KernelOptions kernel = {};    ///< for a map by kernel
   Device device = Device::cpu;  ///< where statistics are taken and a kernel is solved
   Effort effort = Effort::fast;
 };

@@ -166,7 +166,7 @@ std::vector<Matrix> Figures::features_under(Similarity similarity, const std::ve
   run.methods = {{StitchMethod::Anchors::random, similarity}};
   run.sources = {0};
   Bundle bundle = learn_anchors(context_, run, progress);
-  attach_missing(context_, run, bundle);
+  attach_missing(context_, run, run.methods.front(), bundle);
   std::vector<Matrix> features;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     features.push_back(bundle.map(context_.data().spaces[i].name())->apply(rows[i].view()));

@@ -48,6 +48,31 @@ class RelativeModule(torch.nn.Module):
         return f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, similarity={self.similarity}"
 
 
+class KernelModule(torch.nn.Module):
+    """A map or translation with a kernel, for x of shape (..., dim): weight f(x) + bias + q(width f(x) rows^T)
+    coefficients, as in docs/format.md. Its arrays are buffers."""
+
+    def __init__(self, affine):
+        super().__init__()
+        kernel = affine.kernel
+        self.width = kernel["width"]
+        for name in ("weight", "bias", "mean"):
+            self.register_buffer(name, tensor(getattr(affine, name)))
+        for name in ("whitener", "rows", "coefficients"):
+            self.register_buffer(name, None if kernel[name] is None else tensor(kernel[name]))
+
+    def forward(self, x):
+        centred = x - self.mean
+        features = unit(centred if self.whitener is None else centred @ self.whitener)
+        u = (self.width * (features @ self.rows.T)).double()  # e^u - 1 - u cancels near 0
+        curve = (torch.expm1(u) - u).to(x.dtype)
+        return torch.nn.functional.linear(features, self.weight, self.bias) + curve @ self.coefficients
+
+    def extra_repr(self):
+        return (f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, rows={self.rows.shape[0]}, "
+                f"width={self.width:g}")
+
+
 def tensor(values):
     return torch.from_numpy(values.copy())  # views of a bundle are read-only
 
@@ -69,10 +94,12 @@ def normalized(module, normalize):
 
 
 def map_to_torch(map, normalize):
+    if map.kernel is not None:
+        return normalized(KernelModule(map), normalize)
     if map.similarity in ("wip", "inner"):
         return normalized(linear(map), normalize)
     return normalized(RelativeModule(map.similarity, tensor(map.weight), tensor(map.mean)), normalize)
 
 
 def translator_to_torch(translator, normalize):
-    return normalized(linear(translator), normalize)
+    return normalized(linear(translator) if translator.kernel is None else KernelModule(translator), normalize)

@@ -72,7 +72,8 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def __init__(self, *, bundle=None, space=None, method="consensus", similarity="wip", anchors=None, support=None,
                  support_select="random", keep=0, seed=0, shrinkage=0.15, epsilon=5e-8, attach=None, ridge="auto",
-                 epochs=95, batch=1024, lr=0.03, power=0.5, device="cpu"):
+                 epochs=95, batch=1024, lr=0.03, power=0.5, device="cpu", effort="fast", kernel_width="auto",
+                 kernel_strength="auto", kernel_whitening="auto"):
         self.bundle = bundle
         self.space = space
         self.method = method
@@ -91,6 +92,10 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.lr = lr
         self.power = power
         self.device = device
+        self.effort = effort
+        self.kernel_width = kernel_width
+        self.kernel_strength = kernel_strength
+        self.kernel_whitening = kernel_whitening
 
     def fit(self, X, y=None):
         """Learn anchors from the rows of X; with a bundle, only check that X fits. y is ignored."""
@@ -102,9 +107,8 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         del options["bundle"], options["space"]
         # Numbers are cut down to what there is; what is no number fit refuses itself.
         most = len(X)
-        support = _core.DEFAULT_SUPPORT if self.support is None else self.support
-        if is_count(support):
-            most = options["support"] = min(support, most)
+        if is_count(self.support):
+            most = options["support"] = min(self.support, most)
         if self.anchors is None:
             options["anchors"] = min(_core.DEFAULT_ANCHORS, most)
         elif is_count(self.anchors):

@@ -3,11 +3,13 @@
 
 #include "bindings.h"
 
+#include <kedge/kernel.h>
 #include <kedge/matrix.h>
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +35,18 @@ FloatMatrixView view_of(const Matrix& matrix, const std::shared_ptr<const Owner>
 template <class Owner>
 FloatsView view_of(const std::vector<float>& values, const std::shared_ptr<const Owner>& owner) {
   return {values.data(), {values.size()}, keep(owner)};
+}
+
+/// A kernel by the names of docs/format.md; None where there is none.
+template <class Owner>
+nb::object kernel_to_dict(const std::optional<Kernel>& kernel, const std::shared_ptr<const Owner>& owner) {
+  if (!kernel) return nb::none();
+  nb::dict result;
+  result["width"] = kernel->width;
+  result["whitener"] = kernel->whitener.rows() == 0 ? nb::none() : nb::cast(view_of(kernel->whitener, owner));
+  result["rows"] = nb::cast(view_of(kernel->rows, owner));
+  result["coefficients"] = nb::cast(view_of(kernel->coefficients, owner));
+  return result;
 }
 
 /// Room for a result, not cleared: every value will be written.

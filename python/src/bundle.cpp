@@ -48,7 +48,9 @@ nb::dict history_of(const BundleHandle& self) {
 /// The work is done on the bundle as it was at the start; what came of it is put into the bundle as it is at the end.
 MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::object& x, const nb::object& rows,
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
-                    bool replace, const nb::object& known, const nb::object& progress) {
+                    bool replace, const nb::object& known, const nb::object& progress, const nb::object& effort,
+                    const nb::object& kernel_width, const nb::object& kernel_strength,
+                    const nb::object& kernel_whitening) {
   std::optional<Moments> moments;
   if (!known.is_none() && !nb::isinstance<MomentsHandle>(known)) {
     throw nb::type_error("moments must be kedge.Moments; kedge.Moments.load(path) reads a file of them");
@@ -64,6 +66,10 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   values["attach"] = by;
   values["ridge"] = ridge;
   values["device"] = device;
+  values["effort"] = effort;
+  values["kernel_width"] = kernel_width;
+  values["kernel_strength"] = kernel_strength;
+  values["kernel_whitening"] = kernel_whitening;
   set_options(options_of(options), values);
   if (self.bundle->has(name) && !replace) refuse_name(name);
   require_device(options.device);
@@ -72,7 +78,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   const std::shared_ptr<const Bundle> before = self.bundle;
   Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
     const Space space = chosen.of(name, input.rows());
-    return moments ? attach(*before, *moments, space, options) : attach(*before, space, options, report);
+    return moments ? attach(*before, *moments, space, options, report) : attach(*before, space, options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
@@ -139,12 +145,17 @@ rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
     Rows to compute its mean and covariance from; all by default.
 support_rows : bool
     Whether X holds only the support rows.
-attach : 'mixture' or 'ridge', optional
-    How to make its map; by default as for the bundle's other spaces.
+attach : 'mixture', 'ridge', 'kernel' or 'auto', optional
+    How to make its map; by default as for the bundle's other spaces. 'auto' takes ridge or kernel, whichever has the
+    smaller leave-one-out error.
 ridge : 'auto' or float
     Strength of the ridge; 'auto' chooses it by cross-validation.
 device : str
-    Where to compute statistics.
+    Where to compute.
+effort : 'fast' or 'best'
+    'best' makes its map by kernel, if the bundle has targets and `attach` is not given.
+kernel_width, kernel_strength, kernel_whitening : 'auto' or float
+    Of a map by kernel; 'auto' chooses them by leave-one-out error.
 replace : bool
     Whether a space of the same name may be replaced.
 moments : Moments, optional
@@ -171,7 +182,7 @@ void bind_properties(nb::class_<BundleHandle>& c) {
             if (self.bundle->targets.rows() == 0) return nb::none();
             return nb::cast(view_of(self.bundle->targets, self.bundle));
           },
-          "What ridge regresses, support x anchors; None if ridge is not possible.")
+          "What ridge and kernel regress, support x anchors; None if neither is possible.")
       .def_prop_ro(
           "support_ids",
           [](const BundleHandle& self) {
@@ -228,7 +239,8 @@ void bind_bundle(nb::module_& module) {
       .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "moments"_a = nb::none(),
-           "progress"_a = false, kAttachText)
+           "progress"_a = false, "effort"_a = std::string(to_string(AttachOptions().effort)), "kernel_width"_a = "auto",
+           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

@@ -78,7 +78,6 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 
 void bind_fit(nb::module_& module) {
   module.attr("DEFAULT_ANCHORS") = FitOptions::kDefaultAnchors;
-  module.attr("DEFAULT_SUPPORT") = FitOptions::kDefaultSupport;
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a,
              "moments"_a.none(), "support_rows"_a);
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);

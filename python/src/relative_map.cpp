@@ -22,7 +22,7 @@ using namespace nb::literals;
 
 RowFunction function_of(const MapHandle& handle) {
   const RelativeMap& map = handle.map();
-  const bool affine = map.similarity() == Similarity::wip || map.similarity() == Similarity::inner;
+  const bool affine = !map.kernel() && (map.similarity() == Similarity::wip || map.similarity() == Similarity::inner);
   return {map.space(), map.input_dim(), map.output_dim(), affine,
           [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); }};
 }
@@ -50,8 +50,8 @@ void transform_file(const MapHandle& handle, const StreamCall& call) {
 
 std::string describe(const MapHandle& handle) {
   const RelativeMap& map = handle.map();
-  return fmt::format("<kedge.RelativeMap of '{}': {} -> {} values, {}>", map.space(), map.input_dim(), map.output_dim(),
-                     to_string(map.similarity()));
+  return fmt::format("<kedge.RelativeMap of '{}': {} -> {} values, {}{}>", map.space(), map.input_dim(),
+                     map.output_dim(), to_string(map.similarity()), map.kernel() ? ", kernel" : "");
 }
 
 nb::object row_check_of(const MapHandle& self) {
@@ -69,28 +69,59 @@ nb::object row_check_of(const MapHandle& self) {
   return result;
 }
 
-/// How it was made, after what it is made of: strength, whitening and mean R^2 of a ridge.
-using Made = std::tuple<std::string, std::optional<std::tuple<double, double, double>>>;
-using State = std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView, Made>;
-using GivenState = std::tuple<std::string, std::string, GivenMatrix, GivenFloats, GivenFloats, Made>;
+nb::object kernel_of(const MapHandle& self) {
+  nb::object result = kernel_to_dict(self.map().kernel(), self.space);
+  if (!self.space->kernel) return result;
+  result["strength"] = self.space->kernel->strength;
+  result["whitening"] = self.space->kernel->whitening;
+  return result;
+}
+
+/// How it was made, after what it is made of: strength, whitening and mean R^2 of a ridge, or of a kernel.
+using Numbers = std::tuple<double, double, double>;
+using Made = std::tuple<std::string, std::optional<Numbers>, std::optional<Numbers>>;
+/// A kernel: width, whitener, rows and coefficients.
+template <class Values>
+using Parts = std::optional<std::tuple<double, Values, Values, Values>>;
+using State =
+    std::tuple<std::string, std::string, FloatMatrixView, FloatsView, FloatsView, Made, Parts<FloatMatrixView>>;
+using GivenState =
+    std::tuple<std::string, std::string, GivenMatrix, GivenFloats, GivenFloats, Made, Parts<GivenMatrix>>;
 
 State state_of(const MapHandle& self) {
   const RelativeMap& map = self.map();
-  Made made{to_string(self.space->by), std::nullopt};
+  Made made{to_string(self.space->by), std::nullopt, std::nullopt};
   if (const auto& ridge = self.space->ridge)
     std::get<1>(made).emplace(ridge->strength, ridge->whitening, ridge->mean_r2);
+  if (const auto& fit = self.space->kernel) std::get<2>(made).emplace(fit->strength, fit->whitening, fit->mean_r2);
+  Parts<FloatMatrixView> parts;
+  if (const auto& kernel = map.kernel()) {
+    parts.emplace(kernel->width, view_of(kernel->whitener, self.space), view_of(kernel->rows, self.space),
+                  view_of(kernel->coefficients, self.space));
+  }
   return {map.space(),
           std::string(to_string(map.similarity())),
           view_of(map.weight(), self.space),
           view_of(map.bias(), self.space),
           view_of(map.mean(), self.space),
-          made};
+          made,
+          parts};
 }
 
 MapHandle from_state(const GivenState& state) {
-  const auto& [space, similarity, weight, bias, mean, made] = state;
-  const auto& [by, ridge] = made;
+  const auto& [space, similarity, weight, bias, mean, made, parts] = state;
+  const auto& [by, ridge, fit] = made;
   Attachment attachment = *make(space, similarity, weight, bias, mean).space;
+  if (parts) {
+    const auto& [width, whitener, rows, coefficients] = *parts;
+    const RelativeMap& line = *attachment.map;
+    attachment.map = std::make_shared<const RelativeMap>(
+        line.space(), line.similarity(), line.weight(), line.bias(), line.mean(),
+        Kernel{width, to_matrix(whitener), to_matrix(rows), to_matrix(coefficients)});
+    if (fit) {
+      attachment.kernel = KernelFit{width, std::get<0>(*fit), std::get<1>(*fit), {}, std::get<2>(*fit), 0};
+    }
+  }
   attachment.by = parse_attach_by(by);
   if (ridge) attachment.ridge = RidgeFit{std::get<0>(*ridge), std::get<1>(*ridge), {}, std::get<2>(*ridge)};
   return {std::make_shared<const Attachment>(std::move(attachment))};
@@ -126,7 +157,8 @@ void bind_properties(nb::class_<MapHandle>& c) {
           "Number of anchors, which is the dimension of the shared space.")
       .def_prop_ro(
           "weight", [](const MapHandle& self) { return view_of(self.map().weight(), self.space); },
-          nb::rv_policy::automatic, "anchors x dim. With wip and inner, RR(x) = weight x + bias. A read-only view.")
+          nb::rv_policy::automatic,
+          "anchors x dim. With wip and inner, RR(x) = weight x + bias, unless there is a kernel. A read-only view.")
       .def_prop_ro(
           "bias", [](const MapHandle& self) { return view_of(self.map().bias(), self.space); },
           nb::rv_policy::automatic, "One value per anchor.")
@@ -135,16 +167,22 @@ void bind_properties(nb::class_<MapHandle>& c) {
           nb::rv_policy::automatic, "Mean of the rows the map was made from.")
       .def_prop_ro(
           "attached_by", [](const MapHandle& self) { return std::string(to_string(self.space->by)); },
-          "How the map was made: mixture, ridge or direct.")
+          "How the map was made: mixture, ridge, kernel or direct.")
       .def_prop_ro(
           "r2",
           [](const MapHandle& self) {
             if (self.space->mixture) return std::optional(self.space->mixture->mean_r2);
+            if (self.space->kernel) return std::optional(self.space->kernel->mean_r2);
             return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
           },
           "How much of the anchors the map explains on held-out rows: by cross-validation for a ridge, by leaving each "
-          "row out of its own anchors for a mixture; None where there are no targets to compare with. Optimistic for a "
+          "row out for a kernel, or out of its own anchors for a mixture; None where there are no targets to compare "
+          "with. Optimistic for a "
           "source, which helped to make what it is measured against.")
+      .def_prop_ro("kernel", &kernel_of,
+                   "What makes the map non-linear, if it was made by kernel: 'width', 'strength' and 'whitening' as "
+                   "they were chosen, and the arrays 'whitener' (None for the identity), 'rows' and 'coefficients'; "
+                   "docs/format.md has the formula. None for other maps.")
       .def_prop_ro("row_check", &row_check_of,
                    "Whether its rows are those of the other spaces: 'found_first' is the share of 'rows' that find "
                    "themselves first 'among' so many, in rows that were held out; 'suspicious' where that is no better "
@@ -192,7 +230,8 @@ void bind_relative_map(nb::module_& module) {
             return nb::module_::import_("kedge._torch").attr("map_to_torch")(self, normalize);
           },
           nb::kw_only(), "normalize"_a = false,
-          "The map as a torch module: nn.Linear for wip and inner, a kedge module otherwise. With normalize, results "
+          "The map as a torch module: nn.Linear for wip and inner, a kedge module for others and for kernels. With "
+          "normalize, results "
           "have length 1.")
       .def(
           "to_onnx",

@@ -14,7 +14,7 @@ using namespace nb::literals;
 
 RowFunction function_of(const TranslatorHandle& handle) {
   const Translator& translator = *handle.translator;
-  return {translator.from(), translator.input_dim(), translator.output_dim(), true,
+  return {translator.from(), translator.input_dim(), translator.output_dim(), !translator.kernel(),
           [&translator](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); }};
 }
 
@@ -22,6 +22,10 @@ void transform_file(const TranslatorHandle& handle, const StreamCall& call) {
   stream_file(nb::find(handle), handle.translator->from(), call,
               [&](const Space& input, const std::string& output, const Progress& progress,
                   const StreamOptions& options) { translate(*handle.translator, input, output, progress, options); });
+}
+
+nb::object kernel_of(const TranslatorHandle& self) {
+  return kernel_to_dict(self.translator->kernel(), self.translator);
 }
 
 }  // namespace
@@ -34,7 +38,7 @@ void bind_translator(nb::module_& module) {
   nb::class_<Handle> c(
       module, "Translator",
       "Turns one encoder's embeddings into those another would have made of the same inputs: y = weight "
-      "x + bias. Made by Bundle.translator.");
+      "x + bias, and more with a kernel. Made by Bundle.translator.");
   bind_transform_file<Handle>(c, transform_file);
   c.def_prop_ro(
        "source", [](const Handle& self) { return self.translator->from(); }, "The encoder it translates from.")
@@ -52,6 +56,14 @@ void bind_translator(nb::module_& module) {
       .def_prop_ro(
           "bias", [](const Handle& self) { return view_of(self.translator->bias(), self.translator); },
           nb::rv_policy::automatic, "One value per value of the target.")
+      .def_prop_ro(
+          "mean",
+          [](const Handle& self) -> nb::object {
+            if (!self.translator->kernel()) return nb::none();
+            return nb::cast(view_of(self.translator->mean(), self.translator));
+          },
+          "What a kernel takes off the source's embeddings; None without one.")
+      .def_prop_ro("kernel", &kernel_of, "What makes it non-linear, as RelativeMap.kernel; None where it is linear.")
       .def("transform", transform_rows, nb::arg("X").none(), "out"_a = nb::none(), nb::kw_only(), "normalize"_a = false,
            "Return the rows of X as the target encoder would have embedded the same inputs; with normalize, of length "
            "1. X as for RelativeMap.transform.")
@@ -63,7 +75,8 @@ void bind_translator(nb::module_& module) {
             return nb::module_::import_("kedge._torch").attr("translator_to_torch")(self, normalize);
           },
           nb::kw_only(), "normalize"_a = false,
-          "The translator as a torch nn.Linear; with normalize, followed by a division by the length.")
+          "The translator as a torch nn.Linear, or a kedge module with a kernel; with normalize, followed by a "
+          "division by the length.")
       .def(
           "to_onnx",
           [](const Handle& self, const nb::object& path, bool normalize, bool in_place) {

@@ -32,7 +32,7 @@ Option attach_option(std::string help, std::optional<AttachBy>& by) {
 }
 
 /// A number, or what cross-validation chooses.
-Option chosen_option(std::string name, std::string help, std::optional<double>& number) {
+Option chosen_option(std::string_view name, std::string help, std::optional<double>& number) {
   const TextValue value{[&number] { return number ? fmt::format("{}", *number) : "auto"; },
                         [&number, name](const std::string& text) {
                           const std::optional<double> given = parse_number(text);
@@ -42,7 +42,7 @@ Option chosen_option(std::string name, std::string help, std::optional<double>& 
                           }
                           number = given;
                         }};
-  return text_option(std::move(name), std::move(help), "auto|X", value);
+  return text_option(name, std::move(help), "auto|X", value);
 }
 
 void append_kernel_options(std::vector<Option>& list, KernelOptions& kernel) {
