@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
+#include "backend/cuda/cuda.h"
 #include "backend/eigh.h"
+#include "backend/kernel_cases.h"
+#include "backend/kernel_system.h"
 #include "backend/needs_gpu.h"
 
 #include <algorithm>
@@ -219,6 +222,71 @@ TEST_F(OnTheGpu, TranslationAgrees) {
   translate(translator, world.sources[0], folder.file("c.npy"), {}, {.device = Device::cuda});
   const Matrix found = Space("c", open_rows(folder.file("c.npy"))).read_all();
   EXPECT_LT(difference(found, translator.apply(world.views[0].view())), 1e-5);
+}
+
+Matrix through_worker(const test::KernelCase& c, const Matrix& x, Precision precision) {
+  const auto worker = cuda::kernel_rows(c.function(), precision)(x.rows());
+  std::ranges::copy(x.cells(), worker->input(x.rows()).data);
+  const MatrixView<float> y = worker->apply(x.rows());
+  Matrix result(y.rows, y.cols);
+  std::ranges::copy(std::span(y.data, y.rows * y.cols), result.cells().begin());
+  return result;
+}
+
+TEST_F(OnTheGpu, KernelFunctionsAgree) {
+  for (const bool whitened : {false, true}) {
+    for (const std::size_t support : {1U, 700U, 9001U}) {  // the last in several tiles, and an odd rest
+      const test::KernelCase c(37, 11, support, 3, whitened);
+      Matrix x = c.embeddings(1001);
+      std::ranges::copy(c.mean, x.row(5).begin());
+      Matrix wanted(x.rows(), 11);
+      apply_kernel(c.function(), x.view(), wanted.view());
+      SCOPED_TRACE(testing::Message() << support << " support rows, whitened " << whitened);
+      EXPECT_LT(difference(through_worker(c, x, Precision::fp32), wanted), 1e-5);
+      EXPECT_LT(difference(through_worker(c, x, Precision::tf32), wanted), 2e-2);
+      EXPECT_LT(difference(through_worker(c, x, Precision::bf16), wanted), 2e-2);
+    }
+  }
+}
+
+TEST_F(OnTheGpu, KernelFunctionsTakeMoreRowsThanTheyMapAtOnce) {
+  const test::KernelCase c(5, 3, 50, 3, true);
+  const Matrix x = c.embeddings(20'001);
+  Matrix wanted(x.rows(), 3);
+  apply_kernel(c.function(), x.view(), wanted.view());
+  EXPECT_LT(difference(through_worker(c, x, Precision::fp32), wanted), 1e-5);
+}
+
+TEST_F(OnTheGpu, KernelSystemsAgree) {
+  for (const std::size_t count : {1U, 2U, 300U, 2500U}) {  // the last in several parts
+    Matrix rows = test::unit_rows(count, 40, 1);
+    if (count > 2) std::ranges::fill(rows.row(1), 0.0F);
+    if (count > 2) std::ranges::copy(rows.row(5), rows.row(200).begin());
+    const auto cpu = make_kernel_system(rows.view(), Device::cpu), gpu = make_kernel_system(rows.view(), Device::cuda);
+    for (const double width : {1.0, 6.0}) {
+      SCOPED_TRACE(testing::Message() << count << " rows, width " << width);
+      ASSERT_TRUE(cpu->factor(width, 1e-3));
+      ASSERT_TRUE(gpu->factor(width, 1e-3));
+      Matrix64 wanted(count, 1100);
+      std::ranges::copy(random_matrix(count, 1100, 2).cells(), wanted.cells().begin());
+      Matrix64 found = wanted;
+      cpu->solve(wanted.view());
+      gpu->solve(found.view());
+      EXPECT_LT(difference(found, wanted), 1e-8);
+      std::vector<std::size_t> positions;
+      for (std::size_t i = count / 3; i < count; ++i) positions.push_back(i);
+      EXPECT_LT(difference<double>(gpu->inverse_diagonal(positions), cpu->inverse_diagonal(positions)), 1e-8);
+    }
+  }
+}
+
+TEST_F(OnTheGpu, KernelSystemsSayWhereNothingIsLeftToSolve) {
+  Matrix rows = test::unit_rows(100, 9, 1);
+  std::ranges::copy(rows.row(3), rows.row(70).begin());
+  const auto system = make_kernel_system(rows.view(), Device::cuda);
+  EXPECT_FALSE(system->factor(1, 0));
+  EXPECT_FALSE(system->factor(std::nan(""), 1));
+  EXPECT_TRUE(system->factor(1, 1));
 }
 
 TEST_F(OnTheGpu, RanksAreTheSame) {

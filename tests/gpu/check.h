@@ -38,6 +38,8 @@ struct CheckPromise {
 [[nodiscard]] std::vector<CheckPromise> check_training(const CheckOptions& options);
 /// Statistics, whitening, transform and ranks against the processor's.
 [[nodiscard]] std::vector<CheckPromise> check_library(const CheckOptions& options);
+/// Kernel functions, and the linear systems they are solved from.
+[[nodiscard]] std::vector<CheckPromise> check_kernel_maps(const CheckOptions& options);
 /// Classifiers and decoders against those the processor trains.
 [[nodiscard]] std::vector<CheckPromise> check_heads(const CheckOptions& options);
 

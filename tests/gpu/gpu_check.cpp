@@ -69,6 +69,7 @@ int run(const CheckOptions& options) {
   all = show_promises(test::check_sequences(options)) && all;
   all = show_promises(test::check_training(options)) && all;
   all = show_promises(test::check_library(options)) && all;
+  all = show_promises(test::check_kernel_maps(options)) && all;
   all = show_promises(test::check_heads(options)) && all;
   fmt::print("{}\n", all ? "all right" : "something is WRONG");
   return all ? 0 : 1;

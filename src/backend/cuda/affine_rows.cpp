@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/upload.h"
 
 namespace kedge::cuda {
 namespace {
@@ -55,24 +56,12 @@ class Worker final : public RowWorker {
   PinnedArray<float> input_, output_;
 };
 
-DeviceArray<float> upload(std::span<const float> values) {
-  DeviceArray<float> array(values.size());
-  check(cudaMemcpy(array.data(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice), "to copy a map");
-  return array;
-}
-
 }  // namespace
 
 MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float> bias, Precision precision) {
   require();
-  std::vector<float> packed;
-  packed.reserve(checked_mul(weight.rows, weight.cols));
-  for (std::size_t r = 0; r < weight.rows; ++r) {
-    const auto row = weight.row(r);
-    packed.insert(packed.end(), row.begin(), row.end());
-  }
   const auto shared =
-      std::make_shared<const Weights>(Weights{upload(packed), upload(bias), weight.cols, weight.rows, precision});
+      std::make_shared<const Weights>(Weights{upload(weight), upload(bias), weight.cols, weight.rows, precision});
   // The workers' streams do not wait for the copies, which may still be under way.
   check(cudaDeviceSynchronize(), "to copy a map");
   return [shared](std::size_t most_rows) {

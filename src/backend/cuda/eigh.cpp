@@ -3,42 +3,17 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/solver.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
 #include <algorithm>
-#include <memory>
-#include <type_traits>
 #include <vector>
 
 namespace kedge::cuda {
 namespace {
-
-struct DestroySolver {
-  void operator()(cusolverDnHandle_t handle) const noexcept { (void)cusolverDnDestroy(handle); }
-};
-struct DestroyParams {
-  void operator()(cusolverDnParams_t params) const noexcept { (void)cusolverDnDestroyParams(params); }
-};
-
-/// cuSOLVER on a stream of its own.
-struct Solver {
-  Stream stream = make_stream();
-  std::unique_ptr<std::remove_pointer_t<cusolverDnHandle_t>, DestroySolver> handle;
-  std::unique_ptr<std::remove_pointer_t<cusolverDnParams_t>, DestroyParams> params;
-
-  Solver() {
-    cusolverDnHandle_t made = nullptr;
-    check(cusolverDnCreate(&made), "to start cuSOLVER");
-    handle.reset(made);
-    check(cusolverDnSetStream(made, stream.get()), "to give cuSOLVER a stream");
-    cusolverDnParams_t options = nullptr;
-    check(cusolverDnCreateParams(&options), "to start cuSOLVER");
-    params.reset(options);
-  }
-};
 
 constexpr const char* kDecomposing = "to find eigenvectors";
 
@@ -62,7 +37,7 @@ void decompose_all(const Solver& solver, std::int64_t dim, double* matrix, doubl
                          dim, CUDA_R_64F, matrix, dim, CUDA_R_64F, values, CUDA_R_64F, device_work.data(), device_bytes,
                          host_work.data(), host_bytes, info),
         kDecomposing);
-  check(cudaStreamSynchronize(solver.stream.get()), kDecomposing);
+  check(cudaStreamSynchronize(solver.stream), kDecomposing);
   require_converged(info, dim);
 }
 
@@ -85,7 +60,7 @@ void decompose_largest(const Solver& solver, std::int64_t dim, std::int64_t coun
                           &found, CUDA_R_64F, values, CUDA_R_64F, device_work.data(), device_bytes, host_work.data(),
                           host_bytes, info),
         kDecomposing);
-  check(cudaStreamSynchronize(solver.stream.get()), kDecomposing);
+  check(cudaStreamSynchronize(solver.stream), kDecomposing);
   require_converged(info, dim);
   if (found == count) return;
   throw Error(Code::failed, fmt::format("the GPU found {} of the {} largest eigenvectors of a {} x {} matrix; use {}",
@@ -101,12 +76,13 @@ Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
   constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
                "take fewer spaces at a time");
-  const Solver solver;
+  const Stream stream = make_stream();
+  const Solver solver(stream.get());
   const DeviceArray<double> matrix(symmetric.cells().size()), values(dim);
   const DeviceArray<int> info(1);
   // On the solver's stream, as that does not wait for copies on another.
   check(cudaMemcpyAsync(matrix.data(), symmetric.cells().data(), symmetric.cells().size_bytes(), cudaMemcpyHostToDevice,
-                        solver.stream.get()),
+                        solver.stream),
         "to copy a matrix");
   // The upper triangle by rows is the lower one by columns.
   const auto size = static_cast<std::int64_t>(dim);
