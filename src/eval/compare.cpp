@@ -2,6 +2,7 @@
 #include "backend/eigh.h"
 #include "backend/neighbors.h"
 #include "backend/products.h"
+#include "backend/svd.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "eval/unit_rows.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace kedge {
 namespace {
@@ -64,11 +66,14 @@ double ratio(double above, double below) {
   return below > 0 ? above / below : 0;
 }
 
+Matrix64 copy_of(const EigenRows<double>& cells) {
+  Matrix64 copy(static_cast<std::size_t>(cells.rows()), static_cast<std::size_t>(cells.cols()));
+  as_eigen(copy.view()) = cells;
+  return copy;
+}
+
 double effective_rank(const EigenRows<double>& centred_products) {
-  Matrix64 products(static_cast<std::size_t>(centred_products.rows()),
-                    static_cast<std::size_t>(centred_products.cols()));
-  as_eigen(products.view()) = centred_products;
-  std::vector<double> singular = eigenvalues(std::move(products));
+  std::vector<double> singular = eigenvalues(copy_of(centred_products));
   // Eigenvalues this far below the largest are rounding, and their roots would count.
   const double noise = singular.back() * static_cast<double>(singular.size()) * std::numeric_limits<double>::epsilon();
   double total = 0;
@@ -82,6 +87,34 @@ double effective_rank(const EigenRows<double>& centred_products) {
     if (share > 1e-12) entropy -= share * std::log(share);
   }
   return total > 0 ? std::exp(entropy) : 0;
+}
+
+/// The directions that hold most of the variance, one in each row, each divided by the length of the column that it
+/// makes of the rows: what is left of a matrix in these coordinates has orthonormal columns.
+EigenRows<double> leading_directions(const EigenRows<double>& centred_products) {
+  constexpr double kKept = 0.99;
+  const Eigenpairs pairs = eigh(copy_of(centred_products));
+  const double total = std::accumulate(pairs.values.begin(), pairs.values.end(), 0.0);
+  std::size_t count = 0;
+  for (double held = 0; count < pairs.values.size() && held < kKept * total; ++count) {
+    held += pairs.values[pairs.values.size() - 1 - count];
+  }
+  const std::size_t first = pairs.values.size() - count;
+  EigenRows<double> directions = as_eigen(pairs.vectors.view().middle_rows(first, count));
+  for (Eigen::Index r = 0; r < directions.rows(); ++r) {
+    directions.row(r) /= std::sqrt(pairs.values[first + static_cast<std::size_t>(r)]);
+  }
+  return directions;
+}
+
+double svcca(const PairSums& sums) {
+  const EigenRows<double> a = leading_directions(sums.aa);
+  const EigenRows<double> b = leading_directions(sums.bb);
+  if (a.rows() == 0 || b.rows() == 0) return 0;  // all rows are the same
+  const std::vector<double> correlations = svd(copy_of(product(product(a, sums.ab), b.transpose()))).values;
+  double sum = 0;
+  for (const double correlation : correlations) sum += std::min(correlation, 1.0);
+  return sum / static_cast<double>(correlations.size());
 }
 
 std::vector<std::vector<std::int64_t>> sorted_neighbors(MatrixView<const float> rows, std::size_t count) {
@@ -148,6 +181,7 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   result.rr_std_b = std::sqrt(variance_b);
   result.paired_cosine = sums.cosine / rows;
   result.linear_cka = ratio(sums.ab.squaredNorm(), sums.aa.norm() * sums.bb.norm());
+  if (options.svcca) result.svcca = svcca(sums);
   result.effective_rank_a = effective_rank(sums.aa);
   result.effective_rank_b = effective_rank(sums.bb);
   result.knn_overlap = knn_overlap(a, b, options.neighbors);
@@ -165,6 +199,7 @@ std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Co
   scores.emplace_back("rr_std_b", comparison.rr_std_b);
   scores.emplace_back("paired_cosine", comparison.paired_cosine);
   scores.emplace_back("linear_cka", comparison.linear_cka);
+  scores.emplace_back("svcca", comparison.svcca);
   scores.emplace_back("effective_rank_a", comparison.effective_rank_a);
   scores.emplace_back("effective_rank_b", comparison.effective_rank_b);
   scores.emplace_back(fmt::format("knn_overlap@{}", options.neighbors), comparison.knn_overlap);

@@ -114,8 +114,9 @@ std::vector<Part> array_parts(const Translator& translator) {
 
 void export_safetensors(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
   std::vector<Part> parts = linear_parts(map.weight(), map.bias());
-  // The only one whose formula needs it; see docs/format.md.
-  if (map.similarity() == Similarity::euclidean) parts.push_back(mean_part(map));
+  // The only ones whose formulas need it; see docs/format.md.
+  const bool distances = map.similarity() == Similarity::euclidean || map.similarity() == Similarity::manhattan;
+  if (distances) parts.push_back(mean_part(map));
   save(parts,
        {{"format", "kedge map"}, {"space", map.space()}, {"similarity", std::string(to_string(map.similarity()))}},
        path, options);

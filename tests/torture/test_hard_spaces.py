@@ -9,7 +9,7 @@ import kedge
 import spaces as hard_spaces
 
 METHODS = ["param", "consensus", "random", "kmeans", "fps"]
-SIMILARITIES = ["wip", "cosine", "euclidean", "inner"]
+SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 KINDS = list(hard_spaces.MAKERS)
 
 

@@ -7,7 +7,7 @@ import kedge
 import spaces as hard_spaces
 
 METHODS = ["param", "consensus", "random", "kmeans", "fps"]
-SIMILARITIES = ["wip", "cosine", "euclidean", "inner"]
+SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 SECTION = "What is known beforehand"
 every_way = pytest.mark.parametrize("method, similarity", [(m, s) for m in METHODS for s in SIMILARITIES])
 

@@ -36,6 +36,12 @@ KEDGE_EVERY_PROCESSOR void add_four_dots(const float* __restrict rows, std::size
   out[3] += dx;
 }
 
+KEDGE_EVERY_PROCESSOR float difference(const float* a, const float* b, std::size_t n) {
+  float sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += std::abs(a[i] - b[i]);
+  return sum;
+}
+
 KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
   float lanes[kLanes] = {};
   std::size_t i = 0;
@@ -129,6 +135,10 @@ void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<
     add_four_dots(rows.data + r * rows.stride, rows.stride, x.data(), x.size(), &out[r]);
   }
   for (; r < rows.rows; ++r) out[r] += dot(rows.row(r).data(), x.data(), x.size());
+}
+
+void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out) {
+  for (std::size_t r = 0; r < rows.rows; ++r) out[r] += difference(rows.row(r).data(), x.data(), x.size());
 }
 
 float length(std::span<const float> x) {

@@ -12,6 +12,9 @@ namespace kedge::cpu {
 /// out += rows x, for rows as long as x; what BLAS would do on one thread, and faster where rows are few.
 void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 
+/// out += sum of |row - x| for each of the rows, as long as x.
+void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
+
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
 void normalize(std::span<const float> x, float length, std::span<float> unit);
