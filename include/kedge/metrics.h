@@ -19,7 +19,7 @@ namespace kedge {
 struct CompareOptions {
   std::vector<std::size_t> recall_at = {1, 5, 10};
   std::size_t neighbors = 10;   ///< k of the k-NN overlap
-  bool svcca = true;            ///< whether it is measured; it takes two eigendecompositions
+  bool svcca = true;            ///< whether it is measured; it needs eigenvectors, which take their time
   Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
 

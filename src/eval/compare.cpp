@@ -72,8 +72,14 @@ Matrix64 copy_of(const EigenRows<double>& cells) {
   return copy;
 }
 
-double effective_rank(const EigenRows<double>& centred_products) {
-  std::vector<double> singular = eigenvalues(copy_of(centred_products));
+/// `with_vectors` only where they are needed: they take longer than the values.
+Eigenpairs decompose(const EigenRows<double>& centred_products, bool with_vectors) {
+  if (with_vectors) return eigh(copy_of(centred_products));
+  return {eigenvalues(copy_of(centred_products)), {}};
+}
+
+/// Of the squares of the singular values, in ascending order.
+double effective_rank(std::vector<double> singular) {
   // Eigenvalues this far below the largest are rounding, and their roots would count.
   const double noise = singular.back() * static_cast<double>(singular.size()) * std::numeric_limits<double>::epsilon();
   double total = 0;
@@ -91,9 +97,8 @@ double effective_rank(const EigenRows<double>& centred_products) {
 
 /// The directions that hold most of the variance, one in each row, each divided by the length of the column that it
 /// makes of the rows: what is left of a matrix in these coordinates has orthonormal columns.
-EigenRows<double> leading_directions(const EigenRows<double>& centred_products) {
+EigenRows<double> leading_directions(const Eigenpairs& pairs) {
   constexpr double kKept = 0.99;
-  const Eigenpairs pairs = eigh(copy_of(centred_products));
   const double total = std::accumulate(pairs.values.begin(), pairs.values.end(), 0.0);
   std::size_t count = 0;
   for (double held = 0; count < pairs.values.size() && held < kKept * total; ++count) {
@@ -107,11 +112,11 @@ EigenRows<double> leading_directions(const EigenRows<double>& centred_products) 
   return directions;
 }
 
-double svcca(const PairSums& sums) {
-  const EigenRows<double> a = leading_directions(sums.aa);
-  const EigenRows<double> b = leading_directions(sums.bb);
+double svcca(const Eigenpairs& of_a, const Eigenpairs& of_b, const EigenRows<double>& ab) {
+  const EigenRows<double> a = leading_directions(of_a);
+  const EigenRows<double> b = leading_directions(of_b);
   if (a.rows() == 0 || b.rows() == 0) return 0;  // all rows are the same
-  const std::vector<double> correlations = svd(copy_of(product(product(a, sums.ab), b.transpose()))).values;
+  const std::vector<double> correlations = svd(copy_of(product(product(a, ab), b.transpose()))).values;
   double sum = 0;
   for (const double correlation : correlations) sum += std::min(correlation, 1.0);
   return sum / static_cast<double>(correlations.size());
@@ -181,9 +186,11 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   result.rr_std_b = std::sqrt(variance_b);
   result.paired_cosine = sums.cosine / rows;
   result.linear_cka = ratio(sums.ab.squaredNorm(), sums.aa.norm() * sums.bb.norm());
-  if (options.svcca) result.svcca = svcca(sums);
-  result.effective_rank_a = effective_rank(sums.aa);
-  result.effective_rank_b = effective_rank(sums.bb);
+  const Eigenpairs of_a = decompose(sums.aa, options.svcca);
+  const Eigenpairs of_b = decompose(sums.bb, options.svcca);
+  if (options.svcca) result.svcca = svcca(of_a, of_b, sums.ab);
+  result.effective_rank_a = effective_rank(of_a.values);
+  result.effective_rank_b = effective_rank(of_b.values);
   result.knn_overlap = knn_overlap(a, b, options.neighbors);
   return result;
 }

@@ -104,7 +104,8 @@ TEST_P(EverySearch, EqualsThePlainLoop) {
     EXPECT_EQ(found.without, 20U);
     EXPECT_EQ(found.documents, 5000U);
     EXPECT_EQ(found.left_out, 0U);
-    EXPECT_GT(found.mrr, 0.5);
+    EXPECT_GT(found.mrr, 0.1);  // there is something to get wrong
+    EXPECT_LT(found.mrr, 0.9);
   }
 }
 
