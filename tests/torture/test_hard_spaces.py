@@ -46,6 +46,16 @@ def test_fit_and_everything_after_it(kind, method, similarity, steps):
         np.testing.assert_array_equal(again[name].weight, bundle[name].weight)
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "inner"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_search(kind, similarity, steps):
+    with np.errstate(all="ignore"):
+        rows = hard_spaces.MAKERS[kind]().new
+    found = steps("Hard rows: retrieve", kind).retrieve(rows, similarity=similarity)
+    if kind == "ordinary" and similarity == "cosine":
+        assert found["mrr@10"] == 1
+
+
 @pytest.fixture(scope="module")
 def ordinary():
     easy = hard_spaces.MAKERS["ordinary"]()
