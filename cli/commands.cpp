@@ -10,6 +10,7 @@ void add_commands(CommandLine& line) {
   add_transform(line);
   add_translate(line);
   add_compare(line);
+  add_retrieve(line);
   add_stitch(line);
   add_sweep(line);
   add_inspect(line);

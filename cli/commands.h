@@ -12,6 +12,7 @@ void add_moments(CommandLine& line);
 void add_transform(CommandLine& line);
 void add_translate(CommandLine& line);
 void add_compare(CommandLine& line);
+void add_retrieve(CommandLine& line);
 void add_stitch(CommandLine& line);
 void add_sweep(CommandLine& line);
 void add_inspect(CommandLine& line);

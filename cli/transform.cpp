@@ -47,7 +47,7 @@ void add_transform(CommandLine& line) {
   Command& c = line.add("transform", "Map one encoder's embeddings into the shared space");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
   c.add("--space", o->space, "Which encoder of the bundle made the embeddings").required().takes("NAME");
-  o->stream.add_to(c, "map", "Where to compute; euclidean maps run on cpu only");
+  o->stream.add_to(c, "map", "Where to compute; euclidean, angular and manhattan maps run on cpu only");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -14,7 +14,7 @@ PUBLIC = {  # which layer each public header belongs to
     "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "kernel.h": "solve", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",
-    "row_check.h": "space", "metrics.h": "eval", "validate.h": "eval",
+    "row_check.h": "space", "metrics.h": "eval", "retrieve.h": "eval", "validate.h": "eval",
     "lab/head.h": "head", "lab/stitch.h": "stitch", "lab/results.h": "results",
 }
 HOUSES = {"include": CORE, "src": CORE, "lab/include": LAB, "lab": LAB}

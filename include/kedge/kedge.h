@@ -19,6 +19,7 @@
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>
+#include <kedge/retrieve.h>
 #include <kedge/row_check.h>
 #include <kedge/rows.h>
 #include <kedge/similarity.h>

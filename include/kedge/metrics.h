@@ -19,6 +19,7 @@ namespace kedge {
 struct CompareOptions {
   std::vector<std::size_t> recall_at = {1, 5, 10};
   std::size_t neighbors = 10;   ///< k of the k-NN overlap
+  bool svcca = true;            ///< whether it is measured; it needs eigenvectors, which take their time
   Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
 
@@ -35,6 +36,8 @@ struct Comparison {
   double rr_std_a = 0, rr_std_b = 0;
   double paired_cosine = 0;
   double linear_cka = 0;
+  /// Mean canonical correlation of the directions that hold 99 % of the variance of each (Raghu et al., 2017).
+  std::optional<double> svcca;
   double effective_rank_a = 0, effective_rank_b = 0;  ///< exp of the entropy of the centred singular values
   std::optional<double> knn_overlap;  ///< share of common nearest neighbours; needs FAISS and k + 1 rows
 };

@@ -73,6 +73,10 @@ struct ArrayView {
 /// Reads a one-dimensional array of integers of any width (row numbers, labels) from `.npy` or `.safetensors#tensor`.
 [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
 
+/// The same for rows of `cols` integers, one row after the other. Throws Error(Code::bad_file), which says `what` they
+/// should be, for any other shape or type.
+[[nodiscard]] std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t cols, const char* what);
+
 /// Rows by their numbers, or by a mask with a boolean for each row, from the same kinds of file.
 [[nodiscard]] RowIds read_row_ids(const std::string& path);
 

@@ -14,10 +14,13 @@ enum class Similarity {
   cosine,     ///< of the angle between them
   euclidean,  ///< distance
   inner,      ///< plain inner product
+  angular,    ///< 1 - angle / pi
+  manhattan,  ///< sum of the differences of all values, without their signs
 };
 
 template <>
-inline constexpr Names<4> kNamesOf<Similarity>{"similarity", {"wip", "cosine", "euclidean", "inner"}};
+inline constexpr Names<6> kNamesOf<Similarity>{"similarity",
+                                               {"wip", "cosine", "euclidean", "inner", "angular", "manhattan"}};
 inline constexpr NameParser<Similarity> parse_similarity;
 inline constexpr NameList<Similarity> similarity_names;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/lab/stitch.h>
 
@@ -46,9 +47,8 @@ std::string_view trimmed(std::string_view text) {
   throw Error(Code::bad_argument,
               fmt::format("method '{}'{}; give absolute, random-cosine, random-wip, kmeans-wip, fps-cosine, "
                           "param-single, param-multi, param-cosine, consensus, consensus-kernel, or other anchors "
-                          "(random, kmeans, fps, "
-                          "param-single, param-multi, consensus) with a similarity (wip, cosine, euclidean, inner)",
-                          name, why));
+                          "(random, kmeans, fps, param-single, param-multi, consensus) with a similarity ({})",
+                          name, why, fmt::join(similarity_names(), ", ")));
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ class Judge {
     if (source != encoder) {
       CompareOptions what;
       what.neighbors = 0;
+      what.svcca = false;
       what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);
       resample_ranks(what, result);

@@ -12,7 +12,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from . import plot
-    from ._core import Bundle, Moments, RelativeMap, Translator, __version__, compare, devices, set_threads, threads
+    from ._core import Bundle, Moments, RelativeMap, Translator, __version__, compare, devices, retrieve, set_threads, threads
     from ._fit import fit, load, load_map, validate
     from ._stitch import stitch, sweep
     from .sklearn import RelativeTransformer
@@ -21,7 +21,7 @@ if typing.TYPE_CHECKING:
 # where the module is not built.
 _HOME = {
     "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core", "compare": "_core",
-    "devices": "_core", "set_threads": "_core", "threads": "_core",
+    "devices": "_core", "retrieve": "_core", "set_threads": "_core", "threads": "_core",
     "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }

@@ -253,6 +253,28 @@ def integers_of(values, label):
     return np.array(array, np.int64)
 
 
+def judgements_of(qrels):
+    """Rows of query, document, grade as int64, or the path of a file that holds them."""
+    if isinstance(qrels, (str, os.PathLike)):
+        return os.fspath(qrels)
+    if "torch" in homes_of(qrels) and hasattr(qrels, "layout"):
+        qrels = qrels.detach().cpu().numpy()
+    try:
+        array = np.asarray(unmasked(qrels, "qrels") if isinstance(qrels, np.ma.MaskedArray) else qrels)
+    except ValueError:
+        raise ValueError("qrels: expected rows of three integers (query, document, grade), found rows of different "
+                         "lengths") from None
+    if array.size == 0:
+        raise ValueError("qrels: there are no judgements; give rows of query, document, grade")
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+        shape = " x ".join(map(str, array.shape))
+        raise ValueError(f"qrels: expected rows of three integers (query, document, grade), found [{shape}] of "
+                         f"{array.dtype}")
+    if array.max() >= 2**63:
+        raise ValueError(f"qrels: {array.max()} is too large for a row number or a grade")
+    return np.ascontiguousarray(array, np.int64)
+
+
 def support_ids_of(values):
     """The rows to make anchors from, as fit and stitch take them; None if kedge selects them."""
     if values is None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps and translators as torch modules, to run on any device, inside a model, or under a gradient."""
+import math
+
 try:
     import torch
 except ImportError:
@@ -22,7 +24,7 @@ class UnitRows(torch.nn.Module):
 
 
 class RelativeModule(torch.nn.Module):
-    """RR(x) with the similarity cosine or euclidean, for x of shape (..., dim).
+    """RR(x) with the similarity cosine, angular, euclidean or manhattan, for x of shape (..., dim).
 
     weight and mean are buffers, as in docs/format.md: they move with .to() and are saved, but no optimizer sees them.
     """
@@ -36,7 +38,24 @@ class RelativeModule(torch.nn.Module):
     def forward(self, x):
         if self.similarity == "cosine":
             return torch.nn.functional.linear(unit(x), self.weight)
+        if self.similarity == "angular":
+            return self.angles(x)
+        if self.similarity == "manhattan":
+            return self.differences(x)
         return self.distances(x)
+
+    def angles(self, x):
+        """From the lengths of difference and sum, in float64, as the cosine loses the digits of a small angle."""
+        rows, anchors = unit(x).double(), self.weight.double()
+        squares = rows.square().sum(-1, keepdim=True) + anchors.square().sum(-1)
+        twice = 2 * rows @ anchors.T
+        apart, along = (squares - twice).clamp_min(1e-60).sqrt(), (squares + twice).clamp_min(1e-60).sqrt()
+        return (1 - torch.atan2(apart, along) * (2 / math.pi)).to(x.dtype)
+
+    def differences(self, x):
+        rows = (x - self.mean).reshape(-1, self.weight.shape[1]).double()
+        made = torch.cdist(rows, self.weight.double(), p=1.0).to(x.dtype)
+        return made.reshape(list(x.shape[:-1]) + [self.weight.shape[0]])
 
     def distances(self, x):
         """In float64, as the difference of squares loses its digits close to an anchor."""

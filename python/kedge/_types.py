@@ -45,7 +45,7 @@ class StitchOptions(SweepOptions, total=False):
 
 class FitOptions(typing.TypedDict, total=False):
     method: typing.Literal["param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"]
-    similarity: typing.Literal["wip", "cosine", "euclidean", "inner"]
+    similarity: typing.Literal["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
     anchors: int | None
     support: int | None
     support_select: typing.Literal["random", "fps", "kmeans", "leverage"]

@@ -58,7 +58,7 @@ progress : bool or callable
 Returns
 -------
 dict
-    rows, dim, mrr, recall@K for each K of recall_at, nmse, rr_std_a, rr_std_b, paired_cosine, linear_cka,
+    rows, dim, mrr, recall@K for each K of recall_at, nmse, rr_std_a, rr_std_b, paired_cosine, linear_cka, svcca,
     effective_rank_a, effective_rank_b and knn_overlap@neighbors (None if it cannot be measured).
 )";
 

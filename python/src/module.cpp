@@ -62,5 +62,6 @@ NB_MODULE(_core, module) {
   bind_bundle(module);
   bind_fit(module);
   bind_compare(module);
+  bind_retrieve(module);
   bind_stitch(module);
 }

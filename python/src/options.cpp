@@ -9,6 +9,7 @@
 #include <kedge/fit.h>
 #include <kedge/lab/head.h>
 #include <kedge/metrics.h>
+#include <kedge/retrieve.h>
 
 #include <algorithm>
 #include <string_view>
@@ -140,6 +141,7 @@ void bind_options(nb::module_& module) {
   module.def("fit_options", &describe_defaults<FitOptions>, "The options of fit: name, help, type, choices, default.");
   module.def("attach_options", &describe_defaults<AttachOptions>, "The same for attach.");
   module.def("compare_options", &describe_defaults<CompareOptions>, "The same for compare.");
+  module.def("retrieve_options", &describe_defaults<RetrieveOptions>, "The same for retrieve.");
   module.def("head_options", &describe_defaults<HeadOptions>, "The same for the heads of stitch.");
 }
 

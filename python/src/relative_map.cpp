@@ -149,7 +149,7 @@ void bind_properties(nb::class_<MapHandle>& c) {
        "space", [](const MapHandle& self) { return self.map().space(); }, "The encoder's name.")
       .def_prop_ro(
           "similarity", [](const MapHandle& self) { return std::string(to_string(self.map().similarity())); },
-          "How embeddings are compared with anchors: wip, cosine, euclidean or inner.")
+          "How embeddings are compared with anchors: wip, cosine, euclidean, inner, angular or manhattan.")
       .def_prop_ro(
           "n_features_in", [](const MapHandle& self) { return self.map().input_dim(); }, "Dimension of the embeddings.")
       .def_prop_ro(

@@ -2,6 +2,7 @@
 #include "backend/eigh.h"
 #include "backend/neighbors.h"
 #include "backend/products.h"
+#include "backend/svd.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "eval/unit_rows.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace kedge {
 namespace {
@@ -64,11 +66,20 @@ double ratio(double above, double below) {
   return below > 0 ? above / below : 0;
 }
 
-double effective_rank(const EigenRows<double>& centred_products) {
-  Matrix64 products(static_cast<std::size_t>(centred_products.rows()),
-                    static_cast<std::size_t>(centred_products.cols()));
-  as_eigen(products.view()) = centred_products;
-  std::vector<double> singular = eigenvalues(std::move(products));
+Matrix64 copy_of(const EigenRows<double>& cells) {
+  Matrix64 copy(static_cast<std::size_t>(cells.rows()), static_cast<std::size_t>(cells.cols()));
+  as_eigen(copy.view()) = cells;
+  return copy;
+}
+
+/// `with_vectors` only where they are needed: they take longer than the values.
+Eigenpairs decompose(const EigenRows<double>& centred_products, bool with_vectors) {
+  if (with_vectors) return eigh(copy_of(centred_products));
+  return {eigenvalues(copy_of(centred_products)), {}};
+}
+
+/// Of the squares of the singular values, in ascending order.
+double effective_rank(std::vector<double> singular) {
   // Eigenvalues this far below the largest are rounding, and their roots would count.
   const double noise = singular.back() * static_cast<double>(singular.size()) * std::numeric_limits<double>::epsilon();
   double total = 0;
@@ -82,6 +93,33 @@ double effective_rank(const EigenRows<double>& centred_products) {
     if (share > 1e-12) entropy -= share * std::log(share);
   }
   return total > 0 ? std::exp(entropy) : 0;
+}
+
+/// The directions that hold most of the variance, one in each row, each divided by the length of the column that it
+/// makes of the rows: what is left of a matrix in these coordinates has orthonormal columns.
+EigenRows<double> leading_directions(const Eigenpairs& pairs) {
+  constexpr double kKept = 0.99;
+  const double total = std::accumulate(pairs.values.begin(), pairs.values.end(), 0.0);
+  std::size_t count = 0;
+  for (double held = 0; count < pairs.values.size() && held < kKept * total; ++count) {
+    held += pairs.values[pairs.values.size() - 1 - count];
+  }
+  const std::size_t first = pairs.values.size() - count;
+  EigenRows<double> directions = as_eigen(pairs.vectors.view().middle_rows(first, count));
+  for (Eigen::Index r = 0; r < directions.rows(); ++r) {
+    directions.row(r) /= std::sqrt(pairs.values[first + static_cast<std::size_t>(r)]);
+  }
+  return directions;
+}
+
+double svcca(const Eigenpairs& of_a, const Eigenpairs& of_b, const EigenRows<double>& ab) {
+  const EigenRows<double> a = leading_directions(of_a);
+  const EigenRows<double> b = leading_directions(of_b);
+  if (a.rows() == 0 || b.rows() == 0) return 0;  // all rows are the same
+  const std::vector<double> correlations = svd(copy_of(product(product(a, ab), b.transpose()))).values;
+  double sum = 0;
+  for (const double correlation : correlations) sum += std::min(correlation, 1.0);
+  return sum / static_cast<double>(correlations.size());
 }
 
 std::vector<std::vector<std::int64_t>> sorted_neighbors(MatrixView<const float> rows, std::size_t count) {
@@ -148,8 +186,11 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   result.rr_std_b = std::sqrt(variance_b);
   result.paired_cosine = sums.cosine / rows;
   result.linear_cka = ratio(sums.ab.squaredNorm(), sums.aa.norm() * sums.bb.norm());
-  result.effective_rank_a = effective_rank(sums.aa);
-  result.effective_rank_b = effective_rank(sums.bb);
+  const Eigenpairs of_a = decompose(sums.aa, options.svcca);
+  const Eigenpairs of_b = decompose(sums.bb, options.svcca);
+  if (options.svcca) result.svcca = svcca(of_a, of_b, sums.ab);
+  result.effective_rank_a = effective_rank(of_a.values);
+  result.effective_rank_b = effective_rank(of_b.values);
   result.knn_overlap = knn_overlap(a, b, options.neighbors);
   return result;
 }
@@ -165,6 +206,7 @@ std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Co
   scores.emplace_back("rr_std_b", comparison.rr_std_b);
   scores.emplace_back("paired_cosine", comparison.paired_cosine);
   scores.emplace_back("linear_cka", comparison.linear_cka);
+  scores.emplace_back("svcca", comparison.svcca);
   scores.emplace_back("effective_rank_a", comparison.effective_rank_a);
   scores.emplace_back("effective_rank_b", comparison.effective_rank_b);
   scores.emplace_back(fmt::format("knn_overlap@{}", options.neighbors), comparison.knn_overlap);

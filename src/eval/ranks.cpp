@@ -4,6 +4,7 @@
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
+#include "eval/count_better.h"
 #include "eval/unit_rows.h"
 
 #include <fmt/format.h>
@@ -12,8 +13,6 @@
 #include <kedge/metrics.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
 #include <mutex>
 
@@ -23,18 +22,7 @@ namespace {
 constexpr std::size_t kQueries = 256;  // rows of a block of cosines
 constexpr std::size_t kKeys = 2048;    // columns
 
-/// Cosines that are nearer to each other may be in the wrong order: several times what a float32 product of two unit
-/// rows is off by.
-float near_tie(std::size_t dim) {
-  return 2 * std::sqrt(static_cast<float>(dim)) * std::numeric_limits<float>::epsilon();
-}
-
-double exact_product(std::span<const float> a, std::span<const float> b) {
-  return as_eigen(a).cast<double>().dot(as_eigen(b).cast<double>());
-}
-
-/// Counts keys better than the right one, for one block of queries. Products in float32 decide all but near ties;
-/// those are decided in float64, so equal rows are never "larger" because of how a product was rounded.
+/// Counts keys better than the right one, for one block of queries.
 class RankCounter {
  public:
   RankCounter(MatrixView<const float> queries, MatrixView<const float> keys, std::span<std::size_t> ranks)
@@ -48,29 +36,12 @@ class RankCounter {
       set_product(MatrixView<float>{cosines_.view().data, rows, width, kKeys}, queries_.middle_rows(first, rows),
                   as_eigen(keys_.middle_rows(key, width)).transpose());
       for (std::size_t i = 0; i < rows; ++i)
-        ranks_[first + i] += larger(first + i, key, {cosines_.row(i).data(), width}, right[i]);
+        ranks_[first + i] += count_better({first + i, right[i]}, {cosines_.row(i).data(), width},
+                                          queries_.row(first + i), keys_.middle_rows(key, width), key, near_);
     }
   }
 
  private:
-  std::size_t larger(std::size_t query, std::size_t first_key, std::span<const float> cosines, double right) const {
-    const auto threshold = static_cast<float>(right);
-    const float above = threshold + near_;
-    const float below = threshold - near_;
-    std::size_t surely = 0;
-    std::size_t maybe = 0;
-    for (const float cosine : cosines) {
-      surely += static_cast<std::size_t>(cosine > above);
-      maybe += static_cast<std::size_t>(cosine >= below);
-    }
-    if (surely == maybe) return surely;
-    for (std::size_t j = 0; j < cosines.size(); ++j) {
-      if (cosines[j] > above || cosines[j] < below || first_key + j == query) continue;
-      surely += static_cast<std::size_t>(exact_product(queries_.row(query), keys_.row(first_key + j)) > right);
-    }
-    return surely;
-  }
-
   MatrixView<const float> queries_, keys_;
   std::span<std::size_t> ranks_;
   Matrix cosines_;

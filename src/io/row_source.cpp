@@ -137,9 +137,13 @@ struct List {
   bool boolean;
 };
 
-List read_list(const std::string& path) {
+NamedArray open_integers(const std::string& path) {
   if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
-  const auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
+  return is_safetensors(path) ? open_tensor(path) : open_npy(path);
+}
+
+List read_list(const std::string& path) {
+  const auto [file, array] = open_integers(path);
   const bool integers = io::is_integer(array.dtype);
   const bool column = array.shape.size() == 2 && array.shape[1] == 1;
   if (!integers || (array.shape.size() != 1 && !column)) {
@@ -191,6 +195,21 @@ ShapedRows open_shaped_rows(const std::string& path) {
 
 std::vector<std::int64_t> read_integers(const std::string& path) {
   return read_list(path).values;
+}
+
+std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t cols, const char* what) {
+  const auto [file, array] = open_integers(path);
+  if (!io::is_integer(array.dtype) || array.boolean || array.shape.size() != 2 || array.shape[1] != cols) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: expected integers in rows of {} ({}), found [{}] of {}", path, cols, what,
+                            fmt::join(array.shape, " x "), array.boolean ? "booleans" : io::to_string(array.dtype)));
+  }
+  std::vector<std::int64_t> values(checked_mul(array.shape[0], cols));
+  io::read_values(*file, array, 0, std::span(values));
+  if (!array.fortran_order) return values;
+  std::vector<std::int64_t> rows(values.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = values[i % cols * array.shape[0] + i / cols];
+  return rows;
 }
 
 RowIds read_row_ids(const std::string& path) {

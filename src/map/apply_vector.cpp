@@ -15,15 +15,16 @@ namespace {
 // An embedding that has to be changed before the products is changed piece by piece, on the stack.
 constexpr std::size_t kPiece = 1024;
 
-/// out = weight x', where change(i) is value i of x'.
+/// out = weight x', or what else `add` takes of the two, where change(i) is value i of x'.
 template <class Change>
-void set_dots(const Matrix& weight, const Change& change, std::span<float> out) {
+void set_dots(const Matrix& weight, const Change& change, std::span<float> out,
+              decltype(cpu::add_dots)& add = cpu::add_dots) {
   std::array<float, kPiece> piece;
   std::ranges::fill(out, 0.0F);
   for (std::size_t first = 0; first < weight.cols(); first += kPiece) {
     const std::size_t count = std::min(kPiece, weight.cols() - first);
     for (std::size_t i = 0; i < count; ++i) piece[i] = change(first + i);
-    cpu::add_dots(weight.view().middle_cols(first, count), std::span(piece).first(count), out);
+    add(weight.view().middle_cols(first, count), std::span(piece).first(count), out);
   }
 }
 
@@ -32,9 +33,14 @@ void apply_affine(const RelativeMap& map, std::span<const float> x, std::span<fl
   cpu::add_dots(map.weight().view(), x, rr);
 }
 
+/// What makes it a row of length 1; squares of float32 stay in float64.
+double unit_scale(std::span<const float> x) {
+  const double length = as_eigen(x).cast<double>().norm();
+  return length > 0 ? 1 / length : 1;
+}
+
 void apply_cosine(const RelativeMap& map, std::span<const float> x, std::span<float> rr) {
-  const double length = as_eigen(x).cast<double>().norm();  // squares of float32 stay in float64
-  const double scale = length > 0 ? 1 / length : 1;
+  const double scale = unit_scale(x);
   set_dots(
       map.weight(), [&](std::size_t i) { return static_cast<float>(x[i] * scale); }, rr);
 }
@@ -51,6 +57,22 @@ void apply_euclidean(const RelativeMap& map, std::span<const float> x, std::span
   }
 }
 
+void apply_angular(const RelativeMap& map, std::span<const float> x, std::span<float> rr) {
+  apply_cosine(map, x, rr);
+  const double scale = unit_scale(x);
+  for (std::size_t a = 0; a < rr.size(); ++a) {
+    const auto anchor = as_eigen(map.weight().row(a)).cast<double>();
+    rr[a] = angular(rr[a], [&](int sign) {
+      return (scale * as_eigen(x).cast<double>() - static_cast<double>(sign) * anchor).squaredNorm();
+    });
+  }
+}
+
+void apply_manhattan(const RelativeMap& map, std::span<const float> x, std::span<float> rr) {
+  set_dots(
+      map.weight(), [&](std::size_t i) { return x[i] - map.mean()[i]; }, rr, cpu::add_differences);
+}
+
 }  // namespace
 
 void RelativeMap::apply(std::span<const float> x, std::span<float> rr) const {
@@ -63,6 +85,8 @@ void RelativeMap::apply(std::span<const float> x, std::span<float> rr) const {
     case Similarity::inner: return apply_affine(*this, x, rr);
     case Similarity::cosine: return apply_cosine(*this, x, rr);
     case Similarity::euclidean: return apply_euclidean(*this, x, rr);
+    case Similarity::angular: return apply_angular(*this, x, rr);
+    case Similarity::manhattan: return apply_manhattan(*this, x, rr);
   }
 }
 

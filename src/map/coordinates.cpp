@@ -6,7 +6,8 @@
 namespace kedge {
 
 Coordinates::Coordinates(Similarity similarity, const Statistics& statistics) {
-  if (similarity != Similarity::cosine) whitening_ = coordinates_of(similarity, statistics);
+  const bool angles = similarity == Similarity::cosine || similarity == Similarity::angular;
+  if (!angles) whitening_ = coordinates_of(similarity, statistics);
 }
 
 void Coordinates::apply(MatrixView<double> rows) const {

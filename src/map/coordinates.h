@@ -15,7 +15,7 @@ class Coordinates {
   void apply(MatrixView<double> rows) const;
 
  private:
-  std::optional<Whitening> whitening_;  ///< none for cosine, where rows get unit length
+  std::optional<Whitening> whitening_;  ///< none for angles, where rows get unit length
 };
 
 }  // namespace kedge

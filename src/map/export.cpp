@@ -145,7 +145,8 @@ void export_safetensors(const RelativeMap& map, const std::string& path, const E
   std::vector<Part> parts = linear_parts(map.weight(), map.bias());
   const float width = width_of(map.kernel());
   // The others' formulas do not need it; see docs/format.md.
-  if (map.similarity() == Similarity::euclidean || map.kernel()) parts.push_back(mean_part(map.mean()));
+  const bool distances = map.similarity() == Similarity::euclidean || map.similarity() == Similarity::manhattan;
+  if (distances || map.kernel()) parts.push_back(mean_part(map.mean()));
   add_kernel(parts, map.kernel(), width);
   save(parts,
        {{"format", "kedge map"}, {"space", map.space()}, {"similarity", std::string(to_string(map.similarity()))}},

@@ -7,6 +7,7 @@
 #include <kedge/relative_map.h>
 
 #include <cmath>
+#include <numbers>
 #include <span>
 #include <string>
 
@@ -35,6 +36,17 @@ template <class Direct>
   const float scale = x_squared + a_squared;
   const float squared = scale - 2 * product;
   return std::sqrt(squared < kCancelled * scale ? direct() : squared);
+}
+
+/// 1 - angle / pi, from the cosine. `direct(sign)` gives |x - sign a|^2 of the two as unit rows, for where the cosine
+/// has lost the digits of the angle: they point the same way (sign 1) or opposite ways (-1).
+template <class Direct>
+[[nodiscard]] float angular(float cosine, const Direct& direct) {
+  constexpr float kFlat = 0.99F;
+  if (std::abs(cosine) < kFlat) return 1 - std::acos(cosine) / std::numbers::pi_v<float>;
+  const double sine = std::sqrt(direct(cosine > 0 ? 1 : -1)) / 2;  // of half the angle
+  const double share = 2 * std::asin(sine > 1 ? 1 : sine) / std::numbers::pi;
+  return static_cast<float>(cosine > 0 ? 1 - share : share);
 }
 
 }  // namespace kedge

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <numbers>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,15 +39,32 @@ Message real(std::string_view name, float value) {
   return Message().text(1, name).real(2, value).number(20, kReal);
 }
 
-/// The attribute that makes a reduction one of each row.
-Message along_rows() {
+Message axis_one(std::string_view name) {
   constexpr std::uint64_t kInts = 7;
-  return Message().text(1, "axes").number(8, 1).number(20, kInts);
+  return Message().text(1, name).number(8, 1).number(20, kInts);
 }
 
-/// What a caller sees of an input or output: rows, as many as there are, of `cols` values.
-Message value_info(std::string_view name, std::size_t cols) {
-  const Message shape = Message().message(1, Message().text(2, "rows")).message(1, Message().number(1, cols));
+/// The attribute that makes a reduction one of each row.
+Message along_rows() {
+  return axis_one("axes");
+}
+
+Message subgraph(std::string_view name, const Message& graph) {
+  constexpr std::uint64_t kGraph = 5;
+  return Message().text(1, name).message(6, graph).number(20, kGraph);
+}
+
+Message some_rows() {  // as many as there are
+  return Message().text(2, "rows");
+}
+Message values(std::size_t count) {
+  return Message().number(1, count);
+}
+
+/// What a caller sees of an input or output, such as rows of so many values.
+Message value_info(std::string_view name, std::initializer_list<Message> dimensions) {
+  Message shape;
+  for (const Message& dimension : dimensions) shape.message(1, dimension);
   const Message tensor = Message().number(1, kFloat).message(2, shape);
   return Message().text(1, name).message(2, Message().message(1, tensor));
 }
@@ -68,8 +87,11 @@ class Graph {
   /// From `x` to `output`.
   [[nodiscard]] Message finish(std::string_view name, std::size_t input_dim, std::string_view output,
                                std::size_t output_dim) && {
-    graph_.text(2, name).message(11, value_info("x", input_dim));
-    return std::move(graph_.message(12, value_info(output, output_dim)));
+    return std::move(*this).finish(name, value_info("x", {some_rows(), values(input_dim)}),
+                                   value_info(output, {some_rows(), values(output_dim)}));
+  }
+  [[nodiscard]] Message finish(std::string_view name, const Message& input, const Message& output) && {
+    return std::move(graph_.text(2, name).message(11, input).message(12, output));
   }
 
  private:
@@ -155,9 +177,65 @@ void add_kernel(Graph& graph, const Kernel& kernel, std::span<const float> bias,
   graph.node("Add", {"line", "curved"}, output);
 }
 
+void add_angular(Graph& graph, std::string_view output) {
+  // The angle of x and a, both of length 1, is 2 atan(|x - a| / |x + a|), which keeps its digits where the cosine has
+  // none left. Lengths in float64, as for euclidean; runtimes have the arc tangent in float32.
+  static constexpr float kLeast[] = {1e-30F};  // zeros have an angle of 90 degrees with zeros
+  static constexpr float kShare[] = {-2 / std::numbers::pi_v<float>};
+  static constexpr float kOne[] = {1};
+  const auto to = [](std::uint64_t type) { return integer("to", type); };
+  graph.constant("least_float", {}, kLeast);
+  graph.constant("share", {}, kShare);
+  graph.constant("one", {}, kOne);
+  add_unit(graph, "x", "unit_float");
+  graph.node("Cast", {"unit_float"}, "unit", {to(kDouble)});
+  graph.node("Cast", {"weight"}, "anchors", {to(kDouble)});
+  graph.node("Cast", {"least_float"}, "least", {to(kDouble)});
+  graph.node("ReduceSumSquare", {"unit"}, "row_squares", {along_rows(), integer("keepdims", 1)});
+  graph.node("ReduceSumSquare", {"anchors"}, "anchor_squares", {along_rows(), integer("keepdims", 0)});
+  for (const auto& [name, twice] : {std::pair<std::string, float>{"difference", -2}, {"sum", 2}}) {
+    graph.node("Gemm", {"unit", "anchors", "anchor_squares"}, name + "_part",
+               {real("alpha", twice), integer("transB", 1)});
+    graph.node("Add", {name + "_part", "row_squares"}, name + "_squared");
+    graph.node("Relu", {name + "_squared"}, name + "_not_negative");
+    graph.node("Sqrt", {name + "_not_negative"}, name + "_length");
+    graph.node("Add", {name + "_length", "least"}, name);
+  }
+  graph.node("Div", {"difference", "sum"}, "tangent_double");
+  graph.node("Cast", {"tangent_double"}, "tangent", {to(kFloat)});
+  graph.node("Atan", {"tangent"}, "half_angle");
+  graph.node("Mul", {"half_angle", "share"}, "minus_share");
+  graph.node("Add", {"minus_share", "one"}, output);
+}
+
+void add_manhattan(Graph& graph, const RelativeMap& map, std::string_view output) {
+  // One anchor after the other: all differences at once would take rows x anchors x dim values.
+  Graph body;
+  body.node("Sub", {"centred", "anchor"}, "difference");
+  body.node("ReduceL1", {"difference"}, "distance", {along_rows(), integer("keepdims", 0)});
+  const Message one_anchor = std::move(body).finish("one_anchor", value_info("anchor", {values(map.input_dim())}),
+                                                    value_info("distance", {some_rows()}));
+  graph.constant("mean", {map.input_dim()}, map.mean());
+  graph.node("Sub", {"x", "mean"}, "centred");
+  graph.node("Scan", {"weight"}, output,
+             {subgraph("body", one_anchor), integer("num_scan_inputs", 1), axis_one("scan_output_axes")});
+}
+
 /// Its last node is `output`, or what is normalised to become that.
 constexpr std::string_view last_node(std::string_view output, const ExportOptions& options) {
   return options.normalize ? "any_length" : output;
+}
+
+void add_map(Graph& graph, const RelativeMap& map, std::string_view output) {
+  if (map.kernel()) return add_kernel(graph, *map.kernel(), map.bias(), map.mean(), output);
+  switch (map.similarity()) {
+    case Similarity::wip:
+    case Similarity::inner: return add_affine(graph, map.bias(), output);
+    case Similarity::cosine: return add_cosine(graph, output);
+    case Similarity::euclidean: return add_euclidean(graph, map, output);
+    case Similarity::angular: return add_angular(graph, output);
+    case Similarity::manhattan: return add_manhattan(graph, map, output);
+  }
 }
 
 Message make_graph(const RelativeMap& map, const ExportOptions& options) {
@@ -165,17 +243,7 @@ Message make_graph(const RelativeMap& map, const ExportOptions& options) {
   const std::string_view last = last_node(kOutput, options);
   Graph graph;
   graph.constant("weight", {map.output_dim(), map.input_dim()}, map.weight().cells());
-  if (map.kernel()) {
-    add_kernel(graph, *map.kernel(), map.bias(), map.mean(), last);
-    if (options.normalize) add_unit(graph, last, kOutput);
-    return std::move(graph).finish("kedge_map", map.input_dim(), kOutput, map.output_dim());
-  }
-  switch (map.similarity()) {
-    case Similarity::wip:
-    case Similarity::inner: add_affine(graph, map.bias(), last); break;
-    case Similarity::cosine: add_cosine(graph, last); break;
-    case Similarity::euclidean: add_euclidean(graph, map, last); break;
-  }
+  add_map(graph, map, last);
   if (options.normalize) add_unit(graph, last, kOutput);
   return std::move(graph).finish("kedge_map", map.input_dim(), kOutput, map.output_dim());
 }

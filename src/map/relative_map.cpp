@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cholesky.h"
+#include "backend/cpu/kernels.h"
 #include "backend/products.h"
 #include "backend/threads.h"
 #include "map/fold.h"
@@ -8,6 +9,7 @@
 #include <kedge/error.h>
 #include <kedge/relative_map.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -47,6 +49,31 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
       out(r, a) = distance(length, map.bias()[static_cast<std::size_t>(a)], out(r, a),
                            [&] { return (centred.row(r) - anchors.row(a)).squaredNorm(); });
     }
+  }
+}
+
+void apply_angular(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  const Work work;
+  EigenRows<float> unit = as_eigen(x);
+  normalize(unit);
+  const auto anchors = as_eigen(map.weight().view());
+  auto out = as_eigen(rr);
+  set_product(rr, unit, anchors.transpose());
+  for (Eigen::Index r = 0; r < out.rows(); ++r) {
+    for (Eigen::Index a = 0; a < out.cols(); ++a) {
+      out(r, a) = angular(out(r, a), [&](int sign) {
+        return (unit.row(r) - static_cast<float>(sign) * anchors.row(a)).cast<double>().squaredNorm();
+      });
+    }
+  }
+}
+
+void apply_manhattan(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
+  Eigen::RowVectorXf centred(static_cast<Eigen::Index>(x.cols));
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    centred = as_eigen(x.row(r)) - as_eigen(std::span(map.mean()));
+    std::ranges::fill(rr.row(r), 0.0F);
+    cpu::add_differences(map.weight().view(), {centred.data(), x.cols}, rr.row(r));
   }
 }
 
@@ -150,6 +177,8 @@ void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
     case Similarity::inner: return apply_affine(weight_.view(), bias_, x, rr);
     case Similarity::cosine: return apply_cosine(*this, x, rr);
     case Similarity::euclidean: return apply_euclidean(*this, x, rr);
+    case Similarity::angular: return apply_angular(*this, x, rr);
+    case Similarity::manhattan: return apply_manhattan(*this, x, rr);
   }
 }
 
@@ -175,12 +204,14 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
       bias = -product(mean, weight.transpose());
       break;
     }
-    case Similarity::cosine: normalize(weight); break;
+    case Similarity::cosine:
+    case Similarity::angular: normalize(weight); break;
     case Similarity::euclidean:
       require_squares(space, weight, moments.total_variance());
       weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
       bias = weight.rowwise().squaredNorm().transpose();
       break;
+    case Similarity::manhattan: weight.rowwise() -= mean.cast<float>().cast<double>(); break;
     case Similarity::inner: require_squares(space, weight, moments.total_variance() + mean.squaredNorm()); break;
   }
   return fold(space, similarity, weight, bias, mean);

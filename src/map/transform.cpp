@@ -100,7 +100,9 @@ MakeRowWorker gpu_rows(const RelativeMap& map, Precision precision) {
         return std::make_unique<UnitRowWorker>(products(most_rows));
       };
     }
-    case Similarity::euclidean: break;
+    case Similarity::euclidean:
+    case Similarity::angular:
+    case Similarity::manhattan: break;
   }
   throw Error(Code::bad_argument,
               fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use {}",

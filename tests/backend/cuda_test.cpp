@@ -195,14 +195,16 @@ TEST_F(OnTheGpu, TransformTakesAnyShape) {
   }
 }
 
-TEST_F(OnTheGpu, TransformRefusesEuclideanAndLeavesNothing) {
+TEST_F(OnTheGpu, TransformRefusesWhatIsNoProductAndLeavesNothing) {
   const TemporaryFolder folder;
   Matrix x = random_matrix(3000, 4, 5);
-  const RelativeMap far("vit", Similarity::euclidean, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
-  expect_error(
-      Code::bad_argument,
-      [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); }, "'vit'",
-      "euclidean", "device = cpu");
+  for (const Similarity similarity : {Similarity::euclidean, Similarity::angular, Similarity::manhattan}) {
+    const RelativeMap far("vit", similarity, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
+    expect_error(
+        Code::bad_argument,
+        [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); }, "'vit'",
+        std::string(to_string(similarity)), "device = cpu");
+  }
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   x.row(2345)[0] = std::nanf("");
   expect_error(

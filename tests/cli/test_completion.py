@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = {"fit", "attach", "moments", "transform", "translate", "compare", "stitch", "sweep", "inspect", "export",
+COMMANDS = {"fit", "attach", "moments", "transform", "translate", "compare", "retrieve", "stitch", "sweep", "inspect", "export",
             "devices", "demo"}
 
 
@@ -34,7 +34,8 @@ def test_bash_offers_every_option_of_the_help(kedge, command):
 
 
 def test_bash_offers_the_names_an_option_takes(kedge):
-    assert in_bash(kedge, "kedge", "fit", "--similarity", "") == {"wip", "cosine", "euclidean", "inner"}
+    assert in_bash(kedge, "kedge", "fit", "--similarity", "") == {
+        "wip", "cosine", "euclidean", "inner", "angular", "manhattan"}
     assert in_bash(kedge, "kedge", "fit", "--similarity", "co") == {"cosine"}
     assert in_bash(kedge, "kedge", "transform", "x.kedge", "--in", "") == set()  # a file, which bash knows better
 

@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 
-SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
+SIMILARITIES = ["wip", "inner", "cosine", "euclidean", "angular", "manhattan"]
 
 
 @pytest.fixture(params=SIMILARITIES)
@@ -72,9 +72,9 @@ def test_it_is_a_valid_model_that_says_where_it_came_from(exported):
     assert shapes == {"x": ["rows", 8], "rr": ["rows", 10]}
 
 
-@pytest.mark.parametrize("exported", ["cosine"], indirect=True)
+@pytest.mark.parametrize("exported", ["cosine", "angular"], indirect=True)
 @pytest.mark.parametrize("scale", [1e-44, 1e-30, 1e30])
-def test_cosine_leaves_no_range_that_the_embeddings_do_not_leave(exported, scale):
+def test_angles_leave_no_range_that_the_embeddings_do_not_leave(exported, scale):
     x = (np.random.default_rng(1).normal(size=(5, 8)) * scale).astype(np.float32)
     assert np.abs(x).max() > 0
     assert_same(run_model(exported, x), run_kedge(exported, x))
@@ -91,6 +91,17 @@ def test_euclidean_keeps_its_digits_next_to_an_anchor(exported):
         near = (anchors + initial["mean"] + step).astype(np.float32)
         exact = np.linalg.norm((near - initial["mean"]).astype(np.float64)[:, None] - anchors, axis=2)
         np.testing.assert_allclose(run_model(exported, near), exact, rtol=1e-5, atol=1e-7 * np.abs(x).max())
+
+
+@pytest.mark.parametrize("exported", ["angular"], indirect=True)
+def test_angles_keep_their_digits_next_to_an_anchor(exported):
+    model = onnx.load(exported.folder / "a.onnx")
+    anchors, = (onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer if tensor.name == "weight")
+    for sign in (1, -1):
+        near = (sign * 3 * (anchors + 1e-4 * np.roll(anchors, 1, axis=1))).astype(np.float32)
+        assert_same(run_model(exported, near), run_kedge(exported, near))
+        found = run_model(exported, (sign * anchors).astype(np.float32)).diagonal()
+        np.testing.assert_allclose(found, (1 + sign) / 2, atol=1e-6)
 
 
 @pytest.mark.parametrize("attach", ["mixture", "ridge"])

@@ -81,7 +81,7 @@ def test_rows_are_half_open(kedge, bundle, rows, count):
     assert np.load(kedge.folder / "rr.npy").shape == (count, 10)
 
 
-@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
+@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"])
 @pytest.mark.parametrize("method", ["param", "consensus", "random", "kmeans", "fps"])
 def test_every_method_with_every_similarity(kedge, spaces, method, similarity):
     fit(kedge, spaces, "--method", method, "--similarity", similarity)

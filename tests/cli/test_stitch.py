@@ -50,7 +50,8 @@ def test_every_method_is_measured_for_every_pair(kedge, world):
     assert (pictures["trained_on"], pictures["encoder"], pictures["shape"]) == ("a", "c", [3, 4])
     assert np.array(pictures["original"]) == pytest.approx(np.load(kedge.folder / "pixels.npy")[200:210], abs=1e-3)
     assert set(pictures["methods"]) == set(methods.split(","))
-    assert {s["similarity"] for s in figures["similarities"]} == {"wip", "cosine", "euclidean", "inner"}
+    assert {s["similarity"] for s in figures["similarities"]} == {
+        "wip", "cosine", "euclidean", "inner", "angular", "manhattan"}
     assert np.array(figures["raw"]["b"]).shape == (40, 2)
     means = {m["method"]: m["F1"]["mean"] for m in summary["means"]}
     own = [r["weighted_f1"] for r in found if r["method"] == "consensus" and r["zero_shot"]]

@@ -59,6 +59,7 @@ TEST(Compare, AMatrixAgreesWithItself) {
   EXPECT_EQ(same.nmse, 0);
   EXPECT_NEAR(same.paired_cosine, 1, 1e-12);
   EXPECT_NEAR(same.linear_cka, 1, 1e-12);
+  EXPECT_NEAR(same.svcca.value(), 1, 1e-9);
   EXPECT_NEAR(same.effective_rank_a, 6, 0.1);
   EXPECT_EQ(same.knn_overlap.value_or(1), 1);
 }
@@ -113,11 +114,35 @@ TEST(Compare, EffectiveRankIgnoresRoundingWhereRowsAreFew) {
   EXPECT_LE(found.effective_rank_a, 3 + 1e-9);
 }
 
+TEST(Compare, SvccaDoesNotSeeTurnsAndStretchesButDirectionsWithoutVariance) {
+  Matrix a = random_matrix(400, 6, 1), b(400, 6), noisy = a;
+  const Matrix noise = random_matrix(400, 6, 3);
+  for (std::size_t r = 0; r < a.rows(); ++r) {
+    // An invertible map of each other: canonical correlations are those of the same rows.
+    for (std::size_t c = 0; c < 6; ++c) b.row(r)[c] = 5 - a.row(r)[(c + 1) % 6] * static_cast<float>(1 + c % 3);
+    // One direction that the two do not share, of too little variance to count.
+    noisy.row(r)[2] = 1e-3F * noise.row(r)[0];
+    a.row(r)[2] = 1e-3F * noise.row(r)[1];
+  }
+  EXPECT_NEAR(compare(a.view(), noisy.view()).svcca.value(), 1, 1e-6);
+  for (std::size_t r = 0; r < a.rows(); ++r) {
+    a.row(r)[2] = noise.row(r)[1];
+    noisy.row(r)[2] = noise.row(r)[0];
+  }
+  EXPECT_NEAR(compare(a.view(), noisy.view()).svcca.value(), 5.0 / 6, 0.05);
+  const Matrix c = random_matrix(400, 6, 1);
+  EXPECT_NEAR(compare(c.view(), b.view()).svcca.value(), 1, 1e-6);
+  CompareOptions options;
+  options.svcca = false;
+  EXPECT_FALSE(compare(c.view(), b.view(), options).svcca.has_value());
+}
+
 TEST(Compare, ConstantMatricesGiveNumbers) {
   Matrix a(10, 3);
   for (float& value : a.cells()) value = 2;
   const Comparison found = compare(a.view(), a.view());
-  for (const double value : {found.mrr, found.nmse, found.linear_cka, found.effective_rank_a, found.paired_cosine}) {
+  for (const double value :
+       {found.mrr, found.nmse, found.linear_cka, found.svcca.value(), found.effective_rank_a, found.paired_cosine}) {
     EXPECT_TRUE(std::isfinite(value));
   }
 }

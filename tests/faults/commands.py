@@ -41,6 +41,8 @@ PRINTED = {
     "inspect --json": "inspect x.kedge --json",
     "compare": "compare a.npy a.npy",
     "compare --json": "compare a.npy a.npy --json",
+    "retrieve": "retrieve --queries a.npy --documents a.npy --qrels qrels.npy",
+    "retrieve --json": "retrieve --queries a.npy --documents a.npy --qrels qrels.npy --json",
     "devices": "devices",
     "devices --json": "devices --json",
     "transform --json": "transform x.kedge --space a -i a.npy -o rr.npy --json",

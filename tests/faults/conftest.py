@@ -146,6 +146,7 @@ def write_spaces(folder, rows, dims):
         noise = 0.1 * rng.normal(size=(rows, dim))
         np.save(folder / f"{name}.npy", (latent @ rng.normal(size=(4, dim)) + noise + 3).astype(np.float32))
     np.save(folder / "labels.npy", (latent[:, 0] > 0).astype(np.int64))
+    np.save(folder / "qrels.npy", np.array([(row, row, 1) for row in range(5)]))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ READERS = {
     "transform": "transform x.kedge --space a -i a.npy -o rr.npy",
     "translate": "translate x.kedge --from a --to b -i a.npy -o rr.npy",
     "compare": "compare a.npy b.npy",
+    "retrieve": "retrieve --queries a.npy --documents a.npy --qrels qrels.npy",
     "stitch": f"stitch {STITCH} --methods random-cosine --anchors 6 -o results",
     "sweep": f"sweep {STITCH} --methods random-cosine --anchors 4,6 -o results",
 }

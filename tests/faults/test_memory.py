@@ -31,6 +31,7 @@ COMMANDS = {
     "transform": "transform x.kedge --space a -i a.npy -o {out}/rr.npy",
     "translate": "translate x.kedge --from a --to b -i a.npy -o {out}/rr.npy",
     "compare": "compare a.npy a.npy --rows 0:6000 --json",
+    "retrieve": "retrieve --queries a.npy --documents a.npy --qrels qrels.npy --json",
     "inspect": "inspect x.kedge --json",
     "export": "export x.kedge --space a -o {out}/a.onnx",
     "stitch": f"stitch {STITCH} --methods random-cosine,consensus,param-multi --epochs 1 --anchors 40 -o {{out}}/results",

@@ -25,7 +25,7 @@ TEST(StitchPlan, NeverLearnsFromTheEncoderItJudges) {
   for (const PlannedRun& run : plan_runs(data, options)) {
     for (const auto& [trained_on, encoder] : run.pairs) {
       const StitchMethod& method = run.methods.front();
-      const bool learns = (method.anchors != StitchMethod::Anchors::random || method.ridge) && !run.sources.empty();
+      const bool learns = (method.anchors != StitchMethod::Anchors::random || method.by) && !run.sources.empty();
       if (!learns || trained_on == encoder) continue;
       EXPECT_EQ(std::ranges::count(run.sources, encoder), 0) << to_string(run.methods.front());
       ++learned;
@@ -69,8 +69,8 @@ TEST(Stitch, TestRowsReachNeitherAnchorsNorWhiteningNorMaps) {
     if (run.sources.empty()) continue;
     Bundle learned = learn_anchors(context, run, {});
     Bundle again = learn_anchors(bad_context, run, {});
-    attach_missing(context, run, learned);
-    attach_missing(bad_context, run, again);
+    attach_missing(context, run, run.methods.front(), learned);
+    attach_missing(bad_context, run, run.methods.front(), again);
     for (const char* name : {"a", "b", "c"}) {
       EXPECT_TRUE(std::ranges::equal(learned.map(name)->weight().cells(), again.map(name)->weight().cells()));
     }

@@ -30,7 +30,7 @@ def rows():
     return np.random.default_rng(4).normal(size=(3000, DIM)).astype(np.float32)
 
 
-@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
+@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"])
 def test_one_map(similarity, rows, tally):
     rr_map = kedge.fit({"a": rows}, method="random", similarity=similarity, anchors=20)["a"]
     expected = rr_map.transform(rows)

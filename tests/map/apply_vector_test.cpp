@@ -27,13 +27,14 @@ namespace {
 class ApplyVector : public ::testing::TestWithParam<Similarity> {
  protected:
   static RelativeMap map_of(std::size_t anchors, std::size_t dim) {
-    const Matrix weight = test::random_matrix(anchors, dim, 1);
+    Matrix weight = test::random_matrix(anchors, dim, 1);
+    if (GetParam() == Similarity::angular) normalize_rows(weight.view());
     std::vector<float> bias(anchors);
     if (GetParam() == Similarity::euclidean) {
       for (std::size_t a = 0; a < anchors; ++a) {
         for (const float value : weight.row(a)) bias[a] += value * value;
       }
-    } else if (GetParam() != Similarity::cosine) {
+    } else if (GetParam() != Similarity::cosine && GetParam() != Similarity::angular) {
       bias = std::vector<float>(anchors, 0.5F);
     }
     const Matrix mean = test::random_matrix(1, dim, 2);
@@ -52,8 +53,9 @@ TEST_P(ApplyVector, GivesWhatABlockGives) {
       const RelativeMap map = map_of(anchors, dim);
       const Matrix x = test::random_matrix(3, dim, 3);
       const Matrix rr = map.apply(x.view());
-      // Sums of so many products of values about 1, in another order.
-      const float tolerance = 1e-5F * (1 + std::sqrt(static_cast<float>(dim)));
+      // Sums of so many products of values about 1, in another order; those of manhattan have no signs to cancel.
+      const auto terms = static_cast<float>(dim);
+      const float tolerance = 1e-5F * (1 + (GetParam() == Similarity::manhattan ? 0.1F * terms : std::sqrt(terms)));
       for (std::size_t r = 0; r < x.rows(); ++r) {
         EXPECT_THAT(alone(map, x.row(r)), ::testing::Pointwise(::testing::FloatNear(tolerance), rr.row(r)));
       }
@@ -66,7 +68,9 @@ TEST_P(ApplyVector, IsAsExactAsABlockAtTheEdges) {
   Matrix x(3, 9);  // zeros; an anchor, whose distance is a small difference of large numbers; one far from float32's 1
   for (std::size_t i = 0; i < 9; ++i) {
     x.row(1)[i] = map.mean()[i] + map.weight().row(2)[i];
-    x.row(2)[i] = GetParam() == Similarity::cosine ? 1e30F * static_cast<float>(i + 1) : static_cast<float>(i);
+    x.row(2)[i] = GetParam() == Similarity::cosine || GetParam() == Similarity::angular
+                      ? 1e30F * static_cast<float>(i + 1)
+                      : static_cast<float>(i);
   }
   const Matrix rr = map.apply(x.view());
   for (std::size_t r = 0; r < x.rows(); ++r) {
@@ -101,7 +105,7 @@ TEST_P(ApplyVector, AllocatesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(All, ApplyVector,
                          ::testing::Values(Similarity::wip, Similarity::cosine, Similarity::euclidean,
-                                           Similarity::inner),
+                                           Similarity::inner, Similarity::angular, Similarity::manhattan),
                          [](const auto& similarity) { return std::string(to_string(similarity.param)); });
 
 }  // namespace

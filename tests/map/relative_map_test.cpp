@@ -22,7 +22,7 @@ Matrix64 as_double(const Matrix& matrix) {
 /// The definition of each similarity, one value at a time.
 double plain_similarity(Similarity similarity, std::span<const float> x, std::span<const float> a,
                         const Whitening& whitening) {
-  double dot = 0, xx = 0, aa = 0, distance = 0, wip = 0;
+  double dot = 0, xx = 0, aa = 0, distance = 0, manhattan = 0, wip = 0;
   std::vector<double> white_x(x.size()), white_a(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double xi = x[i], ai = a[i];
@@ -30,6 +30,7 @@ double plain_similarity(Similarity similarity, std::span<const float> x, std::sp
     xx += xi * xi;
     aa += ai * ai;
     distance += (xi - ai) * (xi - ai);
+    manhattan += std::abs(xi - ai);
     for (std::size_t j = 0; j < x.size(); ++j) {
       white_x[j] += (xi - whitening.mean[i]) * whitening.whitener.row(i)[j];
       white_a[j] += (ai - whitening.mean[i]) * whitening.whitener.row(i)[j];
@@ -41,6 +42,8 @@ double plain_similarity(Similarity similarity, std::span<const float> x, std::sp
     case Similarity::cosine: return dot / std::sqrt(xx * aa);
     case Similarity::euclidean: return std::sqrt(distance);
     case Similarity::inner: return dot;
+    case Similarity::angular: return 1 - std::acos(dot / std::sqrt(xx * aa)) / std::acos(-1.0);
+    case Similarity::manhattan: return manhattan;
   }
   return 0;
 }
@@ -132,10 +135,44 @@ TEST(RelativeMap, RefusesASingularCovarianceAndBadOptions) {
 TEST(RelativeMap, DistanceOfAPointToItselfIsZero) {
   Matrix x = random_matrix(50, 6, 3);
   for (float& value : x.cells()) value = 1000 + 0.01F * value;  // where |x|^2 + |a|^2 - 2 x.a keeps no digit
-  const RelativeMap map =
-      make_relative_map("x", Similarity::euclidean, as_double(x), compute_moments(space_of("x", x)), {});
-  const Matrix rr = map.apply(x.view());
-  for (std::size_t r = 0; r < 50; ++r) EXPECT_LT(rr.row(r)[r], 1e-4);
+  for (const Similarity distance : {Similarity::euclidean, Similarity::manhattan}) {
+    const RelativeMap map = make_relative_map("x", distance, as_double(x), compute_moments(space_of("x", x)), {});
+    const Matrix rr = map.apply(x.view());
+    for (std::size_t r = 0; r < 50; ++r) EXPECT_LT(rr.row(r)[r], 1e-4);
+  }
+}
+
+/// Two unit rows `angle` apart, by their plane.
+std::pair<Matrix, Matrix64> at_angle(double angle) {
+  Matrix x(1, 2);
+  x.row(0)[0] = static_cast<float>(3 * std::cos(angle));
+  x.row(0)[1] = static_cast<float>(3 * std::sin(angle));
+  Matrix64 anchor(1, 2);
+  anchor.row(0)[0] = 5;
+  return {x, anchor};
+}
+
+TEST(RelativeMap, AnglesKeepTheirDigitsWhereCosinesHaveNone) {
+  const double pi = std::acos(-1.0);
+  for (const double small : {0.0, 1e-7, 1e-5, 1e-4, 1e-2, 0.5}) {
+    for (const bool opposite : {false, true}) {
+      const auto [x, anchor] = at_angle(opposite ? pi - small : small);
+      const Moments moments = compute_moments(space_of("x", random_matrix(9, 2, 1)));
+      const RelativeMap map = make_relative_map("x", Similarity::angular, anchor, moments, {});
+      const double wanted = opposite ? small / pi : 1 - small / pi;
+      std::vector<float> alone(1);
+      map.apply(x.row(0), alone);
+      EXPECT_NEAR(map.apply(x.view()).row(0)[0], wanted, 1e-6) << small;
+      EXPECT_NEAR(alone[0], wanted, 1e-6) << small;
+    }
+  }
+}
+
+TEST(RelativeMap, AZeroRowIsAtRightAnglesToEverything) {
+  const Matrix zero(1, 4);
+  const RelativeMap map = make_relative_map("x", Similarity::angular, as_double(random_matrix(2, 4, 2)),
+                                            compute_moments(space_of("x", random_matrix(9, 4, 1))), {});
+  EXPECT_THAT(map.apply(zero.view()).row(0), ::testing::Each(0.5F));
 }
 
 TEST(RelativeMap, CosineOfAZeroRowIsZero) {

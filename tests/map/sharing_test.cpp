@@ -55,7 +55,7 @@ TEST_P(SharedMap, GivesEveryThreadTheBitsOfOne) {
 
 INSTANTIATE_TEST_SUITE_P(, SharedMap,
                          ::testing::Values(Similarity::wip, Similarity::cosine, Similarity::euclidean,
-                                           Similarity::inner),
+                                           Similarity::inner, Similarity::angular, Similarity::manhattan),
                          [](const auto& given) { return std::string(to_string(given.param)); });
 
 TEST(SharedBundle, MayBeAttachedToTranslatedAndSavedAtTheSameTime) {

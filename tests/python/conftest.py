@@ -15,7 +15,7 @@ matplotlib.use("Agg")
 # What runs in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ROWS, DIMS = 400, {"vit": 24, "rex": 16, "clip": 20}
-SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
+SIMILARITIES = ["wip", "inner", "cosine", "euclidean", "angular", "manhattan"]
 
 
 def assert_near(found, expected, share=1e-5, **words):

@@ -99,7 +99,7 @@ def test_an_empty_matrix_of_the_right_width_stays_empty(bundle):
     assert bundle["vit"].transform(np.empty((0, bundle["vit"].n_features_in), np.float32)).shape == (0, bundle.n_anchors)
 
 
-@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner"])
+@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"])
 def test_onnx_gives_the_same_values(similarity, spaces, tmp_path):
     rr = kedge.fit(spaces, method="random", similarity=similarity, anchors=7)["vit"]
     rr.to_onnx(tmp_path / "map.onnx")

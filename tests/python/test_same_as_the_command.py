@@ -134,6 +134,7 @@ COMMAND_ONLY = {"help", "space", "out", "json", "quiet", "threads", "config", "h
                 "rows_file", "train_file", "test_file"}
 PYTHON_ONLY = {"self", "name", "X", "A", "B", "spaces", "progress", "out", "report"}
 FUNCTIONS = {"fit": kedge.fit, "stitch": kedge.stitch, "sweep": kedge.sweep, "compare": kedge.compare,
+             "retrieve": kedge.retrieve,
              "attach": kedge.Bundle.attach}
 
 
@@ -154,7 +155,8 @@ def test_the_command_and_python_have_the_same_options(name):
     assert found == said
 
 
-@pytest.mark.parametrize("name, least", [("fit", 25), ("stitch", 30), ("sweep", 30), ("attach", 2), ("compare", 3)])
+@pytest.mark.parametrize("name, least", [("fit", 25), ("stitch", 30), ("sweep", 30), ("attach", 2), ("compare", 3),
+                                         ("retrieve", 3)])
 def test_their_defaults_are_the_same(name, least):
     found = parameters_of(FUNCTIONS[name])
     fit = {option["name"]: option["default"] for option in _core.fit_options()}
@@ -170,7 +172,8 @@ def test_their_defaults_are_the_same(name, least):
     assert shown >= least
 
 
-@pytest.mark.parametrize("name, table", [("attach", _core.attach_options()), ("compare", _core.compare_options())])
+@pytest.mark.parametrize("name, table", [("attach", _core.attach_options()), ("compare", _core.compare_options()),
+                                         ("retrieve", _core.retrieve_options())])
 def test_compiled_signatures_have_the_tables_defaults(name, table):
     found = parameters_of(FUNCTIONS[name])
     assert {option["name"]: found[option["name"]] for option in table} == {
@@ -180,7 +183,7 @@ def test_compiled_signatures_have_the_tables_defaults(name, table):
 # What a command leaves out of a table, since it has lists in their place or no use for it.
 LEFT_OUT = {"method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume"}
 TABLES = {"fit": (_core.fit_options(), ()), "attach": (_core.attach_options(), ()),
-          "compare": (_core.compare_options(), ()),
+          "compare": (_core.compare_options(), ()), "retrieve": (_core.retrieve_options(), ()),
           "stitch": ([*_core.fit_options(), *_core.head_options()], LEFT_OUT)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-SIMILARITIES = ["wip", "inner", "cosine", "euclidean"]
+SIMILARITIES = ["wip", "inner", "cosine", "euclidean", "angular", "manhattan"]
 
 
 def close(made, expected, tolerance=1e-5):

@@ -22,6 +22,7 @@ REFUSALS = {
     "one feature for an mlp": r"an mlp head standardises its features .+; use a linear head",
     "linear head undecided": r"logistic regression.+(an l2 other than|give a larger one)",
     "mlp head diverged": r"training an mlp head: the loss is not finite .+; a lower learning rate may help",
+    "product leaves float32": r"rows of length .+ in .+ have inner products that float32 cannot hold; scale them, or use",
     "too few rows": r"the test rows \d+:\d+ are not in the files|\d+ rows are too few .+ needs \d+ or more|"
                     r"one test row cannot be told from others; give two or more",
 }
@@ -61,6 +62,11 @@ class Steps:
     def compare(self, a, b):
         return self.take(lambda: kedge.compare(a, b), comparison_values)
 
+    def retrieve(self, rows, **options):
+        """Every row looks for itself."""
+        qrels = [(row, row, 1) for row in range(len(rows))]
+        return self.take(lambda: kedge.retrieve(rows, rows, qrels, **options), retrieval_values)
+
     def translate(self, bundle, source, target, rows):
         translator = self.take(lambda: bundle.translator(source, target), lambda made: [made.weight, made.bias])
         if translator is not None:
@@ -90,6 +96,12 @@ def bundle_values(bundle):
 def map_values(rr_map):
     yield from (rr_map.weight, rr_map.bias, rr_map.mean)
     yield [value for value in (rr_map.r2, rr_map.ridge) if value is not None]
+
+
+def retrieval_values(scores):
+    shares = [value for name, value in scores.items() if "@" in name]
+    assert all(0 <= share <= 1 + 1e-12 for share in shares), scores
+    return [shares]
 
 
 def comparison_values(scores):

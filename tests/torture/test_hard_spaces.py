@@ -9,7 +9,7 @@ import kedge
 import spaces as hard_spaces
 
 METHODS = ["param", "consensus", "random", "kmeans", "fps"]
-SIMILARITIES = ["wip", "cosine", "euclidean", "inner"]
+SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 KINDS = list(hard_spaces.MAKERS)
 
 
@@ -44,6 +44,16 @@ def test_fit_and_everything_after_it(kind, method, similarity, steps):
     again = pickle.loads(pickle.dumps(bundle))  # the bytes of its file
     for name in bundle.spaces:
         np.testing.assert_array_equal(again[name].weight, bundle[name].weight)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "inner"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_search(kind, similarity, steps):
+    with np.errstate(all="ignore"):
+        rows = hard_spaces.MAKERS[kind]().new
+    found = steps("Hard rows: retrieve", kind).retrieve(rows, similarity=similarity)
+    if kind == "ordinary" and similarity == "cosine":
+        assert found["mrr@10"] == 1
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ OPTIONS = {
     **{f"{method}, wip": dict(method=method) for method in ADAPTERS},
     **{f"{method}, inner": dict(method=method, similarity="inner") for method in ADAPTERS[:2]},
     **{f"support by {select}, {similarity}": dict(method="random", support_select=select, similarity=similarity)
-       for select in ("fps", "kmeans", "leverage") for similarity in ("wip", "cosine", "euclidean", "inner")},
+       for select in ("fps", "kmeans", "leverage")
+       for similarity in ("wip", "cosine", "euclidean", "inner", "angular", "manhattan")},
     "no shrinkage": dict(method="random", shrinkage=0.0),
     "no shrinkage, no epsilon": dict(method="random", shrinkage=0.0, epsilon=0.0),
     "consensus, no shrinkage, no epsilon": dict(method="consensus", shrinkage=0.0, epsilon=0.0),

@@ -7,7 +7,7 @@ import kedge
 import spaces as hard_spaces
 
 METHODS = ["param", "consensus", "random", "kmeans", "fps"]
-SIMILARITIES = ["wip", "cosine", "euclidean", "inner"]
+SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 SECTION = "What is known beforehand"
 every_way = pytest.mark.parametrize("method, similarity", [(m, s) for m in METHODS for s in SIMILARITIES])
 
@@ -77,10 +77,10 @@ def test_one_row_far_outside_leaves_the_anchors_of_the_others(method, similarity
 
 def test_every_row_as_an_anchor_finds_itself(tally):
     spaces = hard_spaces.views()
-    for similarity in ("cosine", "euclidean"):
+    for similarity in ("cosine", "euclidean", "angular", "manhattan"):
         bundle = fit(spaces, "random", similarity, anchors=hard_spaces.ROWS, support=hard_spaces.ROWS)
         rr = bundle["vit"].transform(spaces["vit"])
         chosen = bundle.support_ids[bundle.mixture.argmax(axis=1)]
-        nearest = (rr.argmin if similarity == "euclidean" else rr.argmax)(axis=1)
+        nearest = (rr.argmin if similarity in ("euclidean", "manhattan") else rr.argmax)(axis=1)
         np.testing.assert_array_equal(chosen[nearest], np.arange(hard_spaces.ROWS))
         tally(SECTION, "every row an anchor", "each row is nearest to its own")

@@ -16,6 +16,8 @@ ENDINGS = {
     "cosine": "Similarity to an anchor is the cosine of the angle.",
     "wip": "Similarity to an anchor is the inner product after whitening, which evens out how an encoder stretches space.",
     "euclidean": "Similarity to an anchor is the distance.",
+    "angular": "Similarity to an anchor is 1 - angle / pi.",
+    "manhattan": "Similarity to an anchor is the sum of the differences of all values, without their signs.",
     "inner": "Similarity to an anchor is the plain inner product.",
     "ridge": "Encoders are attached by ridge regression.",
     "kernel": "Encoders are attached by a non-linear regression, which compares an item with all inputs of the support.",

@@ -48,6 +48,12 @@ KEDGE_EVERY_PROCESSOR void add_row(const float* __restrict row, float weight, st
   for (std::size_t i = 0; i < n; ++i) out[i] += row[i] * weight;
 }
 
+KEDGE_EVERY_PROCESSOR float difference(const float* a, const float* b, std::size_t n) {
+  float sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += std::abs(a[i] - b[i]);
+  return sum;
+}
+
 KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
   float lanes[kLanes] = {};
   std::size_t i = 0;
@@ -149,6 +155,10 @@ void add_rows(MatrixView<const float> rows, std::span<const float> weights, std:
     add_four_rows(rows.data + r * rows.stride, rows.stride, &weights[r], out.size(), out.data());
   }
   for (; r < rows.rows; ++r) add_row(rows.row(r).data(), weights[r], out.size(), out.data());
+}
+
+void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out) {
+  for (std::size_t r = 0; r < rows.rows; ++r) out[r] += difference(rows.row(r).data(), x.data(), x.size());
 }
 
 float length(std::span<const float> x) {

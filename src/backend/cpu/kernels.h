@@ -14,6 +14,9 @@ void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<
 /// out += the sum of the rows, each times its weight.
 void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
 
+/// out += sum of |row - x| for each of the rows, as long as x.
+void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
+
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
 void normalize(std::span<const float> x, float length, std::span<float> unit);
