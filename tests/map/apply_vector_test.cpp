@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/kernel_cases.h"
 #include "support.h"
 
 #include <cstdlib>
@@ -93,6 +94,20 @@ TEST_P(ApplyVector, AllocatesNothing) {
   ASSERT_GT(allocations, before) << "allocations are not counted";
   before = allocations;
   map.apply(x.row(0), rr);
+  EXPECT_EQ(allocations, before);
+#else
+  GTEST_SKIP() << "sanitizers have an allocator of their own";
+#endif
+}
+
+TEST(ApplyVectorToAKernel, AllocatesNothing) {
+#ifdef KEDGE_COUNTS_ALLOCATIONS
+  const test::KernelCase c(4096, 3, 700, 2, true);
+  const Matrix x = c.embeddings(1);
+  std::vector<float> y(3);
+  const KernelFunction function = c.function();
+  const std::size_t before = allocations;
+  apply_kernel(function, x.row(0), y);
   EXPECT_EQ(allocations, before);
 #else
   GTEST_SKIP() << "sanitizers have an allocator of their own";
