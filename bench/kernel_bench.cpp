@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <numeric>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>

@@ -89,6 +89,15 @@ TEST(KernelSystem, TakesARowOfLengthZero) {
   expect_inverse(*system, rows, 2, 1e-2, 1e-10);
 }
 
+/// Rounding leaves some of them a pivot, which is as good as none.
+TEST(KernelSystem, OfRepeatedRowsHasNoSolutionWithoutARidge) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Matrix rows = unit_rows(50, 20, seed);
+    std::ranges::copy(rows.row(3), rows.row(40).begin());
+    EXPECT_FALSE(make_kernel_system(rows.view(), Device::cpu)->factor(8, 0)) << seed;
+  }
+}
+
 TEST(KernelSystem, SaysWhereNothingIsLeftToSolve) {
   Matrix rows = unit_rows(100, 9, 1);
   std::ranges::copy(rows.row(3), rows.row(70).begin());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/kernel_cases.h"
 #include "support.h"
 
 #include <cstdlib>
@@ -98,6 +99,21 @@ TEST_P(ApplyVector, AllocatesNothing) {
   before = allocations;
   map.apply(x.row(0), rr);
   EXPECT_EQ(allocations, before);
+#else
+  GTEST_SKIP() << "sanitizers have an allocator of their own";
+#endif
+}
+
+TEST(ApplyVectorToAKernel, AllocatesNothing) {
+#ifdef KEDGE_COUNTS_ALLOCATIONS
+  for (const auto& c : {test::KernelCase(4096, 3, 20, 2, false), test::KernelCase(300, 3, 700, 2, true)}) {
+    const Matrix x = c.embeddings(1);
+    std::vector<float> y(3);
+    const KernelFunction function = c.function();
+    const std::size_t before = allocations;
+    apply_kernel(function, x.row(0), y);
+    EXPECT_EQ(allocations, before);
+  }
 #else
   GTEST_SKIP() << "sanitizers have an allocator of their own";
 #endif
