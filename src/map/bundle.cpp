@@ -25,6 +25,10 @@ void Bundle::add(Attachment space) {
   require_fits(*this, space);
   const auto same = std::ranges::find(spaces, space.space(), &Attachment::space);
   if (same != spaces.end()) {
+    // A way back from the old one knows nothing of the new one's rows.
+    for (Attachment& other : spaces) {
+      if (other.reverse && other.reverse->space() == space.space()) other.reverse.reset();
+    }
     *same = std::move(space);
   } else {
     spaces.push_back(std::move(space));

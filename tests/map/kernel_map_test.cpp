@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support.h"
+
+#include <cmath>
+#include <map>
+
+namespace kedge {
+namespace {
+
+using test::expect_error;
+using test::largest;
+using test::random_matrix;
+using test::space_of;
+using test::TemporaryFolder;
+
+constexpr std::size_t kRows = 400, kFitted = 300;
+
+/// Rows of length 1, which embeddings are near to: a kernel sees directions only.
+Matrix directions(std::size_t rows, std::size_t dim, unsigned seed) {
+  Matrix x = random_matrix(rows, dim, seed);
+  normalize_rows(x.view());
+  return x;
+}
+
+/// hidden times a random matrix and some noise; bent where the encoder is no linear view of it.
+Matrix view_of(const Matrix& hidden, std::size_t dim, unsigned seed, bool bent, float level) {
+  const Matrix mix = random_matrix(hidden.cols(), dim, seed), noise = random_matrix(hidden.rows(), dim, seed + 10);
+  Matrix x(hidden.rows(), dim);
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    for (std::size_t c = 0; c < dim; ++c) {
+      float sum = 0;
+      for (std::size_t k = 0; k < hidden.cols(); ++k) sum += hidden.row(r)[k] * mix.row(k)[c];
+      x.row(r)[c] = 3 + (bent ? std::tanh(2 * sum) : sum) + level * noise.row(r)[c];
+    }
+  }
+  return x;
+}
+
+struct Encoders {
+  explicit Encoders(bool bent = true, float level = 0.1F) {
+    const Matrix hidden = directions(kRows, 3, 1);
+    all.emplace("a", view_of(hidden, 6, 2, false, level));
+    all.emplace("b", view_of(hidden, 8, 3, bent, level));
+    all.emplace("c", view_of(hidden, 5, 4, bent, level));
+  }
+  [[nodiscard]] Space space(const std::string& name, RowRange rows = {0, kFitted}) const {
+    return {name, view_rows(all.at(name).view(), name), rows};
+  }
+  [[nodiscard]] Bundle fitted(FitOptions options) const {
+    if (options.anchors == 0 && !is_adapter(options.method)) options.anchors = 4;
+    if (options.method == Method::param) {
+      options.param.epochs = 3;
+      options.param.batch = 64;
+    }
+    return fit(std::vector{space("a"), space("b")}, options);
+  }
+  [[nodiscard]] MatrixView<const float> unseen(const std::string& name) const {
+    return all.at(name).view().middle_rows(kFitted, kRows - kFitted);
+  }
+  std::map<std::string, Matrix> all;
+};
+
+FitOptions with(Method method, std::optional<AttachBy> by = {}) {
+  FitOptions options;
+  options.method = method;
+  options.attach_by = by;
+  return options;
+}
+
+/// Share of the squares of `truth` around 3 that `found` leaves.
+double unexplained(MatrixView<const float> truth, const Matrix& found) {
+  double error = 0, all = 0;
+  for (std::size_t r = 0; r < truth.rows; ++r) {
+    for (std::size_t c = 0; c < truth.cols; ++c) {
+      error += std::pow(truth.row(r)[c] - found.row(r)[c], 2);
+      all += std::pow(truth.row(r)[c] - 3.0, 2);
+    }
+  }
+  return error / all;
+}
+
+double translation_error(const Encoders& encoders, const Bundle& bundle, const std::string& from,
+                         const std::string& to) {
+  return unexplained(encoders.unseen(to), Translator(bundle, from, to).apply(encoders.unseen(from)));
+}
+
+void expect_near(const Matrix& found, const Matrix& wanted, double share) {
+  ASSERT_EQ(found.rows(), wanted.rows());
+  ASSERT_EQ(found.cols(), wanted.cols());
+  const double near = share * largest(wanted.cells());
+  for (std::size_t i = 0; i < wanted.cells().size(); ++i) ASSERT_NEAR(found.cells()[i], wanted.cells()[i], near) << i;
+}
+
+void expect_same(const RelativeMap& found, const RelativeMap& wanted) {
+  EXPECT_TRUE(std::ranges::equal(found.weight().cells(), wanted.weight().cells()));
+  EXPECT_EQ(found.bias(), wanted.bias());
+  EXPECT_EQ(found.mean(), wanted.mean());
+  ASSERT_EQ(found.kernel().has_value(), wanted.kernel().has_value());
+  if (!wanted.kernel()) return;
+  EXPECT_EQ(found.kernel()->width, wanted.kernel()->width);
+  EXPECT_TRUE(std::ranges::equal(found.kernel()->whitener.cells(), wanted.kernel()->whitener.cells()));
+  EXPECT_TRUE(std::ranges::equal(found.kernel()->rows.cells(), wanted.kernel()->rows.cells()));
+  EXPECT_TRUE(std::ranges::equal(found.kernel()->coefficients.cells(), wanted.kernel()->coefficients.cells()));
+}
+
+std::string version_of(const Bundle& bundle) {
+  const std::string bytes = bundle_to_bytes(bundle), key = R"("format_version":")";
+  return bytes.substr(bytes.find(key) + key.size(), 1);
+}
+
+class KernelAttach : public ::testing::TestWithParam<Method> {};
+
+TEST_P(KernelAttach, ReachesTheTargetsAtItsSupportRows) {
+  const Encoders encoders;
+  const Bundle bundle = encoders.fitted(with(GetParam(), AttachBy::kernel));
+  for (const Attachment& space : bundle.spaces) {
+    EXPECT_EQ(space.by, AttachBy::kernel);
+    ASSERT_TRUE(space.kernel && space.map->kernel() && space.decoder);
+    EXPECT_FALSE(space.ridge || space.mixture || space.choice || space.reverse);
+    EXPECT_EQ(space.kernel->r2.size(), bundle.mixture.rows());
+    EXPECT_EQ(space.map->kernel()->rows.rows(), bundle.support_ids.size());
+    EXPECT_GT(space.kernel->mean_r2, 0.8) << space.space();
+    const Matrix rr = space.map->apply(encoders.all.at(space.space()).view());
+    double error = 0, squares = 0;
+    for (std::size_t i = 0; i < bundle.support_ids.size(); ++i) {
+      for (std::size_t c = 0; c < rr.cols(); ++c) {
+        error += std::pow(rr.row(static_cast<std::size_t>(bundle.support_ids[i]))[c] - bundle.targets.row(i)[c], 2);
+        squares += std::pow(bundle.targets.row(i)[c], 2);
+      }
+    }
+    EXPECT_LT(error, space.kernel->error * squares + 1e-9 * squares);  // rows that were there are met better
+  }
+}
+
+TEST_P(KernelAttach, AutoTakesTheSmallerErrorAndKeepsBoth) {
+  const Encoders encoders;
+  const Bundle chosen = encoders.fitted(with(GetParam(), AttachBy::automatic));
+  const Bundle line = encoders.fitted(with(GetParam(), AttachBy::ridge));
+  const Bundle curve = encoders.fitted(with(GetParam(), AttachBy::kernel));
+  EXPECT_EQ(chosen.attach_by, AttachBy::automatic);
+  for (const Attachment& space : chosen.spaces) {
+    ASSERT_TRUE(space.choice);
+    EXPECT_EQ(space.by, space.choice->kernel_error < space.choice->ridge_error ? AttachBy::kernel : AttachBy::ridge);
+    EXPECT_EQ(space.choice->kernel_error, curve.space(space.space()).kernel.value().error);
+    EXPECT_GT(space.choice->ridge_error, 0);
+    expect_same(*space.map, *(space.by == AttachBy::kernel ? curve : line).map(space.space()));
+  }
+  const Attachment third = attach(chosen, encoders.space("c"));  // as the bundle's others
+  EXPECT_TRUE(third.choice);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, KernelAttach, ::testing::Values(Method::consensus, Method::param, Method::random),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
+
+TEST(KernelMap, ANewSpaceIsAttachedByKernelToWhateverHasTargets) {
+  const Encoders encoders;
+  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::procrustes, Method::kernel}) {
+    Bundle bundle = encoders.fitted(with(method));
+    AttachOptions options;
+    options.by = AttachBy::kernel;
+    bundle.add(attach(bundle, encoders.space("c"), options));
+    EXPECT_TRUE(bundle.map("c")->kernel());
+    EXPECT_LT(translation_error(encoders, bundle, "c", "a"), 0.2) << to_string(method);
+  }
+}
+
+TEST(KernelMap, TheBestEffortIsRefinementAndKernel) {
+  const Encoders encoders;
+  FitOptions options = with(Method::consensus);
+  options.effort = Effort::best;
+  const Bundle best = encoders.fitted(options);
+  EXPECT_EQ(best.attach_by, AttachBy::kernel);
+  EXPECT_EQ(best.consensus.refine_epochs, FitOptions::kBestRefineEpochs);
+  options = with(Method::consensus, AttachBy::kernel);
+  options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  expect_same(*encoders.fitted(options).map("b"), *best.map("b"));
+
+  AttachOptions effort;
+  effort.effort = Effort::best;
+  EXPECT_EQ(attach(encoders.fitted(with(Method::consensus)), encoders.space("c"), effort).by, AttachBy::kernel);
+  effort.by = AttachBy::ridge;  // what is asked for goes first
+  EXPECT_EQ(attach(best, encoders.space("c"), effort).by, AttachBy::ridge);
+}
+
+TEST(KernelMap, KeptSupportRowsAreTheOnesItCompares) {
+  const Encoders encoders;
+  FitOptions options = with(Method::random, AttachBy::kernel);
+  options.keep = 2;
+  options.anchors = 30;
+  const Bundle bundle = encoders.fitted(options);
+  EXPECT_LE(bundle.support_ids.size(), 60U);
+  EXPECT_EQ(bundle.map("a")->kernel()->rows.rows(), bundle.support_ids.size());
+  EXPECT_TRUE(attach(bundle, encoders.space("c")).map->kernel());
+}
+
+TEST(KernelMap, OneVectorGivesWhatABlockGives) {
+  const Encoders encoders;
+  const auto map = encoders.fitted(with(Method::consensus, AttachBy::kernel)).map("b");
+  const Matrix rr = map->apply(encoders.unseen("b"));
+  Matrix alone(rr.rows(), rr.cols());
+  for (std::size_t r = 0; r < rr.rows(); ++r) map->apply(encoders.unseen("b").row(r), alone.row(r));
+  expect_near(alone, rr, 1e-5);
+}
+
+TEST(KernelMap, MomentsAndSupportRowsAreEnough) {
+  const Encoders encoders;
+  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  options.anchors = 4;
+  for (std::int64_t id = 0; id < 300; id += 2) options.support_ids.push_back(id);
+  const std::vector<Space> spaces{encoders.space("a"), encoders.space("b")};
+  const Bundle wanted = fit(spaces, options);
+  SupportRows rows{options.support_ids, {}};
+  for (const Space& space : spaces) rows.rows.push_back(space.gather(options.support_ids));
+  const Bundle found = fit(compute_joint_moments(spaces), rows, options);
+  for (const char* name : {"a", "b"}) {
+    EXPECT_EQ(found.space(name).kernel.value().width, wanted.space(name).kernel.value().width);
+    expect_near(found.map(name)->apply(encoders.unseen(name)), wanted.map(name)->apply(encoders.unseen(name)), 1e-4);
+  }
+  const Space third = encoders.space("c");
+  const Attachment by_rows = attach(wanted, third);
+  const Attachment by_moments = attach(wanted, compute_moments(third), third.gather(options.support_ids).view());
+  ASSERT_TRUE(by_moments.map->kernel());
+  expect_near(by_moments.map->apply(encoders.unseen("c")), by_rows.map->apply(encoders.unseen("c")), 1e-4);
+}
+
+TEST(KernelAdapter, TranslatesBothWaysBetterThanALineWhereEncodersAreBent) {
+  const Encoders encoders;
+  const Bundle curve = encoders.fitted(with(Method::kernel)), line = encoders.fitted(with(Method::ridge));
+  for (const auto& [from, to] : {std::pair("a", "b"), {"b", "a"}}) {
+    EXPECT_LT(translation_error(encoders, curve, from, to), 0.7 * translation_error(encoders, line, from, to))
+        << from << " to " << to;
+  }
+}
+
+TEST(KernelAdapter, IsNearlyExactWhereBothAreLinearViews) {
+  const Encoders encoders(false, 0);
+  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  EXPECT_LT(translation_error(encoders, bundle, "a", "b"), 1e-3);
+  EXPECT_LT(translation_error(encoders, bundle, "b", "a"), 1e-3);
+}
+
+TEST(KernelAdapter, HasAKernelOnEitherWayAndAnExactDecoder) {
+  const Encoders encoders;
+  for (const Similarity similarity : {Similarity::wip, Similarity::inner}) {
+    FitOptions options = with(Method::kernel);
+    options.similarity = similarity;
+    const Bundle bundle = encoders.fitted(options);
+    const Attachment a = bundle.space("a"), b = bundle.space("b");
+    EXPECT_EQ(a.by, AttachBy::kernel);
+    EXPECT_EQ(b.by, AttachBy::direct);
+    ASSERT_TRUE(a.reverse);
+    EXPECT_EQ(a.reverse->space(), "b");
+    EXPECT_FALSE(b.reverse || b.map->kernel());
+    expect_near(Translator(bundle, "b", "a").apply(encoders.unseen("b")), a.reverse->apply(encoders.unseen("b")), 1e-6);
+    EXPECT_LT(translation_error(encoders, bundle, "b", "b"), 1e-8);
+    EXPECT_EQ(bundle.mixture.rows(), 8U);
+  }
+}
+
+TEST(KernelAdapter, ATranslationIsTheMapThenTheDecoder) {
+  const Encoders encoders;
+  Bundle bundle = encoders.fitted(with(Method::kernel));
+  bundle.add(attach(bundle, encoders.space("c")));
+  EXPECT_TRUE(bundle.map("c")->kernel());  // as the bundle says
+  for (const auto& [from, to] : {std::pair("a", "b"), {"c", "a"}, {"c", "b"}, {"a", "c"}}) {
+    const Matrix rr = bundle.map(from)->apply(encoders.unseen(from));
+    const Decoder& back = *bundle.space(to).decoder;
+    Matrix wanted(rr.rows(), back.bias.size());
+    for (std::size_t r = 0; r < rr.rows(); ++r) {
+      for (std::size_t c = 0; c < wanted.cols(); ++c) {
+        double value = back.bias[c];
+        for (std::size_t k = 0; k < rr.cols(); ++k) value += static_cast<double>(back.weight.row(c)[k]) * rr.row(r)[k];
+        wanted.row(r)[c] = static_cast<float>(value);
+      }
+    }
+    expect_near(Translator(bundle, from, to).apply(encoders.unseen(from)), wanted, 1e-4);
+  }
+  for (const char* to : {"a", "b"}) EXPECT_LT(translation_error(encoders, bundle, "c", to), 0.2) << to;
+  const TemporaryFolder folder;
+  const Translator translator(bundle, "c", "a");
+  translate(translator, space_of("c", encoders.all.at("c")), folder.file("a.npy"));
+  expect_near(Space("a", open_rows(folder.file("a.npy"))).read_all(), translator.apply(encoders.all.at("c").view()),
+              1e-5);
+}
+
+TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
+  const Encoders encoders;
+  Bundle bundle = encoders.fitted(with(Method::kernel));
+  const Space other("b", view_rows(encoders.all.at("c").view(), "c"), {0, kFitted});  // of 5 values, not 8
+  bundle.add(attach(bundle, other));
+  EXPECT_FALSE(bundle.space("a").reverse);
+  const Translator back(bundle, "b", "a");
+  EXPECT_EQ(back.input_dim(), 5U);
+  EXPECT_LT(unexplained(encoders.unseen("a"), back.apply(encoders.unseen("c"))), 0.2);
+  (void)bundle_from_bytes(bundle_to_bytes(bundle), "bytes");
+}
+
+TEST(KernelBundle, ComesBackAsItWasSaved) {
+  const TemporaryFolder folder;
+  const Encoders encoders;
+  for (const FitOptions& options : {with(Method::kernel), with(Method::consensus, AttachBy::automatic),
+                                    with(Method::consensus, AttachBy::kernel)}) {
+    Bundle saved = encoders.fitted(options);
+    saved.add(attach(saved, encoders.space("c")));
+    save_bundle(saved, folder.file("x.kedge"));
+    const Bundle loaded = load_bundle(folder.file("x.kedge"));
+    EXPECT_EQ(loaded.attach_by, saved.attach_by);
+    EXPECT_EQ(loaded.method, saved.method);
+    for (const Attachment& space : saved.spaces) {
+      const Attachment again = loaded.space(space.space());
+      EXPECT_EQ(again.by, space.by);
+      expect_same(*again.map, *space.map);
+      expect_same(*load_map(folder.file("x.kedge"), space.space()), *space.map);
+      ASSERT_EQ(again.kernel.has_value(), space.kernel.has_value());
+      if (space.kernel) {
+        EXPECT_EQ(again.kernel->width, space.kernel->width);
+        EXPECT_EQ(again.kernel->strength, space.kernel->strength);
+        EXPECT_EQ(again.kernel->whitening, space.kernel->whitening);
+        EXPECT_EQ(again.kernel->r2, space.kernel->r2);
+        EXPECT_EQ(again.kernel->mean_r2, space.kernel->mean_r2);
+        EXPECT_EQ(again.kernel->error, space.kernel->error);
+      }
+      ASSERT_EQ(again.choice.has_value(), space.choice.has_value());
+      if (space.choice) {
+        EXPECT_EQ(again.choice->ridge_error, space.choice->ridge_error);
+        EXPECT_EQ(again.choice->kernel_error, space.choice->kernel_error);
+      }
+      ASSERT_EQ(again.reverse == nullptr, space.reverse == nullptr);
+      if (space.reverse) expect_same(*again.reverse, *space.reverse);
+    }
+    EXPECT_EQ(bundle_to_bytes(loaded), bundle_to_bytes(saved));
+    EXPECT_EQ(version_of(saved), "2");
+  }
+}
+
+TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
+  const Encoders encoders;
+  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::cca}) {
+    Bundle bundle = encoders.fitted(with(method));
+    EXPECT_EQ(version_of(bundle), "1") << to_string(method);
+    AttachOptions options;
+    options.by = AttachBy::kernel;
+    const Attachment curve = attach(bundle, encoders.space("c"), options);
+    options.by = AttachBy::ridge;
+    bundle.add(attach(bundle, encoders.space("c"), options));
+    EXPECT_EQ(version_of(bundle), "1") << to_string(method);
+    bundle.add(curve);
+    EXPECT_EQ(version_of(bundle), "2") << to_string(method);
+  }
+}
+
+TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
+  const Encoders encoders;
+  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  const auto refuse = [&](const auto& change, auto... words) {
+    Attachment space = bundle.space("a");
+    change(space);
+    Bundle changed = bundle;
+    expect_error(
+        Code::bad_argument, [&] { changed.add(space); }, words...);
+  };
+  refuse([](Attachment& a) { a.kernel.reset(); }, "'a'", "kernel");
+  refuse([](Attachment& a) { a.by = AttachBy::ridge; }, "'a'", "kernel");
+  refuse([](Attachment& a) { a.by = AttachBy::automatic; }, "auto");
+  refuse([](Attachment& a) { a.kernel->r2.pop_back(); }, "a.r2");
+  refuse([](Attachment& a) { a.kernel->width = 3.21; }, "width");
+  refuse([](Attachment& a) { a.kernel->error = -1; }, "error");
+  refuse([](Attachment& a) { a.choice = AttachChoice{-1, 0}; }, "error");
+  refuse([&](Attachment& a) { a.reverse = bundle.map("b"); }, "way back");
+  refuse([&](Attachment& a) { a.reverse = a.map; }, "way back");
+}
+
+TEST(KernelOptions, OfAnotherWayAreRefused) {
+  const Encoders encoders;
+  const auto refuse = [&](const FitOptions& options, auto... words) {
+    expect_error(
+        Code::bad_argument, [&] { (void)encoders.fitted(options); }, words...);
+  };
+  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  options.ridge = 0.1;
+  refuse(options, "ridge was given", "attached by kernel");
+  options = with(Method::consensus, AttachBy::mixture);
+  options.kernel.width = 2;
+  refuse(options, "of a kernel", "attached by mixture");
+  options = with(Method::consensus, AttachBy::automatic);
+  options.kernel.strength = 1e9;
+  refuse(options, "kernel_strength", "1000000");
+  options = with(Method::random, AttachBy::kernel);
+  options.similarity = Similarity::cosine;
+  refuse(options, "attached by kernel", "cosine");
+  options = with(Method::kernel);
+  options.similarity = Similarity::euclidean;
+  refuse(options, "kernel works with the similarity wip");
+  options = with(Method::kernel, AttachBy::mixture);
+  refuse(options, "no anchors to mix");
+}
+
+}  // namespace
+}  // namespace kedge
