@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <kedge/wording.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -89,11 +90,15 @@ void require_weights(const std::string& space, const RelativeMap& map) {
 
 void require_kernel_fit(const Attachment& space, std::size_t anchors) {
   const std::string& name = space.space();
-  if (space.kernel.has_value() != space.map->kernel().has_value()) {
+  const bool said = space.kernel.has_value();
+  if (said != space.map->kernel().has_value() || said != (space.by == AttachBy::kernel)) {
     refuse("the map of '{}' has a kernel that nothing is said of, or none where one is described", name);
   }
-  if (!space.kernel) return;
+  if (!said) return;
   const KernelFit& fit = *space.kernel;
+  if (fit.width != space.map->kernel()->width) {
+    refuse("the kernel of '{}' has a width of {}, but was made with {}", name, space.map->kernel()->width, fit.width);
+  }
   if (fit.r2.size() != anchors) refuse("'{}.r2' does not have a value per anchor", name);
   require_within("strength", fit.strength, 0);
   require_within("whitening", fit.whitening, 0, 1);
@@ -111,6 +116,19 @@ void require_reverse(const Attachment& space) {
   if (!space.reverse->kernel()) refuse("the way back to '{}' has no kernel", space.space());
   require_space_name(space.reverse->space());
   require_weights(space.space(), *space.reverse);
+}
+
+/// From the space that is there now.
+void require_source_of_reverse(const Bundle& bundle, const Attachment& space) {
+  if (!space.reverse) return;
+  const auto from = std::ranges::find(bundle.spaces, space.reverse->space(), &Attachment::space);
+  if (from == bundle.spaces.end()) {
+    refuse("the way back to '{}' comes from '{}', but it has no map for that", space.space(), space.reverse->space());
+  }
+  if (from->map->input_dim() != space.reverse->input_dim()) {
+    refuse("the way back from '{}' to '{}' takes {} values, but its map takes {}", from->space(), space.space(),
+           space.reverse->input_dim(), from->map->input_dim());
+  }
 }
 
 void require_check(const RowCheck& check) {
@@ -209,6 +227,7 @@ void require_sources(const Bundle& bundle) {
   std::set<std::string> seen;
   for (const Attachment& space : bundle.spaces) {
     if (!seen.insert(space.space()).second) refuse("it names the space '{}' twice", space.space());
+    require_source_of_reverse(bundle, space);
   }
   for (const std::string& source : bundle.sources) {
     if (!seen.contains(source)) refuse("it was learned from '{}', but has no map for it", source);

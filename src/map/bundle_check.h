@@ -18,7 +18,7 @@ void require_consistent(const Bundle& bundle);
 void require_fits(const Bundle& bundle, const Attachment& space);
 /// A bundle has these spaces, but not that one.
 [[nodiscard]] UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known);
-/// Every source has a map, and no space is there twice.
+/// Every source and every way back has its map, and no space is there twice.
 void require_sources(const Bundle& bundle);
 
 }  // namespace kedge

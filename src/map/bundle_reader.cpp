@@ -155,7 +155,15 @@ class BundleReader {
             file_.matrix(prefix + "weight"),
             file_.vector(prefix + "bias"),
             file_.vector(prefix + "mean"),
-            how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : std::optional<Kernel>()};
+            how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : no_kernel(prefix)};
+  }
+
+  /// Without it such a map would be read as a line, and give other values.
+  std::optional<Kernel> no_kernel(const std::string& prefix) const {
+    for (const char* part : {"kernel_rows", "kernel_coefficients", "kernel_whitener"}) {
+      if (file_.has(prefix + part)) file_.refuse(fmt::format("nothing is said of its tensor '{}{}'", prefix, part));
+    }
+    return {};
   }
 
   KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
@@ -193,6 +201,8 @@ class BundleReader {
     }
     if (how.contains("reverse")) {
       space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, how["reverse"]));
+    } else {
+      (void)no_kernel(name + ".reverse_");
     }
     if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
     if (how.contains("decoder")) {

@@ -139,7 +139,7 @@ meta(HEADER, "metadata that is no text", "not text", "method", 7)
 
 FORMAT = "what it claims to be"
 meta(FORMAT, "another format", "not a bundle", "format", "kedge bungle")
-meta(FORMAT, "format 2, of a later version", ["format version 2", "written by kedge 9.8.7", "use that or a newer one"], "format_version", "2")
+meta(FORMAT, "format 3, of a later version", ["format version 3", "reads versions up to 2", "written by kedge 9.8.7", "use that or a newer one"], "format_version", "3")
 meta(FORMAT, "format 2^64", "format version", "format_version", str(2**64))
 meta(FORMAT, "format 0", "damaged", "format_version", "0")
 meta(FORMAT, "format -1", "damaged", "format_version", "-1")
@@ -208,6 +208,98 @@ for what, name in (("escape sequences", ESCAPE), ("a C1 control", "\x9b2J"), ("a
     CASES.append((NAMES, f"{what} in a tensor's name", "evil", lambda p, name=name: p.rename("mixture", name)))
     CASES.append((NAMES, f"{what} in a type", "unknown type", lambda p, name=name: p.header["mixture"].update(dtype=name)))
 meta(NAMES, "a name of a million letters", "evil", "method", "x" * 1_000_000)
+
+KERNEL_CASES = []  # the same, of a bundle by the method kernel
+
+
+def kernel_case(name, says, change):
+    KERNEL_CASES.append(("kernels", name, says, change))
+
+
+def said_of_a(part=None, **changes):
+    """Changes members of what is said of the space a, or of one part of that; None takes a member away."""
+    def run(p):
+        attached = json.loads(p.meta["attached"])
+        of = attached["a"] if part is None else attached["a"].setdefault(part, {})
+        of.update(changes)
+        for key in [key for key, value in changes.items() if value is None]:
+            del of[key]
+        p.meta["attached"] = json.dumps(attached)
+
+    return run
+
+
+def changed(name, change):
+    def run(p):
+        array = p.array(name)
+        change(array)
+        p.put(name, array)
+
+    return run
+
+
+def cut(name):
+    """One row less, with the bytes after it moved up."""
+    def run(p):
+        shape, place = p.header[name]["shape"], p.place(name)
+        row = (place.stop - place.start) // shape[0]
+        shape[0] -= 1
+        del p.values[place.stop - row:place.stop]
+        for entry in (entry for key, entry in p.header.items() if key != "__metadata__"):
+            entry["data_offsets"] = [at - row if at >= place.stop else at for at in entry["data_offsets"]]
+
+    return run
+
+
+def renamed(old, new="zzz"):
+    return lambda p: p.rename(old, new)
+
+
+for prefix in ("a.", "a.reverse_"):
+    for part in ("kernel_rows", "kernel_coefficients", "weight", "bias", "mean"):
+        kernel_case(f"no {prefix}{part}", f"no tensor '{prefix}{part}'", renamed(prefix + part))
+        for value in (np.nan, np.inf):
+            kernel_case(f"{value} in {prefix}{part}", ["NaN or infinity", prefix + part],
+                        changed(prefix + part, lambda x, v=value: x.__setitem__(3, v)))
+    for part in ("kernel_rows", "kernel_coefficients"):
+        kernel_case(f"a row less of {prefix}{part}", ["kernel", "do not fit"], cut(prefix + part))
+        kernel_case(f"{prefix}{part} turned round", ["kernel", "do not fit"], swap(prefix + part))
+    kernel_case(f"a whitener of {prefix} that is not square", ["whitener", "do not fit"],
+                lambda p, name=f"{prefix}kernel_whitener": p.header[name].update(shape=[1, p.array(name).size]))
+    kernel_case(f"NaN in the whitener of {prefix}", ["NaN or infinity", "kernel_whitener"],
+                changed(f"{prefix}kernel_whitener", lambda x: x.__setitem__(0, np.nan)))
+for part in ("kernel", "reverse"):
+    for width in (0, -1, 1e-9, 65, 1e9, 1e300):
+        kernel_case(f"a {part} of width {width}", "out of range", said_of_a(part, width=width))
+    for width in ("2", [2], True):
+        kernel_case(f"a {part} of width {width!r}", "evil", said_of_a(part, width=width))
+    kernel_case(f"a {part} of no width", "evil", said_of_a(part, width=None))
+    kernel_case(f"a {part} that is no object", "damaged", said_of_a(**{part: 7}))
+kernel_case("a width that JSON does not have", "JSON",
+            lambda p: p.meta.update(attached=p.meta["attached"].replace('"width":', '"width": NaN, "was":', 1)))
+for key, value in (("strength", -1), ("whitening", 2), ("r2", 3), ("error", -1)):
+    kernel_case(f"a {key} of {value}", "out of range", said_of_a("kernel", **{key: value}))
+kernel_case("a kernel that nothing is said of", "nothing is said of", said_of_a(kernel=None, by="direct"))
+kernel_case("a kernel by ridge", "kernel", said_of_a(by="ridge"))
+kernel_case("a way back that nothing is said of", "nothing is said of", said_of_a(reverse=None))
+kernel_case("a map by kernel without one", "no tensor", lambda p: [p.rename(f"a.kernel_{part}", part) for part in
+                                                                  ("rows", "coefficients", "whitener")] and None)
+kernel_case("a kernel described where there is none", "evil",
+            lambda p: p.option("attached", b={**json.loads(p.meta["attached"])["b"], "by": "kernel",
+                                              "kernel": json.loads(p.meta["attached"])["a"]["kernel"]}))
+kernel_case("by auto", "auto", said_of_a(by="auto"))
+kernel_case("a choice below zero", "out of range", said_of_a("choice", ridge_error=-1, kernel_error=0))
+kernel_case("half a choice", "damaged", said_of_a("choice", ridge_error=0.5))
+kernel_case("a way back from a space that is not there", "no map", said_of_a("reverse", space="c"))
+kernel_case("a way back from itself", "way back", said_of_a("reverse", space="a"))
+kernel_case("a way back from escape sequences", "evil", said_of_a("reverse", space=ESCAPE))
+kernel_case("a way back from a number", "damaged", said_of_a("reverse", space=7))
+kernel_case("a way back of other outputs", "evil", lambda p: [p.rename(f"a.reverse_{part}", "zzz" + part) or
+                                                               p.rename(f"a.{part}", f"a.reverse_{part}") or
+                                                               p.rename(f"zzz{part}", f"a.{part}")
+                                                               for part in ("weight", "bias", "mean")] and None)
+kernel_case("a cosine with a kernel", "evil", lambda p: p.meta.update(similarity="cosine"))
+kernel_case("format 3", ["format version 3", "written by kedge 9.8.7"], lambda p: p.meta.update(format_version="3"))
 
 
 def make(change, raw):

@@ -49,11 +49,9 @@ def require_one_printable_line(text):
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffd]", text[:-1]), ascii(text)
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_hostile_bundles_are_refused(kedge, good, tally, group):
+def require_refused(kedge, good, tally, cases):
     limited = {"preexec_fn": limit, "env": {**os.environ, "OPENBLAS_NUM_THREADS": "1"}}
-    cases = [case for case in hostile_bundles.CASES if case[0] == group]
-    for number, (_, name, says, change) in enumerate(cases):
+    for number, (group, name, says, change) in enumerate(cases):
         (kedge.folder / "evil.kedge").write_bytes(hostile_bundles.make(change, good))
         before = kedge.snapshot()
         for arguments in (("inspect", "evil.kedge"), OPENS_A_BUNDLE[number % len(OPENS_A_BUNDLE)]):
@@ -64,6 +62,18 @@ def test_hostile_bundles_are_refused(kedge, good, tally, group):
                 assert word in done.stderr, (name, done.stderr)
             assert done.stdout == "" and kedge.snapshot() == before, name
         tally(SECTION, group, "exit 3, a sentence, nothing written")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_hostile_bundles_are_refused(kedge, good, tally, group):
+    require_refused(kedge, good, tally, [case for case in hostile_bundles.CASES if case[0] == group])
+
+
+def test_hostile_kernels_are_refused(kedge, spaces, tally):
+    kedge.ok("fit", *spaces, "--support", 60, "--method", "kernel", "--kernel-whitening", "0.5", "-o", "good.kedge")
+    good = (kedge.folder / "good.kedge").read_bytes()
+    kedge.ok("translate", "good.kedge", "--from", "b", "--to", "a", "-i", "b.npy", "-o", "a2.npy")
+    require_refused(kedge, good, tally, hostile_bundles.KERNEL_CASES)
 
 
 WRITES = re.compile(r"\b(O_WRONLY|O_RDWR|O_CREAT|O_TRUNC)\b|^\d+ +(unlink|rename|mkdir|rmdir|link|symlink|chmod|chown|truncate|mknod|creat"
