@@ -179,6 +179,14 @@ std::string describe_rows(std::span<const Attachment> spaces) {
                      percent(1 / static_cast<double>(check->among)));
 }
 
+std::string describe_choice(const Attachment& space) {
+  const AttachChoice& choice = space.choice.value();
+  return fmt::format(
+      "'{}' is attached by {}: at rows left out, ridge leaves {:.1f} % of the targets' variance unexplained, kernel "
+      "{:.1f} %",
+      space.space(), to_string(space.by), 100 * choice.ridge_error, 100 * choice.kernel_error);
+}
+
 Json row_check_to_json(const RowCheck& check) {
   Json json = {{"rows", check.rows},
                {"among", check.among},
@@ -230,11 +238,7 @@ void tell_cost(const CommonOptions& options, std::size_t support, std::span<cons
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {
   for (const Attachment& space : spaces) {
     if (space.ridge || space.mixture || space.kernel) say(options, describe_fit(space));
-    if (!space.choice) continue;
-    say(options, fmt::format("'{}' is attached by {}: at rows left out, ridge leaves {:.1f} % of the targets' variance "
-                             "unexplained, kernel {:.1f} %",
-                             space.space(), to_string(space.by), 100 * space.choice->ridge_error,
-                             100 * space.choice->kernel_error));
+    if (space.choice) say(options, describe_choice(space));
   }
   if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
   for (const Attachment& space : spaces) {

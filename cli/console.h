@@ -62,6 +62,8 @@ void tell_cost(const CommonOptions& options, std::size_t support, std::span<cons
 [[nodiscard]] Json losses_to_json(const Losses& losses);
 /// Whether the rows of spaces belong together, as one line; empty where nothing was checked.
 [[nodiscard]] std::string describe_rows(std::span<const Attachment> spaces);
+/// What `auto` chose, and by which errors; of a space that has a choice.
+[[nodiscard]] std::string describe_choice(const Attachment& space);
 [[nodiscard]] Json row_check_to_json(const RowCheck& check);
 /// Says how well spaces fit the anchors and each other, and warns of those whose rows are not the others'.
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces);

@@ -123,6 +123,9 @@ void run(const Options& o) {
   const std::string rows = describe_rows(bundle.spaces);
   if (!rows.empty()) fmt::print("\n  {}\n", rows);
   for (const Attachment& space : bundle.spaces) {
+    if (space.choice) fmt::print("  {}\n", describe_choice(space));
+  }
+  for (const Attachment& space : bundle.spaces) {
     if (space.row_check && space.row_check->suspicious()) {
       fmt::print("  warning: {}\n", explain(*space.row_check, space.space()));
     }
