@@ -68,8 +68,9 @@ class RelativeModule(torch.nn.Module):
 
 
 class KernelModule(torch.nn.Module):
-    """A map or translation with a kernel, for x of shape (..., dim): weight f(x) + bias + q(width f(x) rows^T)
-    coefficients, as in docs/format.md. Its arrays are buffers."""
+    """A map or translation with a kernel, for x of shape (..., dim), as in docs/format.md: weight f(x) + bias +
+    q(width f(x) rows^T) coefficients. Its arrays are buffers; coefficients are e^width times those of the file, and q
+    as much smaller, so that both stay in the range of half precision."""
 
     def __init__(self, affine):
         super().__init__()
@@ -79,12 +80,13 @@ class KernelModule(torch.nn.Module):
             self.register_buffer(name, tensor(getattr(affine, name)))
         for name in ("whitener", "rows", "coefficients"):
             self.register_buffer(name, None if kernel[name] is None else tensor(kernel[name]))
+        self.coefficients *= math.exp(self.width)
 
     def forward(self, x):
         centred = x - self.mean
         features = unit(centred if self.whitener is None else centred @ self.whitener)
         u = (self.width * (features @ self.rows.T)).double()  # e^u - 1 - u cancels near 0
-        curve = (torch.expm1(u) - u).to(x.dtype)
+        curve = ((torch.expm1(u) - u) * math.exp(-self.width)).to(x.dtype)
         return torch.nn.functional.linear(features, self.weight, self.bias) + curve @ self.coefficients
 
     def extra_repr(self):

@@ -58,3 +58,48 @@ def maps(spaces):
 
     return {similarity: kedge.fit({"vit": spaces["vit"]}, method="random", similarity=similarity, anchors=12)["vit"]
             for similarity in SIMILARITIES}
+
+
+@pytest.fixture(scope="session")
+def bent():
+    """Three encoders of 300 directions in three dimensions, with noise; all but the first bend them."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(300, 3))
+    hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
+    dims = {"a": 6, "b": 8, "c": 5}
+    rows = {name: hidden @ rng.normal(size=(3, dim)) + 0.1 * rng.normal(size=(300, dim)) for name, dim in dims.items()}
+    return {name: (3 + (x if name == "a" else np.tanh(2 * x))).astype(np.float32) for name, x in rows.items()}
+
+
+@pytest.fixture(scope="session")
+def pair(bent):
+    """Two of them, without the rows that are to be new."""
+    return {name: bent[name][:240] for name in "ab"}
+
+
+@pytest.fixture(scope="session")
+def shared(pair):
+    """A consensus with maps by kernel."""
+    import kedge
+
+    return kedge.fit(pair, anchors=4, attach="kernel", kernel_whitening=0.5)
+
+
+@pytest.fixture(scope="session")
+def adapter(pair):
+    import kedge
+
+    return kedge.fit(pair, method="kernel")
+
+
+@pytest.fixture(params=["map", "no whitener", "translator", "translator back"])
+def function(request, pair, shared, adapter, bent):
+    """What maps rows through a kernel, and rows for it."""
+    import kedge
+
+    if request.param == "map":
+        return shared["b"], bent["b"]
+    if request.param == "no whitener":
+        return kedge.fit(pair, anchors=4, attach="kernel", kernel_whitening=0)["b"], bent["b"]
+    source, target = "ba" if "back" in request.param else "ab"
+    return adapter.translator(source, target), bent[source]
