@@ -147,10 +147,11 @@ std::vector<Option> options_of(FitOptions& options) {
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
       without_default(count_option(
           "anchors",
-          fmt::format("Number of anchors, which is the dimension of the shared space (not for procrustes and ridge, "
-                      "whose shared space is the second encoder's own) [{}, or as many as there are support rows and "
-                      "shared directions if fewer]",
-                      FitOptions::kDefaultAnchors),
+          fmt::format(
+              "Number of anchors, which is the dimension of the shared space (not for procrustes, ridge and kernel, "
+              "whose shared space is the second encoder's own) [{}, or as many as there are support rows and "
+              "shared directions if fewer]",
+              FitOptions::kDefaultAnchors),
           options.anchors, 1)),
       without_default(count_option(
           "support",
@@ -162,7 +163,7 @@ std::vector<Option> options_of(FitOptions& options) {
                   options.support_select),
       count_option("keep",
                    "Keep only the N largest weights of each anchor and the support rows they need, so that attaching "
-                   "needs fewer rows; 0 keeps all (not for consensus, procrustes, ridge and cca)",
+                   "needs fewer rows; 0 keeps all (not for consensus, procrustes, ridge, cca and kernel)",
                    options.keep),
       count_option("seed", "Same seed, same bundle", options.seed),
       shrinkage_option(options),
