@@ -85,6 +85,7 @@ void run(const Options& o) {
                 "--rows says which rows to take statistics from, but these come from --moments; leave out one of them");
   }
   for (const std::string& moments : o.moments) require_other_file(o.output, moments);
+  tell_cost(o.common, attach_cost(bundle, options, space.dim()), fmt::format("attaching '{}'", space.name()));
   std::size_t statistics_rows = space.rows();
   if (o.moments.empty()) {
     bundle.add(attach(bundle, space, options, make_progress(o.common)));

@@ -217,22 +217,13 @@ Json fit_to_json(const Attachment& space) {
   return json;
 }
 
-void tell_cost(const CommonOptions& options, std::size_t support, std::span<const std::size_t> dims,
-               std::size_t outputs, Device device) {
+void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work) {
   constexpr double kWorthWaitingFor = 10, kMinute = 60;  // seconds
-  double seconds = 0;
-  std::size_t bytes = 0;
-  for (const std::size_t dim : dims) {
-    const KernelCost cost = kernel_cost(support, dim, outputs, device);
-    seconds += cost.seconds;
-    bytes = std::max(bytes, cost.bytes);
-  }
-  if (seconds < kWorthWaitingFor) return;
-  const std::string time =
-      seconds < 2 * kMinute ? fmt::format("{:.0f} seconds", seconds) : fmt::format("{:.0f} minutes", seconds / kMinute);
-  say(options, fmt::format("{} map{} by kernel from {} support rows: about {} and {:.1f} GB of memory{}", dims.size(),
-                           dims.size() == 1 ? "" : "s", support, time, static_cast<double>(bytes) / 1e9,
-                           device == Device::cpu ? "" : " of the GPU"));
+  if (cost.seconds < kWorthWaitingFor) return;
+  const std::string time = cost.seconds < 2 * kMinute ? fmt::format("{:.0f} seconds", cost.seconds)
+                                                      : fmt::format("{:.0f} minutes", cost.seconds / kMinute);
+  say(options,
+      fmt::format("{} will take about {} and {:.1f} GB of memory", work, time, static_cast<double>(cost.bytes) / 1e9));
 }
 
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {

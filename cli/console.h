@@ -56,9 +56,8 @@ void add_device(Command& command, std::string& device, const std::string& what =
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 /// How a map was made and how well it fits, whichever way that was.
 [[nodiscard]] Json fit_to_json(const Attachment& space);
-/// What maps by kernel will take, said before they are made where it is worth waiting for.
-void tell_cost(const CommonOptions& options, std::size_t support, std::span<const std::size_t> dims,
-               std::size_t outputs, Device device);
+/// What work will take, where it is worth waiting for.
+void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work);
 [[nodiscard]] Json losses_to_json(const Losses& losses);
 /// Whether the rows of spaces belong together, as one line; empty where nothing was checked.
 [[nodiscard]] std::string describe_rows(std::span<const Attachment> spaces);

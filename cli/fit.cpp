@@ -183,6 +183,9 @@ void run(Options& o) {
                                                 spaces.size()));
   }
 
+  std::vector<std::size_t> dims;
+  for (const Space& space : spaces) dims.push_back(space.dim());
+  tell_cost(o.common, fit_cost(options, dims, spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
   Bundle bundle;
   std::size_t rows = spaces.front().rows();

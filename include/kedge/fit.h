@@ -80,6 +80,15 @@ struct FitOptions {
 /// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
 void remove_checkpoint(const FitOptions& options);
 
+/// What work will take, about: an estimate from how fast this machine multiplies now.
+struct Cost {
+  double seconds = 0;
+  std::size_t bytes = 0;  ///< of memory: that of a GPU where it works
+};
+
+/// Of what takes longest in a fit of spaces with so many rows, refinement and maps by kernel; 0 where there is neither.
+[[nodiscard]] Cost fit_cost(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows);
+
 /// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, kernel for that
 /// of a kernel, else mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
@@ -95,6 +104,9 @@ struct AttachOptions {
 
 /// The options with their names; they point into `options`, which must outlive the list.
 [[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
+
+/// Of attaching a space with rows of so many values by kernel; 0 where it is attached in another way.
+[[nodiscard]] Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim);
 
 /// Makes the map and, where the bundle has targets, the decoder of a new space, the only one of `moments`; the bundle's
 /// mixture is not touched. `support` are its support rows, in support order. Bundle::add() keeps the result.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <optional>
@@ -33,13 +32,5 @@ struct KernelFit {
   double mean_r2 = 0;     ///< of the outputs that vary
   double error = 0;       ///< unexplained share of the variance of all outputs together
 };
-
-/// What a map by kernel takes to make.
-struct KernelCost {
-  double seconds = 0;     ///< about so many, as fast as this machine multiplies now
-  std::size_t bytes = 0;  ///< of memory, that of the device where it is one
-};
-[[nodiscard]] KernelCost kernel_cost(std::size_t support, std::size_t dim, std::size_t outputs,
-                                     Device device = Device::cpu);
 
 }  // namespace kedge

@@ -35,8 +35,7 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
 }
 
 AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options) {
-  const bool best = options.effort == Effort::best && regresses(bundle.attach_by);
-  const AttachBy by = options.by.value_or(best ? AttachBy::kernel : bundle.attach_by);
+  const AttachBy by = attach_by(bundle, options);
   require_regression_options(by, options.ridge, options.kernel);
   return {by, options.ridge, options.kernel};
 }

@@ -92,7 +92,7 @@ RowRange range_of(const Moments& moments, std::span<const std::int64_t> ids) {
 Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& asked, const Progress& progress) {
   const Work work;
   require_no_other_rows(asked);
-  FitOptions options = with_effort(asked);
+  FitOptions options = with_effort(asked, moments.parts().size());
   options.consensus.refine_epochs = 0;  // the best effort is that without other rows
   require_own_options(options);
   require_ids(support.ids);

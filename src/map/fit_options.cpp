@@ -80,10 +80,15 @@ AttachBy attach_by(const FitOptions& options) {
   return options.attach_by.value_or(best ? AttachBy::kernel : default_attach_by(options.method, options.similarity));
 }
 
-FitOptions with_effort(FitOptions options) {
+AttachBy attach_by(const Bundle& bundle, const AttachOptions& options) {
+  const bool best = options.effort == Effort::best && bundle.targets.rows() != 0;
+  return options.by.value_or(best ? AttachBy::kernel : bundle.attach_by);
+}
+
+FitOptions with_effort(FitOptions options, std::size_t spaces) {
   if (options.effort == Effort::fast) return options;
   options.attach_by = attach_by(options);
-  if (options.method == Method::consensus && options.consensus.refine_epochs == 0) {
+  if (options.method == Method::consensus && spaces > 1 && options.consensus.refine_epochs == 0) {
     options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
   }
   return options;

@@ -12,11 +12,13 @@ namespace kedge {
 /// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
 void require_valid(std::size_t spaces, const FitOptions& options);
 
-/// The options with all that their effort stands for.
-[[nodiscard]] FitOptions with_effort(FitOptions options);
+/// The options with all that their effort stands for in a fit of so many spaces.
+[[nodiscard]] FitOptions with_effort(FitOptions options, std::size_t spaces);
 
 /// How a fit with these options makes maps.
 [[nodiscard]] AttachBy attach_by(const FitOptions& options);
+/// How a space is attached to a bundle.
+[[nodiscard]] AttachBy attach_by(const Bundle& bundle, const AttachOptions& options);
 
 /// A strength or a kernel for another way to attach than this is a mistake: throws Error(Code::bad_argument).
 void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel);

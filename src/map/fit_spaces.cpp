@@ -89,12 +89,12 @@ SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::in
 }
 
 void require_fit(std::span<const Space> spaces, const FitOptions& options) {
-  (void)prepare(spaces, with_effort(options));
+  (void)prepare(spaces, with_effort(options, spaces.size()));
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progress& progress) {
   const Work work;
-  const FitOptions options = with_effort(asked);
+  const FitOptions options = with_effort(asked, spaces.size());
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -114,7 +114,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progres
 
 Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& asked, const Progress& progress) {
   const Work work;
-  const FitOptions options = with_effort(asked);
+  const FitOptions options = with_effort(asked, spaces.size());
   Bundle bundle = prepare(spaces, options);
   require_own_options(options);
   FitInput input;
@@ -136,7 +136,7 @@ Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptio
 Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, const FitOptions& asked,
            const Progress& progress) {
   const Work work;
-  const FitOptions options = with_effort(asked);
+  const FitOptions options = with_effort(asked, spaces.size());
   Bundle bundle = prepare(spaces, options);
   FitInput input;
   input.statistics = std::move(statistics);

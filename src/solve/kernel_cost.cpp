@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/products.h"
-#include "backend/threads.h"
 #include "solve/kernel_choice.h"
 
 #include <algorithm>
-#include <chrono>
 
 namespace kedge {
 namespace {
 
 // How often the choice looks at a part of the rows, as seen on real embeddings.
 constexpr double kFirstSteps = 16, kMoreSteps = 6;
-// Float64 on a GPU made for it.
-constexpr double kGpuRate = 1e13;
-
-/// Multiplications per second, as a small product shows them.
-double rate_now() {
-  constexpr Eigen::Index kDim = 400;
-  const EigenRows<double> ones = EigenRows<double>::Ones(kDim, kDim);
-  double best = 0;
-  for (int i = 0; i < 3; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    const EigenRows<double> result = product(ones, ones);
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    if (result(0, 0) == kDim) best = std::max(best, kDim * kDim * kDim / passed.count());
-  }
-  constexpr double kOfFactoring = 0.75;  // which is no plain product
-  return kOfFactoring * best;
-}
-
 }  // namespace
 
 double choice_work(std::size_t rows, std::size_t dim) {
@@ -45,11 +24,9 @@ double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs) {
   return work;
 }
 
-KernelCost kernel_cost(std::size_t support, std::size_t dim, std::size_t outputs, Device device) {
-  const Work work;
-  const double rate = device == Device::cpu ? rate_now() : kGpuRate;
-  const std::size_t matrices = support + 3 * outputs + 3 * dim;  // of so many columns, and as many rows as the support
-  return {kernel_work(support, dim, outputs) / rate, checked_mul(checked_mul(support, matrices), sizeof(double))};
+std::size_t kernel_bytes(std::size_t rows, std::size_t dim, std::size_t outputs) {
+  const std::size_t columns = rows + 3 * outputs + 3 * dim;  // of all matrices that have a row for each row
+  return checked_mul(checked_mul(rows, columns), sizeof(double));
 }
 
 }  // namespace kedge

@@ -39,6 +39,8 @@ struct KernelRegression {
 /// Multiplications that a regression takes: to choose from so many rows, once, and to solve for all of them.
 [[nodiscard]] double choice_work(std::size_t rows, std::size_t dim);
 [[nodiscard]] double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs);
+/// The memory it takes.
+[[nodiscard]] std::size_t kernel_bytes(std::size_t rows, std::size_t dim, std::size_t outputs);
 
 /// Throws Error(Code::bad_argument) for options out of range.
 void require_valid(const KernelOptions& options);

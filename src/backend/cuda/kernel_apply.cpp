@@ -13,8 +13,8 @@
 namespace kedge::cuda {
 namespace {
 
-// As large as products must be to keep all of a GPU at work. Measured by bench/gpu.
-constexpr std::size_t kMostRows = 8192, kMostTile = 4096;
+// As large as products must be to keep all of a GPU at work: the largest of those that bench/gpu was run with.
+constexpr std::size_t kMostRows = 8192, kMostTile = 10240;
 
 /// Parts of the support of about the same size, which begin where the fastest products want it.
 std::size_t tile_of(std::size_t support) {
