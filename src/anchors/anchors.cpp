@@ -42,7 +42,7 @@ Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::
 }  // namespace
 
 bool is_adapter(Method method) {
-  return method == Method::procrustes || method == Method::ridge || method == Method::cca;
+  return method == Method::procrustes || method == Method::ridge || method == Method::cca || method == Method::kernel;
 }
 bool is_convex(Method method) {
   return method != Method::consensus && !is_adapter(method);
