@@ -47,6 +47,7 @@ bench:
 	bench/run
 	bench/vs_pytorch.py
 	bench/consensus.py
+	bench/kernel.py
 	@scripts/setup test
 	@scripts/build dev kedge_cli kedge_python_package
 	.venv/bin/python bench/python.py

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""experiments/translation on a made-up collection: its tables have the lines they should, and kernels bend where lines
+cannot."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "translation"
+DOCUMENTS, QUERIES = 700, 60
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    """Two views of what texts mean, of which the old one is a curved function; every query is about one document."""
+    rng = np.random.default_rng(0)
+    meaning = rng.normal(size=(DOCUMENTS, 4))
+    relevant = rng.choice(DOCUMENTS, QUERIES, replace=False)
+    asked = meaning[relevant] + 0.1 * rng.normal(size=(QUERIES, 4))
+    bent, flat = rng.normal(size=(4, 12)), rng.normal(size=(4, 24))
+    folder = tmp_path_factory.mktemp("made")
+    for kind, rows in (("docs", meaning), ("queries", asked)):
+        np.save(folder / f"bent-{kind}.npy", np.sin(0.8 * rows @ bent).astype(np.float16))
+        np.save(folder / f"flat-{kind}.npy", (rows @ flat).astype(np.float16))
+    np.save(folder / "qrels.npy", np.column_stack([np.arange(QUERIES), relevant, np.ones(QUERIES)]).astype(np.int32))
+    return folder
+
+
+def run(script, *argv, without=None):
+    """The lines of the table that a script prints, a dict for each."""
+    code = f"import sys, runpy; sys.path.insert(0, {str(FOLDER)!r}); sys.argv = sys.argv[1:]\n"
+    code += "".join(f"sys.modules[{name!r}] = None\n" for name in without or ())
+    code += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code, FOLDER / script, *map(str, argv)], capture_output=True, text=True,
+                          env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    table = [[cell.strip() for cell in line.strip("|").split("|")]
+             for line in done.stdout.splitlines() if line.startswith("|")]
+    return [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
+
+
+def test_kernels_translate_what_is_curved(collection):
+    table = run("translate.py", collection, "--pairs", "bent:flat", "--support", "100,300", "--seeds", "0,1")
+    assert [line["K"] for line in table] == ["100"] * 8 + ["300"] * 8
+    score = {line[""]: float(line["nDCG@10"]) for line in table[8:]}
+    assert list(score)[0] == "old encoder alone" and list(score)[-1] == "all embedded again"
+    assert score["kernel"] > score["ridge"] + 0.03
+    assert score["all embedded again"] > score["kernel"]
+    assert float(table[-1]["of the new one's"]) == 1
+    kernel = next(line for line in table[8:] if line[""] == "kernel")
+    assert float(kernel["fused, nDCG@10"]) > 0 and float(kernel["fit, s"]) >= 0
+
+
+def test_folders_joined_are_one_store(collection):
+    """Twice the same collection: a query's document and its copy are equally near, and one of them is relevant."""
+    options = ("--pairs", "bent:flat", "--support", 200, "--seeds", 0, "--methods", "ridge")
+    one, two = run("translate.py", collection, *options), run("translate.py", collection, collection, "--join", *options)
+    assert two[0]["collection"] == f"{collection.name} + {collection.name}"
+    assert len(one) == len(two) == 3
+    assert 0 < float(two[-1]["MRR@10"]) < float(one[-1]["MRR@10"])
+
+
+def test_peers_are_asked_for_where_they_are_missing(collection):
+    table = run("peers.py", collection, "--pairs", "bent:flat", "--support", 300, "--seeds", 0,
+                without=("latentis", "embspec", "vectormigrate", "drift"))
+    words = {line[""]: line["documents translated, nDCG@10"] for line in table}
+    assert float(words["kedge, kernel"]) > float(words["kedge, ridge"])
+    assert words["latentis, Procrustes"].endswith("pip install latentis")
+    assert words["drift-spark, DriftAdapter"].endswith("pip install drift-spark")
+
+
+def test_a_peer_that_refuses_gets_a_line(collection, tmp_path, monkeypatch):
+    (tmp_path / "embspec.py").write_text(
+        "class DriftAdapter:\n"
+        "    @staticmethod\n"
+        "    def fit(x, y):\n"
+        "        raise ValueError('only equal widths')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
+    table = run("peers.py", collection, "--pairs", "bent:flat", "--support", 300, "--seeds", 0)
+    assert "refused: only equal widths" in {line["documents translated, nDCG@10"] for line in table}
