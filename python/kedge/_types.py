@@ -5,11 +5,15 @@ import typing
 
 
 class SweepOptions(typing.TypedDict, total=False):
+    effort: typing.Literal["fast", "best"]
     support_select: typing.Literal["random", "fps", "kmeans", "leverage"]
     epsilon: float
     ridge: float | str
     device: typing.Literal["cpu", "cuda"]
     precision: typing.Literal["fp32", "tf32", "bf16"]
+    kernel_width: float | str
+    kernel_strength: float | str
+    kernel_whitening: float | str
     epochs: int
     batch: int
     lr: float
@@ -44,7 +48,8 @@ class StitchOptions(SweepOptions, total=False):
 
 
 class FitOptions(typing.TypedDict, total=False):
-    method: typing.Literal["param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca"]
+    method: typing.Literal["param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"]
+    effort: typing.Literal["fast", "best"]
     similarity: typing.Literal["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
     anchors: int | None
     support: int | None
@@ -53,10 +58,13 @@ class FitOptions(typing.TypedDict, total=False):
     seed: int
     shrinkage: float | str
     epsilon: float
-    attach: typing.Literal["mixture", "ridge"] | None
+    attach: typing.Literal["mixture", "ridge", "kernel", "auto"] | None
     ridge: float | str
     device: typing.Literal["cpu", "cuda"]
     precision: typing.Literal["fp32", "tf32", "bf16"]
+    kernel_width: float | str
+    kernel_strength: float | str
+    kernel_whitening: float | str
     epochs: int
     batch: int
     lr: float

@@ -69,7 +69,7 @@ TEST(OptionsOf, AttachAndRidgeCanBeLeftToOthers) {
   EXPECT_EQ(by.get(), "");
   by.set("ridge");
   EXPECT_EQ(options.by, AttachBy::ridge);
-  EXPECT_EQ(refusal(by, "direct"), "attach is 'direct', expected mixture or ridge");
+  EXPECT_EQ(refusal(by, "direct"), "attach is 'direct', expected mixture, ridge, kernel, auto");
   by.set("");
   EXPECT_FALSE(options.by);
   const TextValue& ridge = text(list, "ridge");

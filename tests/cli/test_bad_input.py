@@ -129,7 +129,7 @@ def test_a_pipe_that_nobody_reads_is_refused_before_the_work(kedge):
 
 
 def test_a_ridge_that_would_not_be_used(kedge, bundle):
-    words = "--ridge was given, but the space is attached by mixture; give --attach ridge"
+    words = "--ridge was given, but spaces are attached by mixture; give --attach ridge"
     kedge.refused(2, "attach", bundle, "--space", "c=a.npy", "-o", "c.kedge", "--ridge", 0.5, says=words)
 
 

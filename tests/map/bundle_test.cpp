@@ -227,10 +227,10 @@ TEST(Bundle, InconsistentPartsAreRefused) {
   const auto find = [](Tensors& tensors, const char* name) {
     return std::ranges::find_if(tensors, [&](const auto& t) { return t.name == name; });
   };
-  expect_refused([](Tensors&, Metadata& m) { m["format_version"] = "2"; }, "use a newer kedge");
+  expect_refused([](Tensors&, Metadata& m) { m["format_version"] = "3"; }, "use a newer kedge");
   expect_refused(
       [](Tensors&, Metadata& m) {
-        m["format_version"] = "2";
+        m["format_version"] = "3";
         m["kedge_version"] = "9.8.7";
       },
       "written by kedge 9.8.7: use that or a newer one");

@@ -290,7 +290,7 @@ def test_a_result_that_leaves_float32_in_one_column_only(rows):
 
 def test_a_ridge_that_would_not_be_used():
     bundle = kedge.fit({"a": GOOD, "b": GOOD[:, :4]}, method="random", anchors=3)
-    words = "ridge was given, but the space is attached by mixture; give attach='ridge'"
+    words = "ridge was given, but spaces are attached by mixture; give attach='ridge'"
     for more in ({}, {"attach": "mixture"}):
         with pytest.raises(ValueError, match=words):
             bundle.attach("c", GOOD, ridge=0.5, **more)

@@ -165,3 +165,4 @@ def test_the_transformer_takes_it(pair, bent):
     made = RelativeTransformer(anchors=4, method="random", attach="kernel", kernel_width=2.0).fit(x)
     assert made.bundle_["X"].attached_by == "kernel" and made.bundle_["X"].kernel["width"] == 2
     assert made.transform(bent["b"]).shape == (300, 4)
+    assert RelativeTransformer(anchors=4, effort="best").fit(x).bundle_["X"].attached_by == "kernel"

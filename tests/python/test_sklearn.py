@@ -63,8 +63,10 @@ def test_every_option_reaches_fit(spaces):
     rng = np.random.default_rng(0)
     changed = {"method": "random", "similarity": "cosine", "anchors": 7, "support": 50, "support_select": "fps",
                "keep": 3, "seed": 5, "shrinkage": 0.5, "epsilon": 1e-3, "attach": "ridge", "ridge": 0.1, "epochs": 2,
-               "batch": 32, "lr": 0.3}
-    beside = {"ridge": {"attach": "ridge"}, "support_select": {"support": 50}, "method": {"epochs": 95}}
+               "batch": 32, "lr": 0.3, "effort": "best", "kernel_width": 3.3, "kernel_strength": 0.033,
+               "kernel_whitening": 0.33}
+    kernels = {name: {"attach": "kernel"} for name in ("kernel_width", "kernel_strength", "kernel_whitening")}
+    beside = {**kernels, "ridge": {"attach": "ridge"}, "support_select": {"support": 50}, "method": {"epochs": 95}}
     names = set(inspect.signature(RelativeTransformer).parameters) - {"bundle", "space"}
     assert {*changed, "power", "device"} == names
     X = spaces["vit"][:200] + rng.normal(size=(200, 24))

@@ -228,7 +228,7 @@ TEST(Attach, ARidgeThatWouldNotBeUsedIsRefused) {
         [&] {
           (void)attach(bundle, world.space(3), {false, by, 0.7});
         },
-        "ridge was given, but the space is attached by mixture; give attach = ridge");
+        "ridge was given, but spaces are attached by mixture; give attach = ridge");
   }
   EXPECT_TRUE(attach(bundle, world.space(3), {false, AttachBy::ridge, 0.7}).ridge);
 }
