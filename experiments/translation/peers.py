@@ -137,7 +137,9 @@ def main():
     parser.add_argument("--pairs", default="minilm-l6:mpnet-base,wordllama:mpnet-base", help="old:new, comma separated")
     parser.add_argument("--support", type=int, default=3000, help="documents to fit on")
     parser.add_argument("--seeds", default="0,1,2,3", help="comma separated")
+    parser.add_argument("--without", default="", help="labels to leave out, semicolon separated")
     asked = parser.parse_args()
+    peers = [peer for peer in PEERS if peer.label not in asked.without.split(";")]
     collection = Collection([asked.folder])
     print(head(("pair", "", "documents translated, nDCG@10", "of the new one's", "queries translated, nDCG@10", "fit, s",
                 "translate, s")))
@@ -146,7 +148,7 @@ def main():
         pairs = [Pair(collection, *names.split(":"), asked.support, int(seed)) for seed in asked.seeds.split(",")]
         old, new = (mean([search(pair) for pair in pairs]).ndcg for search in (Pair.old, Pair.new))
         print(line([title, "old encoder alone", short(old), short(old / new), "", "", ""]), flush=True)
-        for peer in PEERS:
+        for peer in peers:
             print(line([title, peer.label, *cells(pairs, peer, new)]), flush=True)
         print(line([title, "all embedded again", short(new), short(1.0), "", "", ""]), flush=True)
 
