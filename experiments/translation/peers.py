@@ -6,9 +6,9 @@
     experiments/translation/peers.py PATH/scifact --support 3000 --pairs minilm-l6:mpnet-base
 
 Data, support and scores are those of translate.py. Documents are translated into the new encoder's space or, as some of
-these packages mean it, queries into the old one's. Seconds are for fitting both ways and for translating all
-documents. A package that is not installed, or that takes no two encoders of
-different width, gets a line that says so.
+these packages mean it, queries into the old one's. Seconds are those of a processor, for fitting both ways and for
+translating all documents; set OMP_NUM_THREADS=1, as threads that wait are counted too. A package that is not installed,
+or that takes no two encoders of different width, gets a line that says so.
 """
 import argparse
 import collections
@@ -108,11 +108,11 @@ PEERS = (
 
 
 def measure(pair, fit):
-    began = time.perf_counter()
+    began = time.process_time()
     to_new, to_old = fit(pair.old_docs[pair.support], pair.new_docs[pair.support])
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     documents = to_new(pair.old_docs)
-    done = time.perf_counter()
+    done = time.process_time()
     queries = to_old(pair.new_queries)
     return Measured(pair.search(pair.new_queries, documents.astype(np.float32)).ndcg,
                     pair.search(queries.astype(np.float32), pair.old_docs).ndcg, fitted - began, done - fitted)
@@ -137,7 +137,9 @@ def main():
     parser.add_argument("--pairs", default="minilm-l6:mpnet-base,wordllama:mpnet-base", help="old:new, comma separated")
     parser.add_argument("--support", type=int, default=3000, help="documents to fit on")
     parser.add_argument("--seeds", default="0,1,2,3", help="comma separated")
+    parser.add_argument("--without", default="", help="labels to leave out, semicolon separated")
     asked = parser.parse_args()
+    peers = [peer for peer in PEERS if peer.label not in asked.without.split(";")]
     collection = Collection([asked.folder])
     print(head(("pair", "", "documents translated, nDCG@10", "of the new one's", "queries translated, nDCG@10", "fit, s",
                 "translate, s")))
@@ -146,7 +148,7 @@ def main():
         pairs = [Pair(collection, *names.split(":"), asked.support, int(seed)) for seed in asked.seeds.split(",")]
         old, new = (mean([search(pair) for pair in pairs]).ndcg for search in (Pair.old, Pair.new))
         print(line([title, "old encoder alone", short(old), short(old / new), "", "", ""]), flush=True)
-        for peer in PEERS:
+        for peer in peers:
             print(line([title, peer.label, *cells(pairs, peer, new)]), flush=True)
         print(line([title, "all embedded again", short(new), short(1.0), "", "", ""]), flush=True)
 
