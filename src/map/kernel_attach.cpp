@@ -24,11 +24,13 @@ std::function<void(double)> tell_of(const Progress& progress, const std::string&
 }
 
 KernelRegression regress(const Statistics& from, MatrixView<const double> support, MatrixView<const double> targets,
-                         MatrixView<const double> yardstick, const KernelOptions& options, const Progress& progress) {
+                         MatrixView<const double> yardstick, double usual_whitening, const KernelOptions& options,
+                         const Progress& progress) {
   const Whitening coordinates = whitening_of(from);
   const double work = kernel_work(support.rows, support.cols, targets.cols);
-  return regress_kernel({support, coordinates, targets, from.device, yardstick, tell_of(progress, from.space(), work)},
-                        options);
+  return regress_kernel(
+      {support, coordinates, targets, from.device, yardstick, usual_whitening, tell_of(progress, from.space(), work)},
+      options);
 }
 
 /// `outputs` may be more than were regressed; the others are always 0.
@@ -57,7 +59,8 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
                             const Statistics& statistics, const KernelOptions& options, const Progress& progress,
                             MatrixView<const double> yardstick) {
   const std::string& space = statistics.space();
-  KernelRegression regression = regress(statistics, support, targets.values().view(), yardstick, options, progress);
+  KernelRegression regression = regress(statistics, support, targets.values().view(), yardstick,
+                                        yardstick.rows == 0 ? kHalf : kQuarter, options, progress);
   KernelFit fit = std::move(regression.fit);
   fit.r2.resize(targets.anchors());
   Attachment attached{std::make_shared<RelativeMap>(as_map(space, similarity, std::move(regression), targets.anchors(),
@@ -70,7 +73,7 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
 RelativeMap translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
                                 MatrixView<const double> to_support, Similarity similarity,
                                 const KernelOptions& options, const Progress& progress) {
-  return as_map(from.space(), similarity, regress(from, from_support, to_support, {}, options, progress),
+  return as_map(from.space(), similarity, regress(from, from_support, to_support, {}, kQuarter, options, progress),
                 to_support.cols, from.moments.mean());
 }
 

@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,11 +29,11 @@ constexpr std::array kWhitenings{0.0, 0.25, 0.5, 1.0};
 constexpr std::size_t kMixtures = 64;
 // Less is noise, and not worth a step towards a system that is worse conditioned.
 constexpr double kBetter = 1 - 1e-4;
-// The error says little of the whitening. Where it is about the same, half-whitened rows find the same row of another
-// space more often.
-constexpr double kClearlyBetter = 0.99;
+// The error says little of the whitening, so the usual one stays unless another is clearly better.
+constexpr double kClearlyBetter = 0.97;
 
 using Place = std::array<std::size_t, 3>;  // on the grids
+using Step = std::array<int, 3>;
 constexpr std::size_t kWhitening = 0, kWidth = 1, kStrength = 2;
 
 /// Values of one axis: those of the grid, or the one that was given.
@@ -75,32 +75,42 @@ class Sample {
     return known != errors_.end() ? known->second : errors_[place] = compute(place);
   }
 
-  /// The place where no neighbour is better. Another whitening is tried last, as it takes a new set of products.
-  Place descend(Place place, bool whitenings) {
+  /// The place where no neighbour is better. Where errors are cheap, also those across the corners, as the valley may
+  /// lie askew, and then another whitening, which takes a new set of products.
+  Place descend(Place place, bool cheap) {
+    constexpr std::array<Step, 4> kAlong{{{0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}}};
+    constexpr std::array<Step, 4> kAcross{{{0, 1, 1}, {0, 1, -1}, {0, -1, 1}, {0, -1, -1}}};
+    constexpr std::array<Step, 2> kWhiter{{{1, 0, 0}, {-1, 0, 0}}};
     for (;;) {
-      std::optional<Place> next = better_neighbour(place, {kWidth, kStrength}, kBetter);
-      if (!next && whitenings) next = better_neighbour(place, {kWhitening}, kClearlyBetter);
+      std::optional<Place> next = better_neighbour(place, kAlong, kBetter);
+      if (!next && cheap) next = better_neighbour(place, kAcross, kBetter);
+      if (!next && cheap) next = better_neighbour(place, kWhiter, kClearlyBetter);
       if (!next) return place;
       place = *next;
     }
   }
 
  private:
-  std::optional<Place> better_neighbour(const Place& place, std::initializer_list<std::size_t> dimensions,
-                                        double factor) {
+  std::optional<Place> better_neighbour(const Place& place, std::span<const Step> steps, double factor) {
     std::optional<Place> best;
     double least = factor * error(place);
-    for (const std::size_t dimension : dimensions) {
-      for (const bool up : {false, true}) {
-        if (up ? place[dimension] + 1 == axes_[dimension].size() : place[dimension] == 0) continue;
-        Place other = place;
-        other[dimension] = up ? place[dimension] + 1 : place[dimension] - 1;
-        if (!(error(other) < least)) continue;
-        least = error(other);
-        best = other;
-      }
+    for (const Step& step : steps) {
+      const std::optional<Place> other = step_from(place, step);
+      if (!other || !(error(*other) < least)) continue;
+      least = error(*other);
+      best = other;
     }
     return best;
+  }
+
+  /// None where the grid ends.
+  std::optional<Place> step_from(Place place, const Step& step) const {
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      if (step[i] < 0 && place[i] == 0) return {};
+      place[i] += static_cast<std::size_t>(step[i]);
+      if (place[i] >= axes_[i].size()) return {};
+    }
+    return place;
   }
 
   double compute(const Place& place) {
@@ -151,9 +161,9 @@ class Sample {
 KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, const KernelOptions& options) {
   const std::array axes{axis(kWhitenings, options.whitening), axis(kWidths, options.width),
                         axis(kStrengths, options.strength)};
-  Place place{};
-  const std::array<std::size_t, 3> middle{2, 4, 3};
-  for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(middle[i], axes[i].size() - 1);
+  const auto usual = std::ranges::find(kWhitenings, task.usual_whitening) - kWhitenings.begin();
+  Place place{static_cast<std::size_t>(usual), kWidths.size() / 2, kStrengths.size() / 2 - 1};
+  for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(place[i], axes[i].size() - 1);
   const bool open = axes[0].size() + axes[1].size() + axes[2].size() > axes.size();
   if (open) {
     place = Sample(task, residuals, kFirstRows, axes).descend(place, true);
