@@ -213,8 +213,23 @@ Json fit_to_json(const Attachment& space) {
   if (space.choice) {
     json.update({{"ridge_error", space.choice->ridge_error}, {"kernel_error", space.choice->kernel_error}});
   }
+  if (space.reverse_fit) {
+    json.set("reverse", {{"from", space.reverse->space()},
+                         {"kernel_width", space.reverse_fit->width},
+                         {"kernel_strength", space.reverse_fit->strength},
+                         {"kernel_whitening", space.reverse_fit->whitening},
+                         {"r2", space.reverse_fit->mean_r2}});
+  }
   if (space.row_check) json.set("row_check", row_check_to_json(*space.row_check));
   return json;
+}
+
+std::string describe_reverse(const Attachment& space) {
+  const KernelFit& fit = space.reverse_fit.value();
+  return fmt::format(
+      "'{}' is translated back from '{}' with a mean R^2 of {:.3f} on support rows left out one by one "
+      "(kernel of width {:g}, strength {:g}, whitening {:g})",
+      space.space(), space.reverse->space(), fit.mean_r2, fit.width, fit.strength, fit.whitening);
 }
 
 void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work) {
@@ -222,13 +237,14 @@ void tell_cost(const CommonOptions& options, const Cost& cost, const std::string
   if (cost.seconds < kWorthWaitingFor) return;
   const std::string time = cost.seconds < 2 * kMinute ? fmt::format("{:.0f} seconds", cost.seconds)
                                                       : fmt::format("{:.0f} minutes", cost.seconds / kMinute);
-  say(options,
-      fmt::format("{} will take about {} and {:.1f} GB of memory", work, time, static_cast<double>(cost.bytes) / 1e9));
+  say(options, fmt::format("{} will take about {} and {:.1f} GB of memory", work, time,
+                           std::max(0.1, static_cast<double>(cost.bytes) / 1e9)));
 }
 
 void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {
   for (const Attachment& space : spaces) {
     if (space.ridge || space.mixture || space.kernel) say(options, describe_fit(space));
+    if (space.reverse_fit) say(options, describe_reverse(space));
     if (space.choice) say(options, describe_choice(space));
   }
   if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);

@@ -56,6 +56,8 @@ void add_device(Command& command, std::string& device, const std::string& what =
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
 /// How a map was made and how well it fits, whichever way that was.
 [[nodiscard]] Json fit_to_json(const Attachment& space);
+/// How well the way back does, of a space that has one of its own.
+[[nodiscard]] std::string describe_reverse(const Attachment& space);
 /// What work will take, where it is worth waiting for.
 void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work);
 [[nodiscard]] Json losses_to_json(const Losses& losses);

@@ -185,6 +185,9 @@ void run(Options& o) {
 
   std::vector<std::size_t> dims;
   for (const Space& space : spaces) dims.push_back(space.dim());
+  if (o.support_rows && options.effort == Effort::best && options.method == Method::consensus) {
+    say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
+  }
   tell_cost(o.common, fit_cost(options, dims, spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
   Bundle bundle;

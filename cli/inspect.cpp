@@ -120,6 +120,9 @@ void run(const Options& o) {
                space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
                space.row_check ? percent(space.row_check->found_first) : "-");
   }
+  for (const Attachment& space : bundle.spaces) {
+    if (space.reverse_fit) fmt::print("\n  {}\n", describe_reverse(space));
+  }
   const std::string rows = describe_rows(bundle.spaces);
   if (!rows.empty()) fmt::print("\n  {}\n", rows);
   for (const Attachment& space : bundle.spaces) {

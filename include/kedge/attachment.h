@@ -39,6 +39,7 @@ struct RidgeFit {
   double whitening = 1;   ///< of the features its penalty is measured in: 1 whitened, 0.5 half, 0 as they are
   std::vector<float> r2;  ///< explained share of the variance of each output, 1 down to -1; 0 for one that is constant
   double mean_r2 = 0;     ///< of the outputs that vary
+  double error = 0;       ///< unexplained share of the variance of all outputs together; known while a bundle is made
 };
 
 /// How well a mixture's map does at support rows that are left out of the mixture one by one.
@@ -74,6 +75,7 @@ struct Attachment {
   /// From embeddings of the other space to this one's; only in the first space of an adapter by kernel, whose decoder
   /// is linear and serves all others.
   std::shared_ptr<const RelativeMap> reverse = {};
+  std::optional<KernelFit> reverse_fit = {};  ///< of that; without R^2 of each value where it was read from a file
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
 };

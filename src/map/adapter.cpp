@@ -78,8 +78,10 @@ void regress_by_kernel(Bundle& bundle, const Side& a, const Side& b, std::span<c
   set_targets(bundle, as_float(as_eigen(b.support.view())));
   Attachment first = attach_by_kernel(RidgeTargets(bundle.targets), supports[0].view(), bundle.similarity, a.statistics,
                                       options.kernel, progress, supports[1].view());
-  first.reverse = std::make_shared<RelativeMap>(translate_by_kernel(
-      b.statistics, supports[1].view(), supports[0].view(), bundle.similarity, options.kernel, progress));
+  auto [back, fit] = translate_by_kernel(b.statistics, supports[1].view(), supports[0].view(), bundle.similarity,
+                                         options.kernel, progress);
+  first.reverse = std::make_shared<RelativeMap>(std::move(back));
+  first.reverse_fit = std::move(fit);
   bundle.add(std::move(first));
   Attachment second = direct(bundle, b, identity(b.support.cols()));
   second.decoder = std::make_shared<Decoder>(exact_decoder(b));

@@ -27,7 +27,10 @@ void Bundle::add(Attachment space) {
   if (same != spaces.end()) {
     // A way back from the old one knows nothing of the new one's rows.
     for (Attachment& other : spaces) {
-      if (other.reverse && other.reverse->space() == space.space()) other.reverse.reset();
+      if (other.reverse && other.reverse->space() == space.space()) {
+        other.reverse.reset();
+        other.reverse_fit.reset();
+      }
     }
     *same = std::move(space);
   } else {

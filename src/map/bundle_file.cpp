@@ -63,6 +63,10 @@ Json describe(const Attachment& space) {
   }
   if (space.reverse) {
     json["reverse"] = {{"space", space.reverse->space()}, {"width", space.reverse->kernel().value().width}};
+    if (const auto& fit = space.reverse_fit) {
+      json["reverse"].update(
+          {{"strength", fit->strength}, {"whitening", fit->whitening}, {"r2", fit->mean_r2}, {"error", fit->error}});
+    }
   }
   return json;
 }

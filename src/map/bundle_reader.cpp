@@ -166,13 +166,19 @@ class BundleReader {
     return {};
   }
 
-  KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
+  KernelFit read_kernel_numbers(const Json& how) const {
     return {file_.number(how, "width", kLeastWidth, kMostWidth),
             file_.number(how, "strength", 0),
             file_.number(how, "whitening", 0, 1),
-            file_.vector(r2),
+            {},
             file_.number(how, "r2", -1, 1),
             file_.number(how, "error", 0)};
+  }
+
+  KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
+    KernelFit fit = read_kernel_numbers(how);
+    fit.r2 = file_.vector(r2);
+    return fit;
   }
 
   RelativeMap read_reverse(const std::string& name, Similarity similarity, const Json& how) const {
@@ -200,7 +206,9 @@ class BundleReader {
           AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
     }
     if (how.contains("reverse")) {
-      space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, how["reverse"]));
+      const Json& reverse = how["reverse"];
+      space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, reverse));
+      if (reverse.contains("strength")) space.reverse_fit = read_kernel_numbers(reverse);
     } else {
       (void)no_kernel(name + ".reverse_");
     }

@@ -56,6 +56,13 @@ double refinement_work(const FitOptions& options, std::span<const std::size_t> d
   return static_cast<double>(options.consensus.refine_epochs) * step * static_cast<double>(rows) / batch / 2;
 }
 
+/// All rows, and the regressors of the support; targets and their gradients.
+std::size_t refinement_bytes(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
+  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
+  const std::size_t support = support_size(options, rows);
+  return sizeof(float) * ((rows + support) * width + 4 * support * anchor_count(options, rows));
+}
+
 }  // namespace
 
 Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::size_t rows) {
@@ -63,12 +70,14 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
   const FitOptions options = with_effort(asked, dims.size());
   const std::size_t support = support_size(options, rows);
   Amount amount;
-  if (options.method == Method::consensus) amount.work += refinement_work(options, dims, rows);
-  const AttachBy by = attach_by(options);
+  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
+    amount.work += refinement_work(options, dims, rows);
+    amount.bytes = refinement_bytes(options, dims, rows);
+  }
   if (options.method == Method::kernel && dims.size() == 2) {
     amount.add_kernel(support, dims[0], dims[1]);
     amount.add_kernel(support, dims[1], dims[0]);
-  } else if (by == AttachBy::kernel || by == AttachBy::automatic) {
+  } else if (makes_kernels(options)) {
     for (const std::size_t dim : dims) amount.add_kernel(support, dim, anchor_count(options, rows));
   }
   return amount.on(options.device);

@@ -214,7 +214,7 @@ Bundle begin_bundle(std::span<const std::string> sources, RowRange rows, const F
   bundle.whitening = options.whitening;
   bundle.shrinkage_rule = options.shrinkage_rule;
   bundle.consensus = options.consensus;
-  bundle.attach_by = options.attach_by.value_or(default_attach_by(options.method, options.similarity));
+  bundle.attach_by = attach_by(options);
   bundle.seed = options.seed;
   bundle.keep = options.keep;
   bundle.rows = rows;

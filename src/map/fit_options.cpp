@@ -51,7 +51,12 @@ void require_attach(const FitOptions& options) {
                                                 "targets to regress; use the similarity wip, or attach by mixture",
                                                 to_string(by), to_string(options.similarity)));
   }
-  require_regression_options(by, options.ridge, options.kernel);
+  if (makes_kernels(options)) {
+    require_valid(options.kernel);
+    require_regression_options(by, options.ridge, {});
+  } else {
+    require_regression_options(is_adapter(options.method) ? AttachBy::ridge : by, options.ridge, options.kernel);
+  }
 }
 
 bool same_value(const Option& one, const Option& other) {
@@ -75,14 +80,20 @@ bool belongs_to(const Option& option, Method method) {
 }  // namespace
 
 AttachBy attach_by(const FitOptions& options) {
-  const bool has_targets = options.similarity == Similarity::wip || is_adapter(options.method);
-  const bool best = options.effort == Effort::best && has_targets;
+  const bool best =
+      options.effort == Effort::best && options.similarity == Similarity::wip && !is_adapter(options.method);
   return options.attach_by.value_or(best ? AttachBy::kernel : default_attach_by(options.method, options.similarity));
 }
 
 AttachBy attach_by(const Bundle& bundle, const AttachOptions& options) {
   const bool best = options.effort == Effort::best && bundle.targets.rows() != 0;
   return options.by.value_or(best ? AttachBy::kernel : bundle.attach_by);
+}
+
+bool makes_kernels(const FitOptions& options) {
+  if (is_adapter(options.method)) return options.method == Method::kernel;
+  const AttachBy by = attach_by(options);
+  return by == AttachBy::kernel || by == AttachBy::automatic;
 }
 
 FitOptions with_effort(FitOptions options, std::size_t spaces) {
@@ -117,9 +128,7 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
   if (!options.support_ids.empty()) return options.support_ids.size();
   if (options.support != 0) return options.support;
-  const AttachBy by = attach_by(options);
-  const bool kernel = by == AttachBy::kernel || by == AttachBy::automatic;
-  return std::min(kernel ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
+  return std::min(makes_kernels(options) ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
 }
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {

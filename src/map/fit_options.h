@@ -20,6 +20,9 @@ void require_valid(std::size_t spaces, const FitOptions& options);
 /// How a space is attached to a bundle.
 [[nodiscard]] AttachBy attach_by(const Bundle& bundle, const AttachOptions& options);
 
+/// Whether a fit with these options makes maps by kernel.
+[[nodiscard]] bool makes_kernels(const FitOptions& options);
+
 /// A strength or a kernel for another way to attach than this is a mistake: throws Error(Code::bad_argument).
 void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel);
 

@@ -26,7 +26,8 @@ std::function<void(double)> tell_of(const Progress& progress, const std::string&
 KernelRegression regress(const Statistics& from, MatrixView<const double> support, MatrixView<const double> targets,
                          MatrixView<const double> yardstick, double usual_whitening, const KernelOptions& options,
                          const Progress& progress) {
-  const Whitening coordinates = whitening_of(from);
+  Whitening coordinates = whitening_of(from);
+  for (double& value : coordinates.mean) value = static_cast<float>(value);  // the very mean that a map subtracts
   const double work = kernel_work(support.rows, support.cols, targets.cols);
   return regress_kernel(
       {support, coordinates, targets, from.device, yardstick, usual_whitening, tell_of(progress, from.space(), work)},
@@ -70,21 +71,13 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
   return attached;
 }
 
-RelativeMap translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
-                                MatrixView<const double> to_support, Similarity similarity,
-                                const KernelOptions& options, const Progress& progress) {
-  return as_map(from.space(), similarity, regress(from, from_support, to_support, {}, kQuarter, options, progress),
-                to_support.cols, from.moments.mean());
-}
-
-double unexplained(const RidgeFit& fit, const RidgeTargets& targets) {
-  const std::vector<double>& variances = targets.spread().variances;
-  double error = 0, total = 0;
-  for (std::size_t i = 0; i < variances.size(); ++i) {
-    error += variances[i] * (1 - static_cast<double>(fit.r2[i]));
-    total += variances[i];
-  }
-  return total > 0 ? error / total : 0;
+std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
+                                                      MatrixView<const double> to_support, Similarity similarity,
+                                                      const KernelOptions& options, const Progress& progress) {
+  KernelRegression regression = regress(from, from_support, to_support, {}, kQuarter, options, progress);
+  KernelFit fit = std::move(regression.fit);
+  return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.moments.mean()),
+          std::move(fit)};
 }
 
 }  // namespace kedge

@@ -8,6 +8,8 @@
 #include <kedge/attachment.h>
 #include <kedge/progress.h>
 
+#include <utility>
+
 namespace kedge {
 
 /// The map that regresses the targets through a kernel with the support rows. `yardstick` is that of a KernelTask.
@@ -16,12 +18,11 @@ namespace kedge {
                                           const KernelOptions& options, const Progress& progress,
                                           MatrixView<const double> yardstick = {});
 
-/// A map through a kernel from one space's embeddings to another's, as they are.
-[[nodiscard]] RelativeMap translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
-                                              MatrixView<const double> to_support, Similarity similarity,
-                                              const KernelOptions& options, const Progress& progress);
-
-/// The share of the targets' variance that a ridge leaves unexplained at rows it has not seen.
-[[nodiscard]] double unexplained(const RidgeFit& fit, const RidgeTargets& targets);
+/// A map through a kernel from one space's embeddings to another's, as they are, and how well it does.
+[[nodiscard]] std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from,
+                                                                    MatrixView<const double> from_support,
+                                                                    MatrixView<const double> to_support,
+                                                                    Similarity similarity, const KernelOptions& options,
+                                                                    const Progress& progress);
 
 }  // namespace kedge

@@ -32,13 +32,14 @@ Option attach_option(std::string help, std::optional<AttachBy>& by) {
 }
 
 /// A number, or what cross-validation chooses.
-Option chosen_option(std::string_view name, std::string help, std::optional<double>& number) {
+Option chosen_option(std::string_view name, std::string help, std::optional<double>& number,
+                     std::string_view range = "of 0 or more") {
   const TextValue value{[&number] { return number ? fmt::format("{}", *number) : "auto"; },
-                        [&number, name](const std::string& text) {
+                        [&number, name, range](const std::string& text) {
                           const std::optional<double> given = parse_number(text);
                           if (!given && text != "auto") {
                             throw Error(Code::bad_argument,
-                                        fmt::format("{} is '{}', expected auto or a number of 0 or more", name, text));
+                                        fmt::format("{} is '{}', expected auto or a number {}", name, text, range));
                           }
                           number = given;
                         }};
@@ -49,12 +50,12 @@ void append_kernel_options(std::vector<Option>& list, KernelOptions& kernel) {
   list.push_back(chosen_option("kernel-width",
                                "Width g of the kernel exp(g (cosine - 1)) of a map by kernel: the larger, the more "
                                "local. auto chooses it by leave-one-out error, for each space",
-                               kernel.width));
+                               kernel.width, "from 0.001 to 64"));
   list.push_back(chosen_option("kernel-strength", "Strength of its penalty, relative to the number of support rows",
-                               kernel.strength));
+                               kernel.strength, "from 1e-9 to 1e6"));
   list.push_back(chosen_option("kernel-whitening",
                                "How far rows are whitened before it compares them: 0 centred, 0.5 half, 1 whitened",
-                               kernel.whitening));
+                               kernel.whitening, "from 0 to 1"));
 }
 
 Option effort_option(std::string help, Effort& effort) {
@@ -142,7 +143,7 @@ std::vector<Option> options_of(FitOptions& options) {
                   "pair directly, as baselines; kernel aligns one pair by non-linear maps, best for translation",
                   options.method),
       effort_option("fast: linear maps, in closed form, in seconds. best: maps by kernel, and refined targets for a "
-                    "consensus; better, in minutes",
+                    "consensus; better, in minutes (--attach kernel alone does not refine; not for adapters)",
                     options.effort),
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
       without_default(count_option(

@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace kedge {
@@ -114,6 +115,10 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   weight.topRows(scaled.cols()) = product(scaled.transpose(), vectors);
   RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
   fit.r2.resize(targets_.anchors());
+  const std::vector<double>& variances = targets_.spread().variances;
+  const double variance = std::accumulate(variances.begin(), variances.end(), 0.0);
+  const double error = best.ridge.gcv(best.strength) * static_cast<double>(variances.size());
+  if (variance > 0) fit.error = error / variance;
   Eigen::RowVectorXd bias = -product(mean_, weight.transpose());
   if (mean_of_support) bias.head(scaled.cols()) += targets_.means();
   return {std::make_shared<RelativeMap>(fold(space, similarity, weight, bias, mean_)),

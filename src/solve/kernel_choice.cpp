@@ -32,6 +32,9 @@ constexpr double kBetter = 1 - 1e-4;
 // The error says little of the whitening, so the usual one stays unless another is clearly better.
 constexpr double kClearlyBetter = 0.97;
 
+// Above this, a map would no longer be the same to 1e-5 wherever it is computed.
+constexpr double kMostRounding = 1e-4;
+
 using Place = std::array<std::size_t, 3>;  // on the grids
 using Step = std::array<int, 3>;
 constexpr std::size_t kWhitening = 0, kWidth = 1, kStrength = 2;
@@ -61,9 +64,7 @@ class Sample {
  public:
   Sample(const KernelTask& task, const Matrix64& residuals, std::size_t most, std::array<std::vector<double>, 3> axes)
       : task_(task), axes_(std::move(axes)) {
-    const std::size_t count = std::min(task.support.rows, most);
-    std::vector<std::size_t> positions(count);
-    for (std::size_t i = 0; i < count; ++i) positions[i] = i * task.support.rows / count;
+    const std::vector<std::size_t> positions = spread_positions(task.support.rows, most);
     residuals_ = mix_outputs(pick(residuals.view(), positions));
     const Matrix64 picked = pick(task.support, positions);
     const EigenRows<double> rows = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
@@ -126,7 +127,17 @@ class Sample {
       sum += as_eigen(solution.row(i)).squaredNorm() / (diagonal[i] * diagonal[i]);
     }
     if (task_.tell) task_.tell(choice_work(residuals_.rows(), static_cast<std::size_t>(rotated_.cols())));
+    sum *= 1 + std::pow(rounding(solution, axes_[kWidth][place[kWidth]]) / kMostRounding, 4);
     return std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
+  }
+
+  /// How far float32 may take values of the map off, at most and relative to the targets: coefficients that are large
+  /// and cancel leave few digits.
+  double rounding(const Matrix64& solution, double width) const {
+    const double spread = as_eigen(residuals_.view()).norm() / std::sqrt(static_cast<double>(residuals_.rows()));
+    constexpr double kDigits = std::numeric_limits<float>::epsilon() / 2;
+    const double size = kDigits * std::min(1.0, width) * std::exp(-width) * as_eigen(solution.view()).norm();
+    return spread > 0 ? size / spread : 0;
   }
 
   /// Rotations change no products, so f may stay in the basis of the eigenvectors.
@@ -135,11 +146,7 @@ class Sample {
     whitening_ = index;
     EigenRows<double> scaled = rotated_;
     scaled.array().rowwise() *= whitening_scale(task_.coordinates.values, axes_[kWhitening][index]).array();
-    Matrix unit(residuals_.rows(), static_cast<std::size_t>(rotated_.cols()));
-    for (Eigen::Index r = 0; r < scaled.rows(); ++r) {
-      const double length = scaled.row(r).stableNorm();
-      if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (scaled.row(r) / length).cast<float>();
-    }
+    const Matrix unit = unit_rows(scaled);
     system_.reset();
     system_ = make_kernel_system(unit.view(), task_.device);
     all_.resize(unit.rows());

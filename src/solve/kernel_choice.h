@@ -5,6 +5,7 @@
 #include "solve/kernel_ridge.h"
 
 #include <span>
+#include <vector>
 
 namespace kedge {
 
@@ -21,6 +22,12 @@ struct KernelChoice {
 /// the targets around their means.
 [[nodiscard]] KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals,
                                          const KernelOptions& options);
+
+/// So many of the rows, but no more than `most`, evenly spread.
+[[nodiscard]] std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most);
+
+/// Rows of length 1, or 0. As float32, since a map will have no more of them: what is solved is then what is applied.
+[[nodiscard]] Matrix unit_rows(const EigenRows<double>& rows);
 
 /// What each eigenvector of a covariance is multiplied by where its space is whitened so far.
 [[nodiscard]] Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening);

@@ -18,13 +18,6 @@
 namespace kedge {
 namespace {
 
-std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most) {
-  const std::size_t count = std::min(rows, most);
-  std::vector<std::size_t> positions(count);
-  for (std::size_t i = 0; i < count; ++i) positions[i] = i * rows / count;
-  return positions;
-}
-
 /// Sigma_lambda^(-w/2), scaled so that it keeps the mean variance.
 Matrix64 whitener_of(const Whitening& coordinates, double whitening) {
   const auto vectors = as_eigen(coordinates.vectors.view());
@@ -35,16 +28,11 @@ Matrix64 whitener_of(const Whitening& coordinates, double whitening) {
   return whitener;
 }
 
-/// f of rows. As float32, since a map will have no more of them: what is solved is then what is applied.
-Matrix unit_rows(const KernelTask& task, const Matrix64& whitener) {
+/// f of the support.
+Matrix features_of(const KernelTask& task, const Matrix64& whitener) {
   EigenRows<double> rows = as_eigen(task.support).rowwise() - as_eigen(std::span(task.coordinates.mean));
   if (whitener.rows() != 0) rows = product(rows, whitener.view());
-  Matrix unit(task.support.rows, task.support.cols);
-  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-    const double length = rows.row(r).stableNorm();
-    if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (rows.row(r) / length).cast<float>();
-  }
-  return unit;
+  return unit_rows(rows);
 }
 
 Matrix64 centred(MatrixView<const double> targets, const Eigen::RowVectorXd& means) {
@@ -86,6 +74,22 @@ void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution,
 
 }  // namespace
 
+std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most) {
+  const std::size_t count = std::min(rows, most);
+  std::vector<std::size_t> positions(count);
+  for (std::size_t i = 0; i < count; ++i) positions[i] = i * rows / count;
+  return positions;
+}
+
+Matrix unit_rows(const EigenRows<double>& rows) {
+  Matrix unit(static_cast<std::size_t>(rows.rows()), static_cast<std::size_t>(rows.cols()));
+  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
+    const double length = rows.row(r).stableNorm();
+    if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (rows.row(r) / length).cast<float>();
+  }
+  return unit;
+}
+
 Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening) {
   const auto values = as_eigen(variances);
   return (values.array() / values.mean()).pow(-whitening / 2);
@@ -95,9 +99,9 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   require_valid(options);
   const Eigen::RowVectorXd means = column_means(task.targets);
   const Matrix64 residuals = centred(task.targets, means);
-  const KernelChoice choice = task.yardstick.rows == 0
-                                  ? choose_kernel(task, residuals, options)
-                                  : choose_kernel(task, centred(task.yardstick, column_means(task.yardstick)), options);
+  const bool has_yardstick = task.yardstick.rows != 0;
+  const Matrix64 judged = has_yardstick ? centred(task.yardstick, column_means(task.yardstick)) : Matrix64();
+  const KernelChoice choice = choose_kernel(task, has_yardstick ? judged : residuals, options);
 
   KernelRegression result;
   Kernel& kernel = result.kernel;
@@ -108,7 +112,7 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
     as_eigen(kernel.whitener.view()) = as_eigen(whitener.view()).cast<float>();
   }
   kernel.width = choice.width;
-  kernel.rows = unit_rows(task, whitener);
+  kernel.rows = features_of(task, whitener);
   const auto system = make_kernel_system(kernel.rows.view(), task.device);
   if (!system->factor(choice.width, choice.strength * static_cast<double>(task.support.rows))) {
     refuse_strength(choice.strength);
@@ -116,7 +120,13 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   Matrix64 solution = residuals;
   system->solve(solution.view());
   result.fit = {choice.width, choice.strength, choice.whitening, {}, 0, 0};
-  judge(result.fit, *system, solution, residuals);
+  if (has_yardstick) {
+    Matrix64 of_yardstick = judged;
+    system->solve(of_yardstick.view());
+    judge(result.fit, *system, of_yardstick, judged);
+  } else {
+    judge(result.fit, *system, solution, residuals);
+  }
 
   // exp(g (c - 1)) = exp(-g) (1 + g c + q(g c)): the first two parts become a bias and a weight.
   auto coefficients = as_eigen(solution.view());

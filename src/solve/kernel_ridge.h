@@ -11,7 +11,7 @@ namespace kedge {
 
 // Beyond these a kernel is a line, or knows no row but its own; or its system cannot be told from a singular one.
 constexpr double kLeastWidth = 1e-3, kMostWidth = 64;
-constexpr double kLeastStrength = 1e-12, kMostStrength = 1e6;
+constexpr double kLeastStrength = 1e-9, kMostStrength = 1e6;
 
 // Half-whitened rows find the same row of another space most often, but translate a little worse than these.
 constexpr double kHalf = 0.5, kQuarter = 0.25;
@@ -22,7 +22,7 @@ struct KernelTask {
   const Whitening& coordinates;      ///< of their space
   MatrixView<const double> targets;  ///< rows x outputs
   Device device = Device::cpu;
-  MatrixView<const double> yardstick = {};  ///< rows x any: choices are judged by these instead of the targets
+  MatrixView<const double> yardstick = {};  ///< rows x any: what is judged instead of the targets
   double usual_whitening = kHalf;           ///< of kHalf and kQuarter: taken unless another is clearly better
   std::function<void(double)> tell = {};    ///< called after each step, with its share of kernel_work()
 };
