@@ -84,10 +84,12 @@ StitchData data_of(const Options& o) {
 }
 
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
-void leave_out_aloud(std::vector<FitOptions>& points, const StitchData& data, const CommonOptions& common) {
+void leave_out_aloud(StitchOptions& options, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
   const std::size_t ids = data.train_ids.ids.size();
-  for (const FitOptions& point : leave_out_impossible(points, ids > 0 ? ids : end - std::min(data.train.begin, end))) {
+  const std::size_t rows = ids > 0 ? ids : end - std::min(data.train.begin, end);
+  options = with_defaults(std::move(options), rows);
+  for (const FitOptions& point : leave_out_impossible(options.points, rows)) {
     say(common, fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                             point.anchors, point.support));
   }
@@ -123,7 +125,7 @@ void run(const Options& o) {
   require_device(o.fit.device);
   StitchOptions options = stitch_options_of(o);
   const StitchData data = data_of(o);
-  if (o.sweep) leave_out_aloud(options.points, data, o.common);
+  if (o.sweep) leave_out_aloud(options, data, o.common);
   const auto absolute = [](const StitchMethod& method) { return method.anchors == StitchMethod::Anchors::absolute; };
   if (o.labels.empty() && o.targets.empty() && std::ranges::any_of(options.methods, absolute)) {
     say(o.common,
@@ -172,7 +174,7 @@ void add_data_options(Command& c, Options& o) {
 void add_run_options(Command& c, Options& o) {
   c.add_list("--methods", o.methods,
              "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
-             "by default), e.g. random-cosine; a final -ridge makes maps by ridge")
+             "by default), e.g. random-cosine; a final -ridge or -kernel makes maps that way")
       .shows_default();
   c.add("--seeds", o.seeds, "Number of seeds to run everything with")
       .at_least_one()
@@ -195,8 +197,10 @@ void add_swept_options(Command& c, Options& o) {
              fmt::format("Numbers of anchors [{}, or as many as there are support rows if fewer]",
                          FitOptions::kDefaultAnchors))
       .at_least_one();
-  c.add_list("--support", o.supports,
-             fmt::format("Numbers of rows to make anchors from [{}, or all if fewer]", FitOptions::kDefaultSupport))
+  c.add_list(
+       "--support", o.supports,
+       fmt::format("Numbers of rows to make anchors from [{}, or {} if a method makes maps by kernel, or all if fewer]",
+                   FitOptions::kDefaultSupport, FitOptions::kKernelSupport))
       .at_least_one();
   c.add_list("--shrinkage", o.shrinkages,
              "How far to shrink the covariance towards a sphere, 0 to 1 (wip); or auto, ledoit-wolf, oas")

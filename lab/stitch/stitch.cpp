@@ -162,10 +162,11 @@ std::span<const Measurement> take_method(std::span<const Measurement>& left, con
 
 }  // namespace
 
-StitchResults stitch(const StitchData& given, const StitchOptions& options, StitchResults known,
-                     const Progress& progress, const StitchObserver& observer) {
+StitchResults stitch(const StitchData& given, const StitchOptions& asked, StitchResults known, const Progress& progress,
+                     const StitchObserver& observer) {
   const Work work;
-  const StitchData data = checked(given, options);
+  const StitchData data = checked(given, asked);
+  const StitchOptions options = with_defaults(asked, train_rows(data));
   StitchResults results = std::move(known);
   const std::string settings = settings_of(data, options);
   if (!results.settings.empty()) require_same_settings(results.settings, settings);

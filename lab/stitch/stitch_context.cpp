@@ -98,6 +98,20 @@ void require_labels(const StitchData& data) {
   }
 }
 
+/// Methods by ridge and by kernel may stand together, and then each takes its own; but somebody must take it.
+void require_kernel_used(const StitchOptions& options) {
+  std::vector<std::string> names;
+  for (const StitchMethod& method : options.methods) names.push_back(to_string(method));
+  for (const FitOptions& point : options.points) {
+    const auto by_kernel = [&](const StitchMethod& method) { return way_of(method, point) == AttachBy::kernel; };
+    if (point.kernel == KernelOptions{} || std::ranges::any_of(options.methods, by_kernel)) continue;
+    refuse(
+        "a width, strength or whitening of a kernel was given, but no method makes maps by kernel: {}; name one with "
+        "-kernel at the end, such as consensus-kernel, or leave out what is for a kernel",
+        fmt::join(names, ", "));
+  }
+}
+
 void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
   for (const FitOptions& point : options.points) {
@@ -109,6 +123,7 @@ void require_options(const StitchData& data, const StitchOptions& options) {
   if (options.methods.empty()) refuse("no method was given");
   if (options.seeds.empty()) refuse("no seed was given; give 1 or more");
   if (options.points.empty()) refuse("nothing to run: give at least one number of anchors");
+  require_kernel_used(options);
   for (const std::string& name : options.hold_out) {
     const auto named = [&](const Space& space) { return space.name() == name; };
     if (std::ranges::any_of(data.spaces, named)) continue;

@@ -59,7 +59,8 @@ std::string to_string(const StitchMethod& method) {
   std::string name(name_of(method.anchors));
   if (!plain && method.anchors == Anchors::param_multi) name = "param";
   if (!plain) name += fmt::format("-{}", to_string(method.similarity));
-  if (method.by) name += fmt::format("-{}", to_string(*method.by));
+  const bool own_way = method.anchors == Anchors::consensus && method.by == AttachBy::ridge;
+  if (method.by && !own_way) name += fmt::format("-{}", to_string(*method.by));
   return name;
 }
 
@@ -84,13 +85,14 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
       try {
         method.similarity = parse_similarity(similarity.substr(1));
       } catch (const Error&) {
-        refuse(name, fmt::format(" ends in '{}', which is not a similarity", similarity.substr(1)));
+        refuse(name,
+               fmt::format(" ends in '{}', which is neither a similarity nor a way to make maps (-ridge or -kernel)",
+                           similarity.substr(1)));
       }
     }
     if (method.by && method.similarity != Similarity::wip) {
       refuse(name, fmt::format(" asks for {}, which needs wip", to_string(*method.by)));
     }
-    if (method.by == AttachBy::ridge && value == Anchors::consensus) method.by.reset();  // it is its own way already
     return method;
   }
   refuse(name, " is not known");

@@ -15,19 +15,21 @@ using Anchors = StitchMethod::Anchors;
 
 /// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
 /// regression learn from the sources, those by mixture do not.
-bool same_mixture(const StitchMethod& a, const StitchMethod& b, SupportSelect select) {
-  if (a.anchors != b.anchors || (a.anchors == Anchors::random && a.by.has_value() != b.by.has_value())) return false;
+bool same_mixture(const StitchMethod& a, const StitchMethod& b, const FitOptions& point) {
+  if (a.anchors != b.anchors) return false;
+  if (a.anchors == Anchors::random && regresses(way_of(a, point)) != regresses(way_of(b, point))) return false;
   const bool blind =
-      select == SupportSelect::random &&
+      point.support_select == SupportSelect::random &&
       (a.anchors == Anchors::param_single || a.anchors == Anchors::param_multi || a.anchors == Anchors::random);
   return blind || a.similarity == b.similarity;
 }
 
-std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods, SupportSelect select) {
+std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods,
+                                                     const FitOptions& point) {
   std::vector<std::vector<StitchMethod>> groups;
   for (const StitchMethod& method : methods) {
     const auto group =
-        std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method, select); });
+        std::ranges::find_if(groups, [&](const auto& g) { return same_mixture(g.front(), method, point); });
     if (group == groups.end()) {
       groups.push_back({method});
     } else if (std::ranges::count(*group, method) == 0) {
@@ -59,8 +61,7 @@ class Planner {
   std::vector<PlannedRun> plan() && {
     for (std::size_t point = 0; point < options_.points.size(); ++point) {
       for (const std::uint64_t seed : options_.seeds) {
-        const SupportSelect select = options_.points[point].support_select;
-        for (const auto& methods : group_methods(options_.methods, select)) add(point, seed, methods);
+        for (const auto& methods : group_methods(options_.methods, options_.points[point])) add(point, seed, methods);
       }
     }
     // A thread that is free takes the next run. Were the longest ones last, one thread would work on while the others
@@ -86,7 +87,8 @@ class Planner {
         for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
         return;
       case Anchors::random:
-        if (options_.points[point].support_select == SupportSelect::random && !methods.front().by) {
+        if (options_.points[point].support_select == SupportSelect::random &&
+            !regresses(way_of(methods.front(), options_.points[point]))) {
           add_run(point, seed, methods, {0}, all_pairs());
           return;
         }
@@ -148,7 +150,7 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
   options.similarity = method.similarity;
   options.seed = seed;
   options.attach_by = method.by;
-  if (method.by) options.support = support_size(point, rows);  // all methods of a point have the same
+  options.support = support_size(point, rows);  // all methods of a point have the same
   switch (method.anchors) {
     case Anchors::random: options.method = Method::random; break;
     case Anchors::kmeans: options.method = Method::kmeans; break;
@@ -161,6 +163,11 @@ FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, s
   if (by != AttachBy::ridge) options.ridge.reset();
   if (by != AttachBy::kernel) options.kernel = {};
   return options;
+}
+
+AttachBy way_of(const StitchMethod& method, const FitOptions& point) {
+  if (method.anchors == Anchors::absolute) return AttachBy::mixture;  // no maps, so none that learn
+  return attach_by(fit_options_of(method, point, 0, 0));
 }
 
 std::size_t train_rows(const StitchData& data) {

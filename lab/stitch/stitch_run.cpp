@@ -37,10 +37,11 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
 }
 
 /// Rows themselves, drawn at random, need no whitening: a map folds it in.
-bool needs_whitening(const StitchMethod& method) {
+bool needs_whitening(const StitchMethod& method, const FitOptions& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
-  return learns || method.by || (method.anchors != Anchors::random && method.similarity == Similarity::wip);
+  return learns || regresses(way_of(method, point)) ||
+         (method.anchors != Anchors::random && method.similarity == Similarity::wip);
 }
 
 /// Features of one method, made when they are first needed.
@@ -291,7 +292,7 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
   std::vector<Statistics> statistics;
   for (const std::size_t i : run.sources) {
     sources.push_back(context.train(i));
-    statistics.push_back(*context.statistics(i, point, needs_whitening(run.methods.front())));
+    statistics.push_back(*context.statistics(i, point, needs_whitening(run.methods.front(), point)));
   }
   return fit(sources, std::move(statistics), fit_options(context, run, run.methods.front()), progress);
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit_options.h"
+#include "stitch/stitch_plan.h"
 
 #include <kedge/lab/stitch.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <variant>
 
 namespace kedge {
@@ -18,6 +20,23 @@ void set_shrinkage(FitOptions& point, const std::string& text) {
 }
 
 }  // namespace
+
+StitchOptions with_defaults(StitchOptions options, std::size_t train_rows) {
+  if (options.points.empty()) return options;
+  std::vector<StitchMethod> methods;
+  for (StitchMethod method : options.methods) {
+    const AttachBy way = way_of(method, options.points.front());
+    if (regresses(way)) method.by = way;
+    if (std::ranges::count(methods, method) == 0) methods.push_back(method);
+  }
+  options.methods = std::move(methods);
+  const bool kernel = std::ranges::count(options.methods, AttachBy::kernel, &StitchMethod::by) > 0;
+  for (FitOptions& point : options.points) {
+    if (point.support != 0 || !point.support_ids.empty()) continue;
+    point.support = std::min(kernel ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, train_rows);
+  }
+  return options;
+}
 
 std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
                                      const std::vector<std::size_t>& supports,

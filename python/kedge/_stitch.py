@@ -184,7 +184,7 @@ def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None,
         Shape of one target as an image, for the report, if the array does not say.
     methods : list of str
         'absolute', or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip by
-        default), such as 'random-cosine'; a final '-ridge' makes maps by ridge.
+        default), such as 'random-cosine'; a final '-ridge' or '-kernel' makes maps that way.
     seeds : int or list of int, default 1
         Number of seeds to run everything with, or the seeds themselves.
     seed : int, default 0

@@ -37,12 +37,14 @@ StitchOptions options_from(const nb::dict& plan) {
 }
 
 /// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
-void warn_of_impossible(std::vector<FitOptions>& points, const Inputs& inputs, const RowChoice& train) {
+void warn_of_impossible(StitchOptions& options, const Inputs& inputs, const RowChoice& train) {
   const std::vector<Space> spaces = inputs.spaces();
   if (spaces.empty()) return;
   const std::size_t end = std::min(train.range.end, spaces.front().rows());
   const std::size_t ids = train.ids.ids.size();
-  for (const FitOptions& point : leave_out_impossible(points, ids > 0 ? ids : end - std::min(train.range.begin, end))) {
+  const std::size_t rows = ids > 0 ? ids : end - std::min(train.range.begin, end);
+  options = with_defaults(std::move(options), rows);
+  for (const FitOptions& point : leave_out_impossible(options.points, rows)) {
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                     point.anchors, point.support);
@@ -60,7 +62,7 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   if (!targets.is_none()) decoded.emplace(targets, "targets", "the array");
   const RowChoice train_rows = to_rows(train, "train");
   const RowChoice test_rows = to_rows(test, "test");
-  if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options.points, inputs, train_rows);
+  if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   StitchData data;
   std::vector<std::optional<RowCheck>> checks;

@@ -9,18 +9,22 @@ namespace {
 using test::expect_error;
 
 TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
-  for (const char* name : {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single",
-                           "param-multi", "param-cosine", "consensus", "param-multi-ridge", "consensus-inner"}) {
+  for (const char* name :
+       {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single", "param-multi",
+        "param-cosine", "consensus", "param-multi-ridge", "consensus-inner", "consensus-kernel"}) {
     EXPECT_EQ(to_string(parse_stitch_method(name)), name);
   }
   EXPECT_EQ(to_string(parse_stitch_method("param")), "param-multi");
   EXPECT_EQ(to_string(parse_stitch_method("param-wip")), "param-multi");
   EXPECT_EQ(to_string(parse_stitch_method("param-multi-cosine")), "param-cosine");
+  EXPECT_EQ(to_string(parse_stitch_method("consensus-ridge")), "consensus");
   EXPECT_EQ(to_string(parse_stitch_method("random", Similarity::euclidean)), "random-euclidean");
   for (const char* wrong : {"", "parameter", "random-cos", "absolute-wip", "param-cosine-ridge", "-wip"}) {
     expect_error(
         Code::bad_argument, [&] { (void)parse_stitch_method(wrong); }, std::string("'") + wrong + "'", "consensus");
   }
+  expect_error(
+      Code::bad_argument, [] { (void)parse_stitch_method("consensus-auto"); }, "'auto'", "-ridge or -kernel");
 }
 
 TEST(StitchMethod, WithoutSimilarityStandsForOneOfEach) {

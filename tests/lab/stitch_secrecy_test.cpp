@@ -35,6 +35,26 @@ TEST(StitchPlan, NeverLearnsFromTheEncoderItJudges) {
   EXPECT_EQ(learned, 6U * 6U);
 }
 
+TEST(StitchPlan, MapsThatTheBestEffortLearnsAreNotLearnedFromTheEncoderItJudges) {
+  const World world;
+  const StitchData data = world.data();
+  StitchOptions options = options_for({"absolute", "random-cosine", "random-wip", "consensus"});
+  options.points.front().effort = Effort::best;
+  const StitchContext context(data, options);
+  std::size_t learned = 0;
+  for (const PlannedRun& run : plan_runs(data, options)) {
+    if (run.sources.empty()) continue;
+    if (regresses(learn_anchors(context, run, {}).attach_by)) {
+      ++learned;
+      for (const auto& [trained_on, encoder] : run.pairs) EXPECT_EQ(std::ranges::count(run.sources, encoder), 0);
+    } else {
+      EXPECT_EQ(to_string(run.methods.front()), "random-cosine");
+      EXPECT_EQ(run.methods.size(), 1U) << "those that learn stand apart from it";
+    }
+  }
+  EXPECT_EQ(learned, 2U * 3U);  // random-wip and consensus, each without a, b and c
+}
+
 TEST(Stitch, AHeldOutSpaceChangesNothingInTheMixture) {
   const World world;
   World poisoned;

@@ -127,6 +127,34 @@ TEST(Stitch, StopsWhenProgressThrows) {
       Code::failed, [&] { (void)stitch(world.data(), options_for({"param-multi"}), {}, stop); }, "enough");
 }
 
+TEST(Stitch, KernelOptionsAreForThoseMethodsThatTakeThem) {
+  const World world;
+  StitchOptions options = options_for({"consensus", "consensus-kernel"});
+  options.hold_out = {"b"};
+  options.points.front().kernel.width = 2;
+  EXPECT_EQ(stitch(world.data(), options).runs.size(), 2U);
+  options.methods.pop_back();
+  options.points.front().effort = Effort::best;
+  EXPECT_EQ(stitch(world.data(), options).runs.front().method, "consensus-kernel");
+}
+
+TEST(Stitch, RidgeThatIsNamedStaysRidgeUnderTheBestEffort) {
+  const World world;
+  StitchOptions options = options_for({"consensus", "consensus-ridge", "consensus-kernel"});
+  options.hold_out = {"b"};
+  const auto methods = [&] {
+    std::vector<std::string> names;
+    for (const StitchRun& run : stitch(world.data(), options).runs) names.push_back(run.method);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(methods(), (Names{"consensus", "consensus-kernel"}));
+  options.points.front().effort = Effort::best;
+  EXPECT_EQ(methods(), (Names{"consensus-kernel", "consensus"}));
+  const FitOptions fit_options = fit_options_of(options.methods[1], options.points.front(), 0, 120);
+  EXPECT_EQ(fit_options.attach_by, AttachBy::ridge);
+}
+
 TEST(Stitch, RefusesWhatDoesNotFitTogether) {
   const World world;
   const StitchOptions options = options_for({"consensus"});
@@ -150,6 +178,8 @@ TEST(Stitch, RefusesWhatDoesNotFitTogether) {
   refused([](StitchData& d, auto&) { d.target_shape = {2, 2}; }, "2x2", "4 values", "have 3");
   refused([](StitchData& d, auto&) { d.target_shape = {3}; }, "shape 3", "height x width");
   refused([](auto&, StitchOptions& o) { o.points.front().anchors = 61; }, "61");
+  refused([](auto&, StitchOptions& o) { o.points.front().kernel.width = 2; }, "kernel was given",
+          "no method makes maps by kernel: consensus;", "consensus-kernel");
 }
 
 }  // namespace

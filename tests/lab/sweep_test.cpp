@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/every_option_list.h"
+#include "stitch/stitch_plan.h"
 
 #include <gtest/gtest.h>
 #include <kedge/lab.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,29 @@ TEST(SweepPoints, AreAllCombinations) {
   EXPECT_EQ(points[5].shrinkage_rule, ShrinkageRule::fixed);
   EXPECT_EQ(sweep_points(fit, {}, {}, {}).size(), 1U);
   EXPECT_THROW((void)sweep_points(fit, {}, {}, {"much"}), Error);
+}
+
+TEST(SweepPoints, ShareTheSupportThatOneMethodByKernelWants) {
+  constexpr std::size_t kRows = 20000;
+  const auto support = [](const std::vector<std::string>& methods, Effort effort, std::size_t asked, std::size_t rows) {
+    StitchOptions options;
+    options.methods = parse_stitch_methods(methods);
+    FitOptions& point = options.points.front();
+    point.effort = effort;
+    point.support = asked;
+    const StitchOptions settled = with_defaults(options, rows);
+    for (const StitchMethod& method : settled.methods) {
+      EXPECT_EQ(fit_options_of(method, settled.points.front(), 0, rows).support, settled.points.front().support);
+    }
+    return point_of(settled.points.front(), rows).support;
+  };
+  EXPECT_EQ(support({"consensus", "random-cosine"}, Effort::fast, 0, kRows), FitOptions::kDefaultSupport);
+  EXPECT_EQ(support({"consensus", "param-kernel"}, Effort::fast, 0, kRows), FitOptions::kKernelSupport);
+  EXPECT_EQ(support({"consensus", "random-cosine"}, Effort::best, 0, kRows), FitOptions::kKernelSupport);
+  EXPECT_EQ(support({"absolute", "random-cosine", "consensus-ridge"}, Effort::best, 0, kRows),
+            FitOptions::kDefaultSupport);
+  EXPECT_EQ(support({"consensus-kernel"}, Effort::fast, 0, 7000), 7000U);
+  EXPECT_EQ(support({"consensus-kernel"}, Effort::fast, 300, kRows), 300U);
 }
 
 TEST(SweepPoints, AreLeftOutWhereTheyCannotBeUnlessAllAreSuch) {

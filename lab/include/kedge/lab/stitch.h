@@ -30,10 +30,11 @@ struct StitchMethod {
   enum class Anchors { absolute, random, kmeans, fps, param_single, param_multi, consensus };
   Anchors anchors = Anchors::param_multi;
   Similarity similarity = Similarity::wip;
-  std::optional<AttachBy> by = {};  ///< ridge or kernel, where that is not the anchors' own way
+  std::optional<AttachBy> by = {};  ///< ridge or kernel; none: as the effort says, or the anchors' own way
 
   friend bool operator==(const StitchMethod&, const StitchMethod&) = default;
 };
+/// Ridge is not part of the name of `consensus`, whose own way it is.
 [[nodiscard]] std::string to_string(const StitchMethod& method);
 /// Throws Error(Code::bad_argument) that says what can be given. A name without similarity gets `otherwise`.
 [[nodiscard]] StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise = Similarity::wip);
@@ -67,6 +68,11 @@ struct StitchOptions {
   std::string bundle_folder;  ///< where given, every bundle is saved there
   bool figures = true;        ///< whether to compute what only the report draws, of known measurements too
 };
+
+/// The options with all that follows from the effort and from the methods together: how each method makes its maps,
+/// each method once, and the support that all methods of a point share, which is larger where one of them makes maps by
+/// kernel. Under the best effort `consensus` thus becomes `consensus-kernel`.
+[[nodiscard]] StitchOptions with_defaults(StitchOptions options, std::size_t train_rows);
 
 /// The points of a sweep: every combination, with `fit` for all else and for what is empty. Throws
 /// Error(Code::bad_argument) for a shrinkage that is neither a number nor the name of a rule.
@@ -133,7 +139,8 @@ using StitchObserver = std::function<void(const StitchEvent&)>;
 
 /// The zero-shot protocol: holds every space out in turn, learns anchors on the others' train rows, trains a head on
 /// each space's RR of the train rows and judges it on the held-out space's RR of the test rows. The held-out space
-/// takes no part in learning anchors, test rows take part in nothing but the judgement. Runs that do not depend on
+/// takes no part in learning anchors, test rows take part in nothing but the judgement. The options are taken
+/// with_defaults(). Runs that do not depend on
 /// each other use one thread each. Measurements and runs in `known` stay as they are; of those, only what figures or
 /// bundles lack is run again.
 /// Throws Error(Code::bad_argument) for data that do not fit together, and for known results of other settings.
