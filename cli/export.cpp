@@ -86,7 +86,9 @@ void add_export(CommandLine& line) {
   for (const char* name : {"--from", "--to"}) c.exclude_each_other("--space", name);
   c.add("-o,--out", o->output,
         "x.safetensors holds weight and bias, as torch.nn.Linear names them; x.npy becomes x.weight.npy, x.bias.npy "
-        "and, for a map, x.mean.npy; x.onnx is a model that does what 'kedge transform' or 'kedge translate' does")
+        "and, for a map, x.mean.npy; a map by kernel also has mean, kernel_rows, kernel_coefficients, kernel_width "
+        "and mostly kernel_whitener in either; x.onnx is a model that does what 'kedge transform' or 'kedge "
+        "translate' does")
       .required()
       .takes("FILE");
   c.add("--format", o->format, "File format [from the extension of --out]")

@@ -76,13 +76,33 @@ std::string r2_of(const Attachment& space) {
   return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
 }
 
-/// What was chosen for its regression: a strength, and for a kernel its width before and its whitening after that.
+/// What was chosen for its regression.
 std::string regression_of(const Attachment& space) {
   if (space.kernel) {
-    return fmt::format("{:g}, {:g}, {:g}", space.kernel->width, space.kernel->strength, space.kernel->whitening);
+    return fmt::format("g {:g}, l {:g}, w {:g}", space.kernel->width, space.kernel->strength, space.kernel->whitening);
   }
   if (!space.ridge) return "-";
-  return fmt::format("{:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half");
+  return fmt::format("ridge {:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half");
+}
+
+void print_spaces(const Bundle& bundle) {
+  std::size_t width = 5, chosen = 10;  // of the headings
+  for (const Attachment& space : bundle.spaces) {
+    width = std::max(width, space.space().size());
+    chosen = std::max(chosen, regression_of(space).size());
+  }
+  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
+             "map by", "regression", chosen, "R^2", "decode R^2", "same row");
+  for (const Attachment& space : bundle.spaces) {
+    fmt::print("  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", space.space(), width,
+               space.map->input_dim(), is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
+               regression_of(space), chosen, r2_of(space),
+               space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
+               space.row_check ? percent(space.row_check->found_first) : "-");
+  }
+  if (std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.kernel.has_value(); })) {
+    fmt::print("\n  of a kernel: g is its width, l its strength, w the whitening of the rows it compares\n");
+  }
 }
 
 void run(const Options& o) {
@@ -109,6 +129,7 @@ void run(const Options& o) {
     fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(),
                bundle.history.front().total, bundle.history.back().total);
   }
+  print_spaces(bundle);
   std::size_t width = 5;
   for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
   fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>14}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",

@@ -206,6 +206,12 @@ std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t
   }
   std::vector<std::int64_t> values(checked_mul(array.shape[0], cols));
   io::read_values(*file, array, 0, std::span(values));
+  const auto wrapped = std::ranges::find_if(values, [](std::int64_t value) { return value < 0; });
+  if (array.dtype == io::DType::u64 && wrapped != values.end()) {
+    throw Error(Code::bad_file, fmt::format("{}: it holds {}, which is more than an int64 takes; write it with "
+                                            "array.astype('int64') after looking where such a number comes from",
+                                            path, static_cast<std::uint64_t>(*wrapped)));
+  }
   if (!array.fortran_order) return values;
   std::vector<std::int64_t> rows(values.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = values[i % cols * array.shape[0] + i / cols];

@@ -10,6 +10,7 @@
 #include <kedge/version.h>
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace kedge::io {
@@ -46,11 +47,15 @@ void TensorFile::refuse(const std::string& what) const {
   throw Error(Code::bad_file, fmt::format("{}: {}", label_, what));
 }
 
+unsigned TensorFile::version() const {
+  return static_cast<unsigned>(std::stoul(text("format_version")));  // a number, or it would have been refused
+}
+
 /// A name that is not known may be one that a later version has.
 std::string TensorFile::writer_if_other() const {
   const std::string written_by = text("kedge_version");
-  if (!is_version(written_by) || written_by == version()) return "";
-  return fmt::format(" (it was written by kedge {}, this is {})", written_by, version());
+  if (!is_version(written_by) || written_by == kedge::version()) return "";
+  return fmt::format(" (it was written by kedge {}, this is {})", written_by, kedge::version());
 }
 
 const std::string& TensorFile::text(const std::string& key) const {

@@ -29,6 +29,8 @@ class TensorFile {
   void guard(const std::function<void()>& read) const;
   [[noreturn]] void refuse(const std::string& what) const;
 
+  /// Of the format, as the file says.
+  [[nodiscard]] unsigned version() const;
   [[nodiscard]] bool has(const std::string& tensor) const { return info_.tensors.contains(tensor); }
   [[nodiscard]] bool says(const std::string& key) const { return info_.metadata.contains(key); }
   [[nodiscard]] const std::string& text(const std::string& key) const;

@@ -71,21 +71,11 @@ void require_fit(const std::string& space, const RidgeFit& fit) {
   require_finite(fmt::format("the r2 of '{}'", space), fit.r2);
 }
 
-void require_kernel(const std::string& space, const RelativeMap& map) {
-  if (!map.kernel()) return;
-  const std::string what = fmt::format("the kernel of '{}'", space);
-  require_within("kernel's width", map.kernel()->width, kLeastWidth, kMostWidth);
-  require_finite(what, map.kernel()->whitener.cells());
-  require_finite(what, map.kernel()->rows.cells());
-  require_finite(what, map.kernel()->coefficients.cells());
-}
-
 void require_weights(const std::string& space, const RelativeMap& map) {
   const std::string what = fmt::format("the weights of '{}'", space);
   require_finite(what, map.weight().cells());
   require_finite(what, map.bias());
   require_finite(what, map.mean());
-  require_kernel(space, map);
 }
 
 void require_kernel_fit(const Attachment& space, std::size_t anchors) {
@@ -107,7 +97,20 @@ void require_kernel_fit(const Attachment& space, std::size_t anchors) {
   require_finite(fmt::format("the r2 of '{}'", name), fit.r2);
 }
 
-void require_reverse(const Attachment& space) {
+/// It was made by the one that it says was better.
+void require_choice(const Attachment& space) {
+  if (!space.choice) return;
+  const AttachChoice& choice = *space.choice;
+  require_within("error", choice.ridge_error, 0);
+  require_within("error", choice.kernel_error, 0);
+  const bool by_kernel = space.by == AttachBy::kernel && choice.kernel_error <= choice.ridge_error;
+  const bool by_ridge = space.by == AttachBy::ridge && choice.ridge_error <= choice.kernel_error;
+  if (by_kernel || by_ridge) return;
+  refuse("the map of '{}' was made by {}, but its choice has errors of {} for ridge and {} for kernel", space.space(),
+         to_string(space.by), choice.ridge_error, choice.kernel_error);
+}
+
+void require_reverse(const Attachment& space, std::size_t support) {
   if (!space.reverse) return;
   if (space.reverse->output_dim() != space.map->input_dim()) {
     refuse("the way back to '{}' makes {} values, but its map takes {}", space.space(), space.reverse->output_dim(),
@@ -116,6 +119,7 @@ void require_reverse(const Attachment& space) {
   if (!space.reverse->kernel()) refuse("the way back to '{}' has no kernel", space.space());
   require_space_name(space.reverse->space());
   require_weights(space.space(), *space.reverse);
+  require_kernel(space.space(), *space.reverse, support);
 }
 
 /// From the space that is there now.
@@ -185,6 +189,27 @@ void require_consistent(const Bundle& bundle) {
   require_settings(bundle);
 }
 
+void require_kernel(const std::string& space, const RelativeMap& map, std::size_t support) {
+  if (!map.kernel()) return;
+  const Kernel& kernel = *map.kernel();
+  const std::string what = fmt::format("the kernel of '{}'", space);
+  require_within("kernel's width", kernel.width, kLeastWidth, kMostWidth);
+  require_finite(what, kernel.whitener.cells());
+  require_finite(what, kernel.rows.cells());
+  require_finite(what, kernel.coefficients.cells());
+  if (kernel.rows.rows() != support) {
+    refuse("{} has {} rows, but the bundle has {} support rows", what, kernel.rows.rows(), support);
+  }
+  constexpr double kLongest = 1 + 1e-3;  // rounding is far below that
+  for (std::size_t r = 0; r < kernel.rows.rows(); ++r) {
+    double squares = 0;
+    for (const double value : kernel.rows.row(r)) squares += value * value;
+    if (!(squares <= kLongest * kLongest)) {
+      refuse("row {} of {} has a length of {:g}, which should be 1, or 0", r, what, std::sqrt(squares));
+    }
+  }
+}
+
 void require_fits(const Bundle& bundle, const Attachment& space) {
   if (!space.map) refuse("a space without a map cannot be part of a bundle");
   const std::string& name = space.space();
@@ -209,13 +234,11 @@ void require_fits(const Bundle& bundle, const Attachment& space) {
   if (space.row_check) require_check(*space.row_check);
   require_decoder(space, anchors);
   if (space.by == AttachBy::automatic) refuse("'{}' is attached by auto, which is no way to make a map", name);
-  if (space.choice) {
-    require_within("error", space.choice->ridge_error, 0);
-    require_within("error", space.choice->kernel_error, 0);
-  }
+  require_choice(space);
   require_kernel_fit(space, anchors);
-  require_reverse(space);
+  require_reverse(space, bundle.support_ids.size());
   require_weights(name, map);
+  require_kernel(name, map, bundle.support_ids.size());
 }
 
 UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known) {

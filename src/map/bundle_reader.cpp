@@ -41,7 +41,9 @@ class BundleReader {
       const Json how = file_.says("attached") ? file_.json("attached") : Json::object();
       map = read_map(std::string(name), parse_similarity(file_.text("similarity")),
                      how.empty() ? how : how.at(std::string(name)));
-      require_anchors(*map, file_.shape("mixture", io::DType::f32, 2)[0]);
+      const std::vector<std::size_t>& mixture = file_.shape("mixture", io::DType::f32, 2);
+      require_anchors(*map, mixture[0]);
+      require_kernel(map->space(), *map, mixture[1]);
     });
     return std::move(map).value();
   }
@@ -138,8 +140,16 @@ class BundleReader {
     return check;
   }
 
+  /// Whoever wrote the first format knew no kernels, and other readers of it would compute other values.
+  void require_format_with_kernels(const std::string& what) const {
+    if (file_.version() > kFirstBundleFormat) return;
+    file_.refuse(fmt::format("it has {}, but says that it has format version {}, in which there are none", what,
+                             kFirstBundleFormat));
+  }
+
   /// `prefix` is the name of a space and what its map is.
   std::optional<Kernel> read_kernel(const std::string& prefix, const Json& how) const {
+    require_format_with_kernels("a kernel");
     Kernel kernel{file_.number(how, "width", kLeastWidth, kMostWidth),
                   {},
                   file_.matrix(prefix + "kernel_rows"),
@@ -202,6 +212,7 @@ class BundleReader {
     }
     if (how.contains("kernel")) space.kernel = read_kernel_fit(how["kernel"], name + ".r2");
     if (how.contains("choice")) {
+      require_format_with_kernels("a choice between ridge and kernel");
       space.choice =
           AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
     }

@@ -196,7 +196,7 @@ std::vector<Option> options_of(AttachOptions& options) {
                     "or auto (ridge or kernel, by leave-one-out error) [as for the bundle's other spaces]",
                     options.by),
       chosen_option("ridge", "Strength of the ridge; auto chooses it by cross-validation", options.ridge),
-      device_option("Where to compute statistics", options.device),
+      device_option("Where to compute", options.device),
       effort_option("fast: as for the bundle's other spaces. best: by kernel, if the bundle has targets",
                     options.effort)};
   append_kernel_options(list, options.kernel);

@@ -289,6 +289,7 @@ kernel_case("a kernel described where there is none", "evil",
                                               "kernel": json.loads(p.meta["attached"])["a"]["kernel"]}))
 kernel_case("by auto", "auto", said_of_a(by="auto"))
 kernel_case("a choice below zero", "out of range", said_of_a("choice", ridge_error=-1, kernel_error=0))
+kernel_case("a choice that was not taken", ["by kernel", "choice"], said_of_a("choice", ridge_error=0.1, kernel_error=0.2))
 kernel_case("half a choice", "damaged", said_of_a("choice", ridge_error=0.5))
 kernel_case("a way back from a space that is not there", "no map", said_of_a("reverse", space="c"))
 kernel_case("a way back from itself", "way back", said_of_a("reverse", space="a"))
@@ -300,6 +301,15 @@ kernel_case("a way back of other outputs", "evil", lambda p: [p.rename(f"a.rever
                                                                for part in ("weight", "bias", "mean")] and None)
 kernel_case("a cosine with a kernel", "evil", lambda p: p.meta.update(similarity="cosine"))
 kernel_case("format 3", ["format version 3", "written by kedge 9.8.7"], lambda p: p.meta.update(format_version="3"))
+
+
+for version in ("1", "01"):
+    kernel_case(f"kernels in format {version}", "format version 1", lambda p, v=version: p.meta.update(format_version=v))
+for prefix in ("a.", "a.reverse_"):
+    kernel_case(f"a support row less of {prefix}", "support rows",
+                lambda p, name=prefix: [cut(f"{name}kernel_{part}")(p) for part in ("rows", "coefficients")] and None)
+    kernel_case(f"a long row of {prefix}", "length",
+                changed(f"{prefix}kernel_rows", lambda x: x.__setitem__(slice(-2, None), 1)))
 
 
 def make(change, raw):

@@ -72,8 +72,10 @@ def test_maps_are_made_by_kernel(kedge, bent, method):
     assert shown["attach"] == "kernel" and [space["attach"] for space in shown["spaces"]] == ["kernel"] * 3
     assert shown["spaces"][2]["kernel_width"] == said["kernel_width"] > 0
     table = kedge.ok("inspect", "x.kedge").stdout
-    chosen = "{kernel_width:g}, {kernel_strength:g}, {kernel_whitening:g}".format(**said)
-    assert "regression" in table and chosen in table
+    chosen = "g {kernel_width:g}, l {kernel_strength:g}, w {kernel_whitening:g}".format(**said)
+    assert chosen in table and "g is its width, l its strength, w the whitening" in table
+    heading, *rows = [line for line in table.splitlines() if " kernel " in line or "regression" in line]
+    assert len(rows) == 3 and {len(row) for row in rows} == {len(heading)}  # every column under its heading
     for name in "abc":
         kedge.ok("transform", "x.kedge", "--space", name, "-i", f"{name}.npy", "--rows", "240:300", "-o", f"rr-{name}.npy")
     if method == "consensus":

@@ -48,7 +48,8 @@ def test_the_support_stays_out_of_the_index(collection):
     (np.empty((0, 3), int), 3, "no judgements"), (np.array([[0, 1, 1]] * 2), 2, "more than once"),
     (np.array([[4, 0, 1]]), 2, ["row 4 of the queries", "q.npy has rows 0:4"]), (np.array([[0, 38, 1]]), 2, "row 38"),
     (np.array([[0, 1, -1]]), 2, "grade -1"), (np.array([[0, 1, 0]]), 2, "no query"),
-    (np.array([[0, -1, 1]]), 2, "row -1"), (np.ones((3, 3), bool), 3, "booleans")])
+    (np.array([[0, -1, 1]]), 2, "row -1"), (np.ones((3, 3), bool), 3, "booleans"),
+    (np.array([[0, 1, 2**63 + 5]], np.uint64), 3, ["qrels.npy", str(2**63 + 5), "int64"])])
 def test_judgements_that_cannot_be(collection, qrels, code, words):
     np.save(collection.folder / "qrels.npy", qrels)
     collection.refused(code, *SEARCH, says=words)

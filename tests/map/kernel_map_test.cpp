@@ -366,8 +366,14 @@ TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
   refuse([](Attachment& a) { a.kernel->width = 3.21; }, "width");
   refuse([](Attachment& a) { a.kernel->error = -1; }, "error");
   refuse([](Attachment& a) { a.choice = AttachChoice{-1, 0}; }, "error");
+  refuse([](Attachment& a) { a.choice = AttachChoice{0.1, 0.2}; }, "'a'", "by kernel", "0.1 for ridge and 0.2");
   refuse([&](Attachment& a) { a.reverse = bundle.map("b"); }, "way back");
   refuse([&](Attachment& a) { a.reverse = a.map; }, "way back");
+  Bundle lines = encoders.fitted(with(Method::consensus, AttachBy::ridge));
+  Attachment line = lines.space("a");
+  line.choice = AttachChoice{0.2, 0.1};
+  expect_error(
+      Code::bad_argument, [&] { lines.add(line); }, "'a'", "by ridge", "0.2 for ridge and 0.1");
 }
 
 TEST(KernelOptions, OfAnotherWayAreRefused) {
