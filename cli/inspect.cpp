@@ -130,17 +130,6 @@ void run(const Options& o) {
                bundle.history.front().total, bundle.history.back().total);
   }
   print_spaces(bundle);
-  std::size_t width = 5;
-  for (const Attachment& space : bundle.spaces) width = std::max(width, space.space().size());
-  fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>14}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
-             "map by", "regression", "R^2", "decode R^2", "same row");
-  for (const Attachment& space : bundle.spaces) {
-    fmt::print("  {:<{}}  {:>6}  {:<8}  {:<8}  {:>14}  {:>6}  {:>10}  {:>8}\n", space.space(), width,
-               space.map->input_dim(), is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
-               regression_of(space), r2_of(space),
-               space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
-               space.row_check ? percent(space.row_check->found_first) : "-");
-  }
   for (const Attachment& space : bundle.spaces) {
     if (space.reverse_fit) fmt::print("\n  {}\n", describe_reverse(space));
   }
