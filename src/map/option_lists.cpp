@@ -143,7 +143,7 @@ std::vector<Option> options_of(FitOptions& options) {
                   "pair directly, as baselines; kernel aligns one pair by non-linear maps, best for translation",
                   options.method),
       effort_option("fast: linear maps, in closed form, in seconds. best: maps by kernel, and refined targets for a "
-                    "consensus; better, in minutes (--attach kernel alone does not refine; not for adapters)",
+                    "consensus; better, in minutes (maps by kernel alone do not refine; not for adapters)",
                     options.effort),
       name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
       without_default(count_option(

@@ -167,7 +167,7 @@ def test_every_choice_can_be_set_by_hand(kedge, bent):
     (["--attach", "kernel", "--kernel-width", "0"], ["kernel-width is 0"]),
     (["--attach", "kernel", "--kernel-width", "nan"], ["kernel-width"]),
     (["--attach", "kernel", "--kernel-width", "wide"], ["kernel-width is 'wide'", "auto"]),
-    (["--attach", "auto", "--kernel-strength", "1e-13"], ["kernel-strength is 1e-13", "from 1e-12"]),
+    (["--attach", "auto", "--kernel-strength", "1e-13"], ["kernel-strength is 1e-13", "from 1e-09"]),
     (["--attach", "kernel", "--kernel-whitening", "2"], ["kernel-whitening is 2", "from 0 to 1"]),
     (["--attach", "gauss"], ["gauss", "kernel"]),
     (["--attach", "direct"], ["direct"]),

@@ -218,7 +218,7 @@ TEST(KernelRidge, AYardstickChoosesInsteadOfTheTargets) {
   EXPECT_EQ(other.strength, wanted.strength);
   EXPECT_EQ(other.whitening, wanted.whitening);
   EXPECT_NE(other.strength, alone.strength);
-  EXPECT_GT(other.error, wanted.error);  // but it is the targets that it is judged by
+  EXPECT_NEAR(other.error, wanted.error, 1e-9);  // and it is judged by it
 }
 
 TEST(KernelRidge, TellsSmoothTargetsFromNoise) {
@@ -237,12 +237,12 @@ TEST(KernelRidge, RowsThatRepeatAreOneRowThatWeighsMore) {
     wanted.row(static_cast<Eigen::Index>(r)) = once.targets.row(static_cast<Eigen::Index>(r % 30));
   }
   const Problem again(twice, wanted);
-  for (const double strength : {1e-12, 1e-8, 1e-2}) {
+  for (const double strength : {1e-9, 1e-8, 1e-2}) {
     const KernelRegression one = once.regress(by_hand(2, strength, 0)), two = again.regress(by_hand(2, strength, 0));
     ASSERT_TRUE(all_finite(two)) << strength;
     const Rows f = as_rows(one.kernel.rows);
     // Half the penalty for each of two rows is the same penalty.
-    if (strength > 1e-10) expect_near(values_at(two, f), values_at(one, f), strength > 1e-5 ? 1e-5 : 1e-2);
+    if (strength > 5e-9) expect_near(values_at(two, f), values_at(one, f), strength > 1e-5 ? 1e-5 : 1e-2);
   }
   const KernelRegression chosen = again.regress();
   EXPECT_TRUE(all_finite(chosen));
@@ -254,7 +254,7 @@ TEST(KernelRidge, FewRowsAndRowsAtTheMeanStayFinite) {
     const Problem p(count, 4, 2);
     const KernelRegression chosen = p.regress();
     EXPECT_TRUE(all_finite(chosen)) << count;
-    EXPECT_TRUE(all_finite(p.regress(by_hand(64, 1e-12, 1)))) << count;
+    EXPECT_TRUE(all_finite(p.regress(by_hand(64, 1e-9, 1)))) << count;
     if (count == 1) expect_near(values_at(chosen, as_rows(chosen.kernel.rows)), p.targets, 1e-6);
   }
   Matrix rows = random_matrix(21, 3, 4);
@@ -263,7 +263,7 @@ TEST(KernelRidge, FewRowsAndRowsAtTheMeanStayFinite) {
   }
   std::ranges::fill(rows.row(20), 0.0F);
   const Problem p(rows, as_rows(random_matrix(21, 2, 5)));
-  for (const KernelOptions& options : {KernelOptions{}, by_hand(1, 1e-8, 0.5), by_hand(32, 1e-12, 0)}) {
+  for (const KernelOptions& options : {KernelOptions{}, by_hand(1, 1e-8, 0.5), by_hand(32, 1e-9, 0)}) {
     const KernelRegression found = p.regress(options);
     EXPECT_TRUE(all_finite(found));
     for (const float value : found.kernel.rows.row(20)) EXPECT_EQ(value, 0);
@@ -300,7 +300,7 @@ TEST(KernelRidge, TheLeastStrengthIsSolvedOrRefusedWithASentence) {
   for (const double width : {1e-3, 0.125, 2.0, 64.0}) {
     for (const std::size_t count : {20U, 200U}) {
       try {
-        EXPECT_TRUE(all_finite(Problem(count, 3, 2).regress(by_hand(width, 1e-12, 0))));
+        EXPECT_TRUE(all_finite(Problem(count, 3, 2).regress(by_hand(width, 1e-9, 0))));
       } catch (const Error& error) {
         EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(Code::bad_argument));
         EXPECT_THAT(error.what(), ::testing::HasSubstr("too much alike"));
@@ -320,13 +320,13 @@ TEST(KernelRidge, OptionsOutOfRangeAreRefused) {
         },
         "kernel_width", "from 0.001 to 64");
   }
-  for (const double strength : {0.0, 1e-13, 1.1e6, -1.0, kNan}) {
+  for (const double strength : {0.0, 1e-10, 1.1e6, -1.0, kNan}) {
     expect_error(
         Code::bad_argument,
         [&] {
           (void)p.regress({{}, strength, {}});
         },
-        "kernel_strength", "from 1e-12 to 1000000");
+        "kernel_strength", "from 1e-09 to 1000000");
   }
   for (const double whitening : {-0.1, 1.1, kNan}) {
     expect_error(
