@@ -95,6 +95,24 @@ void refuse_or_read(Work work) {
   }
 }
 
+/// What the product reads out of bytes that it may refuse.
+template <class Read>
+void read_or_refuse(std::string_view text, Read read) {
+  const std::vector<std::byte> bytes = bytes_of(text);
+  within_memory(bytes.size(), [&] {
+    refuse_or_read([&] { read(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())); });
+  });
+}
+
+/// Loads an input as it is, and as a safetensors file that is made of its parts.
+template <class Load>
+int load_both_ways(const std::uint8_t* data, std::size_t size, Load load) {
+  const std::string_view text = text_of(data, size);
+  load(text);
+  load(frame_safetensors(parts_of(text)));
+  return 0;
+}
+
 /// Reads all values in every way the product reads an array of this type.
 inline void read_all_values(const io::ByteSource& file, const io::ArrayInfo& array) {
   if (array.dtype == io::DType::other) return;

@@ -24,19 +24,11 @@ void require_sound(const Bundle& bundle) {
 }
 
 void load(std::string_view text) {
-  const std::vector<std::byte> bytes = fuzz::bytes_of(text);
-  fuzz::within_memory(bytes.size(), [&] {
-    fuzz::refuse_or_read([&] {
-      require_sound(bundle_from_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "input"));
-    });
-  });
+  fuzz::read_or_refuse(text, [](std::string_view bytes) { require_sound(bundle_from_bytes(bytes, "input")); });
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text = fuzz::text_of(data, size);
-  load(text);
-  load(fuzz::frame_safetensors(fuzz::parts_of(text)));
-  return 0;
+  return fuzz::load_both_ways(data, size, load);
 }

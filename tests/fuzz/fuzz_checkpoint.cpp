@@ -23,8 +23,5 @@ void load(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text = fuzz::text_of(data, size);
-  load(text);
-  load(fuzz::frame_safetensors(fuzz::parts_of(text)));
-  return 0;
+  return fuzz::load_both_ways(data, size, load);
 }

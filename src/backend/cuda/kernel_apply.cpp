@@ -3,6 +3,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/device_rows.h"
 #include "backend/cuda/kernel_maps.h"
 #include "backend/cuda/upload.h"
 #include "base/checked.h"
@@ -32,45 +33,6 @@ void multiply(const Lane& lane, Precision precision, ConstPanel a, ConstPanel b,
                      checked_int(c.stride, "stride"), compute_type(precision), CUBLAS_GEMM_DEFAULT),
         "to multiply matrices");
 }
-
-/// Copies rows to the GPU, maps them and copies the result back, on a stream of its own.
-class Worker final : public RowWorker {
- public:
-  Worker(std::shared_ptr<const DeviceKernel> function, std::size_t most_rows)
-      : function_(std::move(function)),
-        apply_(*function_, most_rows),
-        x_(checked_mul(most_rows, function_->input_dim)),
-        y_(checked_mul(most_rows, function_->output_dim)),
-        input_(x_.size()),
-        output_(y_.size()) {}
-  // No memory may go while the GPU still copies from it.
-  ~Worker() override { (void)cudaStreamSynchronize(lane_.stream()); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
-  MatrixView<float> input(std::size_t rows) override {
-    return {input_.data(), rows, function_->input_dim, function_->input_dim};
-  }
-
-  MatrixView<float> apply(std::size_t rows) override {
-    const std::size_t in = function_->input_dim, out = function_->output_dim;
-    check(cudaMemcpyAsync(x_.data(), input_.data(), rows * in * sizeof(float), cudaMemcpyHostToDevice, lane_.stream()),
-          "to copy rows");
-    apply_.apply(lane_, {x_.data(), rows, in, in}, {y_.data(), rows, out, out});
-    check(
-        cudaMemcpyAsync(output_.data(), y_.data(), rows * out * sizeof(float), cudaMemcpyDeviceToHost, lane_.stream()),
-        "to copy rows back");
-    lane_.wait();
-    return {output_.data(), rows, out, out};
-  }
-
- private:
-  std::shared_ptr<const DeviceKernel> function_;
-  Lane lane_;
-  KernelApply apply_;
-  DeviceArray<float> x_, y_;
-  PinnedArray<float> input_, output_;
-};
 
 }  // namespace
 
@@ -139,7 +101,10 @@ MakeRowWorker kernel_rows(const KernelFunction& function, Precision precision) {
     const std::size_t rows = checked_mul(most_rows, shared->input_dim + shared->output_dim);
     require_free(checked_mul(checked_add(rows, KernelApply::values(*shared, most_rows)), sizeof(float)),
                  "a thread that maps rows", "use fewer threads");
-    return std::make_unique<Worker>(shared, most_rows);
+    const auto apply = std::make_shared<KernelApply>(*shared, most_rows);
+    return std::make_unique<DeviceRows>(
+        shared->input_dim, shared->output_dim, most_rows,
+        [shared, apply](const Lane& lane, Panel x, Panel y) { apply->apply(lane, x, y); });
   };
 }
 
