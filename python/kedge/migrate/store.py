@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a migration asks of a store, and the addresses that name one.
+
+A Store is one set of vectors, each under an id: a column of a table, a collection, an index file. A migration reads the
+old one, makes a new one beside it, and switches the two. docs/new-store.md shows how to add one.
+"""
+from __future__ import annotations
+
+import abc
+import dataclasses
+import importlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from .errors import Error, UsageError
+
+BATCH_ROWS = 4096
+
+
+@dataclasses.dataclass
+class Rows:
+    """A batch in the store's own order. Ids are int or str; vectors are float32, one row for each id, or None."""
+    ids: list
+    vectors: np.ndarray | None = None
+    texts: list[str | None] | None = None
+
+    def __len__(self):
+        return len(self.ids)
+
+
+@dataclasses.dataclass
+class Contents:
+    """What is in a store. kind is how it keeps a vector; exact kinds give back the float32 or float16 they were given."""
+    rows: int
+    width: int
+    kind: str = "float32"        # or float16, or the store's own word for a form that loses more, such as PQ
+    metric: str = "cosine"       # or inner, euclidean: how it compares
+    texts: bool = False          # whether read(texts=True) gives any
+    owner: str | None = None     # the migration that made it, if one did
+    index: str | None = None     # the index on it in the store's own words, for plan
+    atomic: str | None = None    # why a switch is not one step, as a sentence; None if it is
+
+
+class Store(abc.ABC):
+    """One set of vectors. Making the object touches nothing; every method raises errors.Error with a whole sentence.
+
+    A store may be used by one thread at a time; the old and the new one are used by two threads at once.
+    """
+
+    def __init__(self, address: str):
+        self.address = address
+
+    @abc.abstractmethod
+    def beside(self, ending: str) -> "Store":
+        """The place next to this one whose name ends so, such as embedding_new; whether it exists does not matter."""
+
+    @abc.abstractmethod
+    def create(self, like: "Store", width: int, owner: str) -> None:
+        """Makes this place, empty, for vectors of that width, compared as in 'like', and marks it as the owner's.
+
+        Does nothing if it is there and the owner's; refuses if it is someone else's.
+        """
+
+    @abc.abstractmethod
+    def describe(self) -> Contents:
+        """What is there; raises Missing if the place does not exist."""
+
+    @abc.abstractmethod
+    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False,
+             size=BATCH_ROWS) -> Iterator[Rows]:
+        """Batches of at most 'size' rows that have a vector, in an order that stays the same.
+
+        after: only those behind this id in that order. ids: only those of these ids that exist, in any order.
+        changed: only those whose 'changed' column is at or above this value, where the address names one.
+        """
+
+    @abc.abstractmethod
+    def write(self, ids: list, vectors: np.ndarray | None) -> None:
+        """Puts vectors under ids, replacing those there; None removes them. Durable, and all or nothing, on return."""
+
+    @abc.abstractmethod
+    def search(self, queries: np.ndarray, k: int) -> tuple[list[list], np.ndarray]:
+        """For every query the ids of the k best, best first, and their scores (larger is better); fewer get -inf."""
+
+    @abc.abstractmethod
+    def switch(self, put: "Store", keep: "Store") -> None:
+        """What is here goes to the place 'keep', what is in 'put' comes here. Where the store can, in one step.
+
+        Called again after a crash it completes what was begun, and does nothing if all is done.
+        """
+
+    def finish(self) -> None:
+        """After the last row: makes what searches need, such as an index like the old one's."""
+
+    def drop(self) -> None:
+        """Removes the place with what is in it; for places that a migration made."""
+        raise Error(f"{self.address}: this kind of store is not removed by kedge-migrate; remove it by hand")
+
+    def newest(self):
+        """The largest value of the 'changed' column, or None; what is written from now on is not below it."""
+        return None
+
+    def close(self) -> None:
+        """Lets go of connections and files."""
+
+
+class Missing(Error):
+    """There is no such table, column, collection or file."""
+
+
+# The scheme of an address, and the file and class behind it; the extra is what pip installs for it.
+STORES = {
+    "postgresql": ("postgresql", "PostgresStore"),
+    "qdrant": ("qdrant", "QdrantStore"),
+    "lancedb": ("lancedb", "LanceStore"),
+    "chroma": ("chroma", "ChromaStore"),
+    "faiss": ("faiss", "FaissStore"),
+    "parquet": ("parquet", "ParquetStore"),
+    "npy": ("npy", "NpyStore"),
+}
+
+
+def open_store(address: str) -> Store:
+    """The store of an address, such as 'postgresql://host/db?table=docs&column=embedding&id=id' or 'faiss:docs.index'."""
+    scheme = {"postgres": "postgresql"}.get(address.split(":", 1)[0], address.split(":", 1)[0])
+    if ":" not in address or scheme not in STORES:
+        raise UsageError(f"{address!r} is not the address of a store; it begins with one of "
+                         f"{', '.join(name + ':' for name in STORES)}")
+    module, name = STORES[scheme]
+    try:
+        made = importlib.import_module(f".stores.{module}", __package__)
+    except ImportError as error:
+        raise Error(f"{address}: needs {error.name}, which is not installed; pip install 'kedge[migrate]'") from None
+    return getattr(made, name)(address)
