@@ -131,3 +131,13 @@ def _minutes(minutes):
 
 def _about(minutes):
     return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.0f} h"
+
+
+def report(found):
+    yield f"wrote {found['file']}"
+
+
+def sql(found):
+    yield found["sql"]
+    if found["installed"]:
+        yield f"-- installed as {found['name']}"
