@@ -50,6 +50,8 @@ def arguments(argv):
     made["sample"].add_argument("--target-error", type=float, metavar="SHARE",
                                 help="as many as bring the map's error down to this share of the variance")
     made["sample"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
+    made["check"].add_argument("--whole", action="store_true",
+                               help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
     made["verify"].add_argument("--rows", type=int, default=1000, metavar="N", help="rows to translate again (default: 1000)")
     for name in ("cutover", "rollback"):
         made[name].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
@@ -92,7 +94,7 @@ def step(migration, options):
         "plan": lambda: survey.plan(migration, quiet),
         "sample": lambda: sample.sample(migration, options.rows, options.vectors, quiet),
         "fit": lambda: maps.fit(migration),
-        "check": lambda: check.check(migration),
+        "check": lambda: check.check(migration, options.whole),
         "apply": lambda: apply.apply(migration, quiet),
         "verify": lambda: verify.verify(migration, options.rows),
         "cutover": lambda: cutover.cutover(migration, options.yes),

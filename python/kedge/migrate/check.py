@@ -7,6 +7,7 @@ import numpy as np
 from . import maps, quality
 from .embed import embedder
 from .errors import BadFile, Error, UsageError
+from .migration import usable
 from .sample import read_matrix
 from .texts import read_texts
 
@@ -16,10 +17,15 @@ LEAST_QUERIES = 20
 SHARES = (0, .25, .5, .75, .9, 1)
 DRAWS = 3
 MOST_QUERIES = 1000
+WHOLE_ROWS = 200_000
+# Where the old model is gone: what translation must keep of the new one to be worth it without embedding again.
+ENOUGH = .7
+ENOUGH_OVERLAP = .5
 
 
-def check(migration):
-    """Measures all ways on the sample. Returns means with 95 % intervals, the curve of a top-up, and the verdict."""
+def check(migration, whole=False):
+    """Measures all ways on the sample, and with judged queries in a store that is not too large, or if 'whole' is asked
+    for, also in all of it. Returns means with 95 % intervals, the curve of a top-up, and the verdict."""
     ids, old, new = migration.journal.sample()
     if len(ids) < LEAST_ROWS:
         raise Error(f"a check needs at least {LEAST_ROWS} documents that both models have embedded, and there are {len(ids)}; "
@@ -35,6 +41,8 @@ def check(migration):
              "scores": {way: {name: quality.interval(values) for name, values in scores.items()}
                         for way, scores in measured.items()},
              "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
+    if found["queries"] == "judged" and (whole or migration.old.describe().rows <= WHOLE_ROWS):
+        found["whole"] = whole_store(migration, *read_queries(migration, old.shape[1], new.shape[1]))
     found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
     migration.journal.note(check=found)
     migration.journal.log("check", found)
@@ -97,19 +105,20 @@ def read_queries(migration, old_width, new_width):
     return found
 
 
-def read_judgements(path, queries, ids):
-    """{query: {place in the sample: grade}} of the documents in the sample."""
-    place = {str(id): n for n, id in enumerate(ids)}
+def read_judgements(path, queries, ids=None):
+    """{query: {document: grade}}: documents by their place in the sample's ids, or all of them by their ids as text."""
+    place = None if ids is None else {str(id): n for n, id in enumerate(ids)}
     try:
         if str(path).endswith(".npy"):
             lines = np.load(path, allow_pickle=False).tolist()
         else:
-            lines = [line.split("\t") for line in open(path, encoding="utf-8").read().splitlines() if line.strip()]
+            with open(path, encoding="utf-8") as file:
+                lines = [line.split("\t") for line in file.read().splitlines() if line.strip()]
         judged = {}
         for query, document, grade in lines:
             grades = judged.setdefault(int(query), {})
-            if str(document) in place and float(grade) > 0:
-                grades[place[str(document)]] = float(grade)
+            if float(grade) > 0 and (place is None or str(document) in place):
+                grades[str(document) if place is None else place[str(document)]] = float(grade)
     except (OSError, ValueError, TypeError) as error:
         raise BadFile(f"{path}: expected rows of query, document, grade: {error}") from None
     if judged and not 0 <= min(judged) <= max(judged) < queries:
@@ -117,10 +126,30 @@ def read_judgements(path, queries, ids):
     return judged
 
 
+def whole_store(migration, old_queries, new_queries):
+    """nDCG@10 in the whole store as it will be after apply: the sample's real vectors, all others translated."""
+    judged = read_judgements(migration.config.judgements, len(new_queries))
+    translator, (ids, _, new) = migration.translator(), migration.journal.sample()
+    real, metric = dict(zip(ids, migration.as_new(new))), migration.old.describe().metric
+    ranking = quality.Ranking(old_queries, new_queries, (metric, metric))
+    for batch in migration.old.read():
+        good = usable(batch.vectors)
+        some = [id for id, use in zip(batch.ids, good) if use]
+        if some:
+            rows = migration.translate(translator, batch.vectors[good])
+            for n in (n for n, id in enumerate(some) if id in real):
+                rows[n] = real[some[n]]
+            ranking.add(some, batch.vectors[good], rows)
+    measured = {way: {"ndcg": np.array([quality.ndcg([str(id) for id in found[query]], judged[query])
+                                        for query in sorted(judged) if judged[query]])}
+                for way, found in ranking.ways().items()}
+    return {"scores": {way: quality.interval(values["ndcg"]) for way, values in measured.items()}, "gain": gains(measured)}
+
+
 def gains(measured):
     """How much better than staying, query by query, with intervals."""
     name = "ndcg" if "ndcg" in measured["old"] else "overlap"
-    return {way: quality.interval(measured[way][name] - measured["old"][name]) for way in ("translated", "fused", "new")}
+    return {way: quality.interval(measured[way][name] - measured["old"][name]) for way in measured if way != "old"}
 
 
 def curve(bench, rows, seed):
@@ -138,30 +167,33 @@ def curve(bench, rows, seed):
 
 def verdict(found, old_encoder):
     """(what to do, why): translate, fuse or embed again."""
-    scores, gain = found["scores"], found["gain"]
     if found["queries"] != "judged":
-        return _by_overlap(scores, old_encoder)
-    new = max(scores["new"]["ndcg"][0], 1e-9)
-    share = {way: scores[way]["ndcg"][0] / new for way in ("old", "translated", "fused")}
+        return _by_overlap(found["scores"], old_encoder)
+    scores = {way: values["ndcg"][0] for way, values in found["scores"].items()}
+    where, gain = "among the sample", found["gain"]
+    if "whole" in found:
+        scores = {way: value[0] for way, value in found["whole"]["scores"].items()}
+        where, gain = "in the whole store", found["whole"]["gain"]
+    numbers = (f"nDCG@10 {where} is {scores['old']:.3f} with the old model, {scores['translated']:.3f} translated, "
+               f"{scores['fused']:.3f} fused")
     if old_encoder == "gone":
-        if share["translated"] >= .7:
-            return "translate", f"translated vectors keep {share['translated']:.0%} of the new model's nDCG@10; top up to gain the rest"
-        return "embed again", f"translated vectors keep only {share['translated']:.0%} of the new model's nDCG@10"
-    if gain["translated"][1] > 0 and share["translated"] >= share["fused"] - .01:
-        return "translate", (f"translated vectors alone are better than the old ones ({share['translated']:.0%} of the new "
-                             f"model's nDCG@10 against {share['old']:.0%}) and fusing adds nothing")
+        keeps = found["scores"]["translated"]["ndcg"][0] / max(found["scores"]["new"]["ndcg"][0], 1e-9)
+        if keeps >= ENOUGH:
+            return "translate", f"translated vectors keep {keeps:.0%} of the new model's nDCG@10; top-up gains the rest; {numbers}"
+        return "embed again", f"translated vectors keep only {keeps:.0%} of the new model's nDCG@10; {numbers}"
+    if gain["translated"][1] > 0 and scores["translated"] >= .99 * scores["fused"]:
+        return "translate", f"translated vectors are better than the old ones, and fusing adds nothing; {numbers}"
     if gain["fused"][2] >= 0:
-        return "fuse", (f"fused with the old scores, search keeps {share['fused']:.0%} of the new model's nDCG@10; the old model "
-                        f"alone {share['old']:.0%}, translated vectors alone {share['translated']:.0%}")
-    return "embed again", (f"even fused, search falls below the old model: {share['fused']:.0%} of the new model's nDCG@10 against "
-                           f"{share['old']:.0%}; enlarge the sample, or top up before you cut over")
+        sure = "better than staying" if gain["fused"][1] > 0 else "not measurably worse than staying, and grows with every top-up"
+        return "fuse", f"fusing is {sure}; {numbers}"
+    return "embed again", f"even fused, search falls below the old model; enlarge the sample, or top up before a cutover; {numbers}"
 
 
 def _by_overlap(scores, old_encoder):
     keep = scores["translated"]["overlap"][0]
-    doubt = "overlap says little about relevance: judged queries would decide"
+    doubt = "overlap says little about relevance, so judged queries would decide"
     if old_encoder == "answers":
-        return "fuse", f"while the old model answers, fusing has been the safe way in all but a few measurements; {doubt}"
-    if keep >= .5:
+        return "fuse", f"while the old model answers queries, fusing is the safe way; {doubt}"
+    if keep >= ENOUGH_OVERLAP:
         return "translate", f"translated vectors keep {keep:.0%} of the new model's ten nearest; {doubt}"
     return "embed again", f"translated vectors keep only {keep:.0%} of the new model's ten nearest; {doubt}"

@@ -109,3 +109,16 @@ def _scores(vectors, query, ids, metric):
     if there:
         found[there] = score(query[None], np.stack([vectors[ids[n]] for n in there]), metric)[0]
     return found
+
+
+def sql(migration, install=False):
+    """The fused search as an SQL function, and whether it was installed. For PostgreSQL."""
+    from .stores import postgres_sql
+
+    if not hasattr(migration.old, "column"):
+        raise UsageError(f"{migration.config.store}: an SQL function is for PostgreSQL; other stores search with "
+                         "kedge.migrate.search")
+    text = postgres_sql.fused_search_sql(migration.old, migration.new)
+    if install:
+        postgres_sql.install(migration.old, migration.new)
+    return {"sql": text, "installed": install}

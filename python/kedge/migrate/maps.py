@@ -24,7 +24,7 @@ def fit(migration):
     bundle, errors, chosen = learn(old, migration.as_new(new), migration.config.map)
     bundle.save(migration.bundle_path, in_place=True)
     found = {"rows": len(ids), "waiting": waiting, "map": chosen, "errors": errors, "file": str(migration.bundle_path),
-             "curve": learning_curve(migration, old, new, chosen, errors[chosen])}
+             "curve": learning_curve(old, migration.as_new(new), chosen, errors[chosen])}
     journal.note(map=chosen, error=errors[chosen], fitted_rows=len(ids))
     journal.log("fit", found)
     return found
@@ -45,13 +45,13 @@ def learn(old, new, which="auto"):
     return tried[chosen], errors, chosen
 
 
-def learning_curve(migration, old, new, method, last):
+def learning_curve(old, new, method, last):
     """(rows, error) of maps from a part of the sample: what a larger one would be worth."""
     found = []
     for share in CURVE_SHARES[:-1]:
         rows = int(share * len(old))
         if rows >= LEAST_ROWS:
-            _, errors, _ = learn(old[:rows], migration.as_new(new[:rows]), method)
+            _, errors, _ = learn(old[:rows], new[:rows], method)
             found.append((rows, errors[method]))
     return [*found, (len(old), last)]
 

@@ -45,6 +45,29 @@ class Bench:
         return measured
 
 
+class Ranking:
+    """The best candidates of either model among rows that come in batches, with the scores of both."""
+
+    def __init__(self, old_queries, new_queries, metrics):
+        self.queries, self.metrics = (old_queries, new_queries), metrics
+        self.kept = [([], np.empty((2, 0))) for _ in new_queries]
+
+    def add(self, ids, old, new):
+        scores = [score(queries, rows, metric) for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
+        for query, (known, before) in enumerate(self.kept):
+            both = np.hstack([before, np.stack([scores[0][query], scores[1][query]])])
+            best = np.unique(np.argsort(-both, axis=1, kind="stable")[:, :CANDIDATES])
+            self.kept[query] = [(known[n] if n < len(known) else ids[n - len(known)]) for n in best], both[:, best]
+
+    def ways(self):
+        """{way: the K best ids for every query}."""
+        def top(scores, ids):
+            return [ids[n] for n in np.argsort(-scores, kind="stable")[:K]]
+        return {"old": [top(scores[0], ids) for ids, scores in self.kept],
+                "translated": [top(scores[1], ids) for ids, scores in self.kept],
+                "fused": [top(fuse(*scores), ids) for ids, scores in self.kept]}
+
+
 def _without(scores, skip):
     there = np.flatnonzero(np.asarray(skip) >= 0)
     scores[there, np.asarray(skip)[there]] = -np.inf

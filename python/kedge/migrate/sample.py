@@ -15,6 +15,7 @@ from .progress import Progress
 from .texts import Texts
 
 PILOT_ROWS = 400
+STEP = 2  # a sample at most doubles at once: the curve it was judged by may not hold further out
 
 
 def sample(migration, rows=None, vectors=None, quiet=True):
@@ -28,6 +29,36 @@ def sample(migration, rows=None, vectors=None, quiet=True):
     elif migration.config.embed and journal.unembedded():
         embed(migration, quiet)
     return told(migration)
+
+
+def until(migration, target, quiet=True):
+    """Enlarges the sample until a map made from it has no larger error than the target, as far as can be told.
+
+    Without a model to embed with, it goes one step and says how many documents it hands out.
+    """
+    from . import maps
+
+    if not 0 < target < 1:
+        raise UsageError(f"the target error is a share of the variance, between 0 and 1; found {target}")
+    rows, total = len(migration.journal.sample()[0]), migration.old.describe().rows
+    found = sample(migration, max(rows, min(PILOT_ROWS, total)), None, quiet)
+    while found["embedded"] == found["drawn"]:
+        ids, old, new = migration.journal.sample()
+        new = migration.as_new(new)
+        _, errors, method = maps.learn(old, new, migration.config.map)
+        curve = maps.learning_curve(old, new, method, errors[method])
+        needed = maps.rows_for(curve, target)
+        found["error"], found["needed"] = errors[method], needed
+        if errors[method] <= target:
+            return {**found, "enough": f"the error is {errors[method]:.3f}, at or below {target}: the sample is large enough"}
+        if needed is None or len(ids) >= total:
+            return {**found, "enough": f"the error is {errors[method]:.3f} and hardly falls any more; {target} is out of reach "
+                                       "with this map"}
+        before = found["drawn"]
+        found = sample(migration, min(needed, STEP * len(ids), total), None, quiet)
+        if found["drawn"] == before:
+            return {**found, "enough": f"there are no more documents to draw; the error is {errors[method]:.3f}"}
+    return found
 
 
 def draw_more(migration, wanted, quiet):

@@ -57,7 +57,11 @@ def check(found):
     for way, title in WAYS.items():
         cells = [found["scores"][way][name] for name in names]
         yield f"{title:26}" + "".join(f"{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}" for mean, low, high in cells)
-    yield "as documents are embedded again:"
+    if "whole" in found:
+        yield "In the whole store, as apply will make it (real vectors of the sample, all others translated)"
+        for way, (mean, low, high) in found["whole"]["scores"].items():
+            yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
+    yield "In the sample, as documents are embedded again"
     for share, scores in found["curve"]:
         cells = "   ".join(f"{MEASURES[name]} translated {scores['translated'][name]:.3f}, fused {scores['fused'][name]:.3f}"
                            for name in names)
