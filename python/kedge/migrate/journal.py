@@ -47,8 +47,8 @@ class Journal:
             self.note(owner=self.owner)
 
     def _lock(self):
-        """One command at a time; 'status' reads without. Kept for the life of the process: closing it would let go of
-        SQLite's own locks on the file too."""
+        """One command at a time; 'status' reads without. Kept until the database is closed: closing it earlier would let
+        go of SQLite's own locks on the file too."""
         try:
             self.lock = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,6 +57,12 @@ class Journal:
                         ) from None
         except OSError as error:
             raise Error(f"{self.path} cannot be written: {error.strerror}") from None
+
+    def close(self):
+        self.db.close()
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
 
     @contextlib.contextmanager
     def together(self):

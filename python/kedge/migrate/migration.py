@@ -27,6 +27,9 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores = {}
+        self._require_unchanged()
+
+    def _require_unchanged(self):
         begun = self.journal.fact("begun")
         now = {name: getattr(self.config, name) for name in FIXED}
         if begun is None:
@@ -101,6 +104,7 @@ class Migration:
     def close(self):
         for store in self._stores.values():
             store.close()
+        self.journal.close()
 
     def __enter__(self):
         return self

@@ -67,26 +67,32 @@ def draw_more(migration, wanted, quiet):
     if migration.config.embed:
         texts.require("embedding the sample")
     already = {id for (id,) in journal.rows("SELECT id FROM sample")}
-    rows = store.describe().rows
-    smallest = draw.Smallest(wanted + wanted // 20 + 50, migration.config.seed)
-    progress = Progress("sample", rows, quiet)
-    for batch in store.read(vectors=False):
-        smallest.add(batch.ids)
-        progress.advance(len(batch))
-    progress.close()
-    place = {id: n for n, id in enumerate(smallest.ids)}
-    ids, old = [], []
-    for batch in store.read(ids=[id for id in smallest.ids if id not in already]):
-        good = usable(batch.vectors)
-        ids += [id for id, usable_row in zip(batch.ids, good) if usable_row]
-        old += list(batch.vectors[good])
-    if not ids and not already:
-        raise Error(f"{store.address} has no rows to draw a sample from")
-    order = sorted(range(len(ids)), key=lambda n: place[ids[n]])
-    found = texts.of([ids[n] for n in order]) if texts.there else [None] * len(order)
-    kept = [(ids[n], old[n], text) for n, text in zip(order, found) if text or not texts.there]
-    kept = kept[:wanted - len(already)]
+    total = store.describe().rows
+    candidates = wanted + wanted // 20 + 50
+    while True:
+        smallest = draw.Smallest(candidates, migration.config.seed)
+        progress = Progress("sample", total, quiet)
+        for batch in store.read(vectors=False):
+            smallest.add(batch.ids)
+            progress.advance(len(batch))
+        progress.close()
+        kept = usable_of(store, texts, [id for id in smallest.ids if id not in already])[:wanted - len(already)]
+        if len(kept) + len(already) >= wanted or len(smallest.ids) < candidates:
+            break
+        candidates *= 4  # many rows could not be used
+    if not kept and not already:
+        raise Error(f"{store.address} has no rows that can be translated, so there is nothing to draw a sample from")
     journal.add_sample([id for id, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
+
+
+def usable_of(store, texts, ids):
+    """(id, old vector, text or None) of the documents that can be in a sample, in the order of the ids."""
+    rows = {}
+    for batch in store.read(ids=ids) if ids else ():
+        rows.update((id, row) for id, row, good in zip(batch.ids, batch.vectors, usable(batch.vectors)) if good)
+    ids = [id for id in ids if id in rows]
+    found = texts.of(ids) if texts.there else [None] * len(ids)
+    return [(id, rows[id], text) for id, text in zip(ids, found) if text or not texts.there]
 
 
 def embed(migration, quiet):
