@@ -7,6 +7,7 @@ old one, makes a new one beside it, and switches the two. docs/new-store.md show
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import importlib
 from collections.abc import Iterator
@@ -89,6 +90,12 @@ class Store(abc.ABC):
 
         Called again after a crash it completes what was begun, and does nothing if all is done.
         """
+
+    @contextlib.contextmanager
+    def frozen(self, *others: "Store"):
+        """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the
+        others, such as 'put' and 'keep' of switch(), is one step. Elsewhere it does nothing."""
+        yield
 
     def finish(self) -> None:
         """After the last row: makes what searches need, such as an index like the old one's."""
