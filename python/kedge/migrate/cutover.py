@@ -15,9 +15,12 @@ def cutover(migration, yes=False):
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
     if journal.fact("switching") is None:
         ask(migration, yes)
-        with migration.old.frozen(migration.new):
-            write_real(migration)
-            caught = catch_up(migration)
+        write_real(migration)
+        caught = catch_up(migration)
+        migration.new.finish()
+        with migration.place.frozen(migration.beside, migration.kept):
+            last = catch_up(migration)  # what came while the first pass ran: few rows, so that nobody waits for long
+            caught = {name: caught[name] + last[name] for name in caught}
             migration.new.finish()
             journal.note(switching=caught)
             migration.place.switch(migration.beside, migration.kept)

@@ -92,12 +92,13 @@ class Store(abc.ABC):
         """
 
     @contextlib.contextmanager
-    def frozen(self, new: "Store"):
-        """While it lasts, nobody else adds or changes rows, where the store can do that; the switch happens inside."""
+    def frozen(self, *others: "Store"):
+        """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the
+        others, such as 'put' and 'keep' of switch(), is one step. Elsewhere it does nothing."""
         yield
 
     def finish(self) -> None:
-        """After the last row: makes what searches need, such as an index like the old one's."""
+        """After the last row: makes what searches need, such as an index like the old one's. Quick if it is made already."""
 
     def drop(self) -> None:
         """Removes the place with what is in it; for places that a migration made."""
