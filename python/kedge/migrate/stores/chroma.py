@@ -46,8 +46,6 @@ class ChromaStore(Store):
             if "Could not connect" in text:
                 text = f"no answer from {self.place}; is the server running?"
             for sign, reason in (("readonly database", "this user may not write to the folder"),
-                                 ("unable to open database", "this user may not open the folder"),
-                                 ("ermission denied", "this user may not; change the permissions of the folder"),
                                  ("disk is full", "the disk is full; make room and run it again"),
                                  ("No space left", "the disk is full; make room and run it again")):
                 if sign in text:
@@ -66,11 +64,19 @@ class ChromaStore(Store):
                         host=host, port=int(port or 8000), ssl=self.options.get("https", "0") not in ("", "0"),
                         headers=self._token(), settings=quiet, **where)
             else:
-                if not pathlib.Path(self.place, "chroma.sqlite3").is_file():
-                    raise Missing(f"{self.address}: there is no Chroma database in the folder {self.place}")
+                self._require_writable(pathlib.Path(self.place, "chroma.sqlite3"))
                 with self._saying("open"):
                     self._client = self._persistent(quiet, where)
         return self._client
+
+    def _require_writable(self, file):
+        """Chroma writes even to open a folder; where it cannot, it leaves this process unable to try again."""
+        if not file.is_file():
+            raise Missing(f"{self.address}: there is no Chroma database in the folder {self.place}")
+        if not all(os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+                   for path in (file, file.parent)):
+            raise Error(f"{self.address}: cannot open it: this user may not write to the folder {self.place}, which "
+                        "Chroma needs even to read; change its permissions, or run as a user who may")
 
     def _token(self):
         variable = self.options.get("token_env")
