@@ -10,8 +10,9 @@ from ..errors import Error
 class View:
     """ids in a fixed order, and take(places) for the rows at some places of it."""
 
-    def __init__(self, ids, take, straight=False):
+    def __init__(self, ids, take, straight=False, keeping=None):
         self.ids, self.take = ids, take
+        self.keeping = keeping    # FAISS frees an index with its last name, whatever still reads from it
         self.straight = straight  # whether the staged rows are all rows, in this order
 
     @staticmethod
@@ -42,7 +43,7 @@ class View:
             chosen = where[places]
             made = np.empty((len(places), staged.width), np.float32)
             old = chosen >= 0
-            made[old] = base.take(chosen[old])
+            made[old] = base.take(chosen[old])  # base is kept alive by this function
             made[~old] = matrix.take(-1 - chosen[~old])
             return made
         return View(joined, take)
