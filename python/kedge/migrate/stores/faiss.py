@@ -5,8 +5,9 @@ The new index, docs_new.index, is of the same kind. Rows are staged beside it un
 index, with or without IDMap, is then the staged file itself, so that it costs no room but its own, and memory does not
 grow with it; changes to a finished one are staged until the next finish() copies it. Other kinds are read and built in
 memory, and keep their staged rows, 4 bytes for each value, in docs_new.index.rows, because the index alone does not
-give them back; that file may be deleted when no rows are to be replaced any more. Beside every index that a migration
-made is docs_new.index.made.json, which says whose it is.
+give them back; that file may be deleted when no rows are to be replaced any more. An index without ids of its own has
+zeros for rows that have no vector, such as those that could not be translated, and its searches here leave them out.
+Beside every index that a migration made is docs_new.index.made.json, which says whose it is.
 """
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ class FaissStore(Store):
             return {"words": flat.words, "width": flat.width, "metric": METRICS[flat.metric]}
         index = self._index()
         if index.metric_type not in METRICS:
-            raise Error(f"{self.path} compares with FAISS' metric {index.metric_type}; kedge-migrate knows inner product "
-                        "and L2")
+            raise Error(f"{self.path} compares with FAISS' metric {index.metric_type}; kedge-migrate knows inner "
+                        "product and L2")
         return {"words": faiss_kinds.word(index), "width": index.d, "metric": METRICS[index.metric_type],
                 "settings": faiss_kinds.settings(index)}
 
@@ -133,8 +134,9 @@ class FaissStore(Store):
                 matrix = faiss_flat.Matrix(self.path, flat.matrix_at, flat.width)
                 base = View(faiss_flat.stored_ids(self.path, flat), matrix.take)
             if len(np.unique(base.ids)) != len(base.ids):
-                raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, so "
-                            "build the index again with ids of their own")
+                raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, "
+                            "so build the index again with ids of their own")
+            base = base.without(made.get("gaps"))
         return View.over(base, staged, faiss_kinds.takes_ids(made["words"]))
 
     def describe(self):
@@ -205,12 +207,16 @@ class FaissStore(Store):
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if self._pending(made):
             return best_of(self.read(), queries, k, metric)
-        index = self._index()
+        index, gaps = self._index(), made.get("gaps") or []
         if queries.shape[1] != index.d:
             raise Error(f"{self.path} holds vectors of {index.d} values; found a query of {queries.shape[1]}")
         queries = unit(queries) if metric == "cosine" else queries
         with reading(self.path):
-            scores, found = index.search(np.ascontiguousarray(queries), k)
+            scores, found = index.search(np.ascontiguousarray(queries), k + len(gaps))
+        if gaps:
+            found[np.isin(found, gaps)] = -1
+            order = np.argsort(found < 0, axis=1, kind="stable")[:, :k]
+            found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
         scores = -np.sqrt(np.maximum(scores, 0)) if metric == "euclidean" else scores
         scores[found < 0] = -np.inf
         return [row[row >= 0].tolist() for row in found], scores
@@ -220,15 +226,14 @@ class FaissStore(Store):
         if not self._pending(made):
             return
         view, staged = self._view(made), self._staged(made)
-        own = faiss_kinds.takes_ids(made["words"])
-        if not own and len(view.ids) and (len(view.ids) - 1 != view.ids[-1]):
-            gap = int(np.flatnonzero(view.ids != np.arange(len(view.ids)))[0])
-            raise Error(f"{self.path} has no ids of its own, so it cannot leave out row {gap}; write that row, or build "
-                        "the old index with IDMap")
+        if not faiss_kinds.takes_ids(made["words"]):
+            view, made["gaps"] = view.with_gaps(made["width"])
         metric = faiss.METRIC_L2 if made["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
         partial = with_ending(self.path, ".partial")
         try:
             with saying("write", self.path):
+                if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
+                    self.mark.write(**{"owner": None, **made})
                 if faiss_kinds.is_flat(made["words"]):
                     self._finish_flat(made, metric, view, staged, partial)
                 else:

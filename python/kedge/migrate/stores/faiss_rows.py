@@ -17,7 +17,7 @@ class View:
 
     @staticmethod
     def over(base, staged, own_ids):
-        """Staged rows replace, remove and follow those of the file. Without own ids the order is that of the numbers."""
+        """Staged rows replace, remove and follow those of the file. Without own ids they are in the order of numbers."""
         if not staged.exists():
             return base if base is not None else View(np.empty(0, np.int64), empty(staged.width))
         ids, slots, removed = staged.live()
@@ -43,10 +43,32 @@ class View:
             chosen = where[places]
             made = np.empty((len(places), staged.width), np.float32)
             old = chosen >= 0
-            made[old] = base.take(chosen[old])  # base is kept alive by this function
+            made[old] = base.take(chosen[old])
             made[~old] = matrix.take(-1 - chosen[~old])
             return made
         return View(joined, take)
+
+    def without(self, gaps):
+        """The same but for these ids, which stand for nothing."""
+        if not gaps:
+            return self
+        kept = np.flatnonzero(~np.isin(self.ids, gaps))
+        return View(self.ids[kept], lambda places: self.take(kept[places]), keeping=self)
+
+    def with_gaps(self, width):
+        """All numbers up to the last, with zeros for those that have no row, and the list of those."""
+        ids = np.arange(int(self.ids[-1]) + 1 if len(self.ids) else 0)
+        if len(ids) == len(self.ids):
+            return self, []
+        where = np.full(len(ids), -1)
+        where[self.ids] = np.arange(len(self.ids))
+
+        def take(places):
+            made = np.zeros((len(places), width), np.float32)
+            there = where[places] >= 0
+            made[there] = self.take(where[places[there]])
+            return made
+        return View(ids, take, keeping=self), np.flatnonzero(where < 0).tolist()
 
     def behind(self, key, path):
         """The place after an id."""
