@@ -3,15 +3,18 @@
 
 The new index, docs_new.index, is of the same kind. Rows are staged beside it until finish() makes the file. A Flat
 index, with or without IDMap, is then the staged file itself, so that it costs no room but its own, and memory does not
-grow with it; changes to a finished one are staged until the next finish() copies it. Other kinds are built in memory,
-and keep their staged rows, 4 bytes for each value, in docs_new.index.rows, because the index alone does not give them
-back; that file may be deleted when no rows are to be replaced any more. Beside every index that a migration made is
-docs_new.index.made.json, which says whose it is.
+grow with it; changes to a finished one are staged until the next finish() copies it. Other kinds are read and built in
+memory, and keep their staged rows, 4 bytes for each value, in docs_new.index.rows, because the index alone does not
+give them back; that file may be deleted when no rows are to be replaced any more. An index without ids of its own has
+zeros for rows that have no vector, such as those that could not be translated, and its searches here leave them out.
+Beside every index that a migration made is docs_new.index.made.json, which says whose it is.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import re
 
 import faiss
 import numpy as np
@@ -80,12 +83,12 @@ class FaissStore(Store):
             raise BadFile(f"{self.path} cannot be read: {error.strerror}") from None
 
     def _index(self):
-        """The index, with its large parts mapped and not in memory, as far as FAISS can."""
+        """The index as FAISS reads it. Rows of a Flat one are mapped; others are read into memory."""
         stamp = stamp_of(self.path)
         if stamp is None:
             raise Missing(f"{self.path}: there is no such index")
         if self._loaded is None or self._loaded[0] != stamp:
-            self._loaded = (stamp, load(self.path))
+            self._loaded = (stamp, load(self.path, self._layout() is not None))
         return self._loaded[1]
 
     def _made(self):
@@ -98,8 +101,8 @@ class FaissStore(Store):
             return {"words": flat.words, "width": flat.width, "metric": METRICS[flat.metric]}
         index = self._index()
         if index.metric_type not in METRICS:
-            raise Error(f"{self.path} compares with FAISS' metric {index.metric_type}; kedge-migrate knows inner product "
-                        "and L2")
+            raise Error(f"{self.path} compares with FAISS' metric {index.metric_type}; kedge-migrate knows inner "
+                        "product and L2")
         return {"words": faiss_kinds.word(index), "width": index.d, "metric": METRICS[index.metric_type],
                 "settings": faiss_kinds.settings(index)}
 
@@ -123,14 +126,17 @@ class FaissStore(Store):
         if self.path.exists() and not (staged.exists() and not faiss_kinds.is_flat(made["words"])):
             flat = self._layout()
             if flat is None:
-                walk = faiss_kinds.walk(self._index())
-                base = View(walk.ids, walk.take)
+                index = self._index()
+                with reading(self.path):
+                    walk = faiss_kinds.walk(index)
+                base = View(walk.ids, walk.take, keeping=index)
             else:
                 matrix = faiss_flat.Matrix(self.path, flat.matrix_at, flat.width)
                 base = View(faiss_flat.stored_ids(self.path, flat), matrix.take)
             if len(np.unique(base.ids)) != len(base.ids):
-                raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, so "
-                            "build the index again with ids of their own")
+                raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, "
+                            "so build the index again with ids of their own")
+            base = base.without(made.get("gaps"))
         return View.over(base, staged, faiss_kinds.takes_ids(made["words"]))
 
     def describe(self):
@@ -154,7 +160,9 @@ class FaissStore(Store):
             places = np.arange(0 if after is None else view.behind(after, self.path), len(view.ids))
         for first in range(0, len(places), size):
             batch = places[first:first + size]
-            yield Rows(view.ids[batch].tolist(), view.take(batch) if vectors else None)
+            with reading(self.path):
+                rows = view.take(batch) if vectors else None
+            yield Rows(view.ids[batch].tolist(), rows)
 
     def write(self, ids, vectors):
         made = self._made()
@@ -173,11 +181,22 @@ class FaissStore(Store):
         staged = self._staged(made)
         with saying("write", self.path):
             if self.path.exists() and not staged.exists() and not faiss_kinds.is_flat(made["words"]):
-                view = self._view(made)
-                for first in range(0, len(view.ids), BLOCK_ROWS):
-                    places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
-                    staged.append(view.ids[places], view.take(places))
+                self._stage_all(made, staged)
             staged.append(numbers, vectors)
+
+    def _stage_all(self, made, staged):
+        """The rows of an index that has none staged, all of them or none."""
+        view, copy = self._view(made), Staged(with_ending(self.path, ".copy"), staged.width, staged.gap)
+        copy.remove()
+        copy.begin()
+        for first in range(0, len(view.ids), BLOCK_ROWS):
+            places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
+            copy.append(view.ids[places], view.take(places))
+        if made.get("merged"):
+            made["merged"] = 0
+            self.mark.write(**made)
+        os.replace(copy.log_path, staged.log_path)
+        os.replace(copy.rows_path, staged.rows_path)
 
     def _pending(self, made):
         staged = self._staged(made)
@@ -188,11 +207,16 @@ class FaissStore(Store):
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if self._pending(made):
             return best_of(self.read(), queries, k, metric)
-        index = self._index()
+        index, gaps = self._index(), made.get("gaps") or []
         if queries.shape[1] != index.d:
             raise Error(f"{self.path} holds vectors of {index.d} values; found a query of {queries.shape[1]}")
         queries = unit(queries) if metric == "cosine" else queries
-        scores, found = index.search(np.ascontiguousarray(queries), k)
+        with reading(self.path):
+            scores, found = index.search(np.ascontiguousarray(queries), k + len(gaps))
+        if gaps:
+            found[np.isin(found, gaps)] = -1
+            order = np.argsort(found < 0, axis=1, kind="stable")[:, :k]
+            found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
         scores = -np.sqrt(np.maximum(scores, 0)) if metric == "euclidean" else scores
         scores[found < 0] = -np.inf
         return [row[row >= 0].tolist() for row in found], scores
@@ -202,19 +226,22 @@ class FaissStore(Store):
         if not self._pending(made):
             return
         view, staged = self._view(made), self._staged(made)
-        own = faiss_kinds.takes_ids(made["words"])
-        if not own and len(view.ids) and (len(view.ids) - 1 != view.ids[-1]):
-            gap = int(np.flatnonzero(view.ids != np.arange(len(view.ids)))[0])
-            raise Error(f"{self.path} has no ids of its own, so it cannot leave out row {gap}; write that row, or build "
-                        "the old index with IDMap")
+        if not faiss_kinds.takes_ids(made["words"]):
+            view, made["gaps"] = view.with_gaps(made["width"])
         metric = faiss.METRIC_L2 if made["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
-        with saying("write", self.path):
-            if faiss_kinds.is_flat(made["words"]):
-                self._finish_flat(made, metric, view, staged)
-            else:
-                self._finish_built(made, metric, view, staged)
+        partial = with_ending(self.path, ".partial")
+        try:
+            with saying("write", self.path):
+                if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
+                    self.mark.write(**{"owner": None, **made})
+                if faiss_kinds.is_flat(made["words"]):
+                    self._finish_flat(made, metric, view, staged, partial)
+                else:
+                    self._finish_built(made, metric, view, staged, partial)
+        finally:
+            partial.unlink(missing_ok=True)
 
-    def _finish_flat(self, made, metric, view, staged):
+    def _finish_flat(self, made, metric, view, staged, partial):
         words, width = made["words"], made["width"]
         head, tail = faiss_flat.head(words, width, metric, len(view.ids)), faiss_flat.tail(words, view.ids)
         behind = len(head) + 4 * width * len(view.ids)
@@ -224,7 +251,6 @@ class FaissStore(Store):
             os.replace(staged.rows_path, self.path)
             sync_folder(self.path.parent)
         else:
-            partial = with_ending(self.path, ".partial")
             with open(partial, "wb", buffering=0) as file:
                 write_all(file.fileno(), head, 0)
                 for first in range(0, len(view.ids), BLOCK_ROWS):
@@ -235,21 +261,20 @@ class FaissStore(Store):
         staged.remove()
         self.close()
 
-    def _finish_built(self, made, metric, view, staged):
+    def _finish_built(self, made, metric, view, staged, partial):
         try:
             index = faiss_kinds.build(made["words"], made["width"], metric, made["settings"], view.ids, view.take)
-            partial = with_ending(self.path, ".partial")
             faiss.write_index(index, str(partial))
         except RuntimeError as error:
             raise Error(f"{self.path}: FAISS cannot make the index {made['words']} of {len(view.ids)} rows: "
                         f"{reason(error)}") from None
         appear(partial, self.path)
         made["merged"] = len(staged.entries())
-        self.mark.write(made.pop("owner", None), **made)
+        self.mark.write(**{"owner": None, **made})
         self.close()
 
     def switch(self, put, keep):
-        if put.mark.path.exists() and put._pending(put._made()):
+        if not keep.path.exists() and put.mark.path.exists() and put._pending(put._made()):
             put.finish()
         for store in (self, put, keep):
             store.close()
@@ -270,7 +295,7 @@ def stamp_of(path):
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def load(path):
+def load(path, flat):
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -278,15 +303,23 @@ def load(path):
         raise BadFile(f"{path} cannot be read: {error.strerror}") from None
     if start[:2] == b"IB":
         raise BadFile(f"{path} is a binary index, whose rows are bits; kedge-migrate translates vectors of floats")
+    with reading(path):
+        # FAISS maps files without a look at their size: one that is cut short would end the process.
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if flat else 0)
+
+
+@contextlib.contextmanager
+def reading(path):
     try:
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        yield
     except (RuntimeError, MemoryError) as error:
         raise BadFile(f"{path} cannot be read as a FAISS index: {reason(error)}") from None
 
 
 def reason(error):
     """What FAISS says, without the place in its source."""
-    return str(error).rsplit("Error: ", 1)[-1].splitlines()[0].strip().rstrip(".") or type(error).__name__
+    said = re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", str(error).replace("\n", " ")).strip()
+    return said.rstrip(".") or type(error).__name__
 
 
 def whole_numbers(ids, path):

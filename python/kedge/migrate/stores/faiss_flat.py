@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Index files of FAISS whose rows stand as plain floats, Flat and IDMap around it, read and written without loading them.
+"""FAISS files whose rows stand as plain floats, Flat and IDMap around it, read and written without loading them.
 
 A Flat file is a head and the rows. An IDMap is a head, a Flat file, and the ids. Heads are made by FAISS; only the
 numbers of rows in them are filled in here.
@@ -55,8 +55,8 @@ def layout(path):
     ids_at = matrix_at + 4 * values + COUNT.size if at else None
     expected = ids_at + 8 * rows if at else matrix_at + 4 * values
     if size < expected:
-        raise BadFile(f"{path} is cut short: {rows} rows of {width} values need {expected} bytes, it has {size}; copy it "
-                      "again")
+        raise BadFile(f"{path} is cut short: {rows} rows of {width} values need {expected} bytes, it has {size}; copy "
+                      "it again")
     if at:
         with open(path, "rb") as file:
             count, = COUNT.unpack(os.pread(file.fileno(), COUNT.size, ids_at - COUNT.size))

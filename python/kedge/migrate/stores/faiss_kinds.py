@@ -12,7 +12,7 @@ from collections.abc import Callable
 import faiss
 import numpy as np
 
-from ..errors import Error
+from ..errors import BadFile, Error
 
 QUANTIZERS = {faiss.ScalarQuantizer.QT_8bit: "SQ8", faiss.ScalarQuantizer.QT_4bit: "SQ4",
               faiss.ScalarQuantizer.QT_6bit: "SQ6", faiss.ScalarQuantizer.QT_fp16: "SQfp16",
@@ -33,6 +33,8 @@ def walk(index) -> Walk:
     if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
         inner = walk(index.index)
         own = faiss.vector_to_array(index.id_map)
+        if len(inner.ids) and not (0 <= inner.ids.min() and inner.ids.max() < len(own)):
+            raise BadFile("the index is damaged: it names rows that have no id")
         return Walk(own[inner.ids], inner.take)
     if isinstance(index, faiss.IndexPreTransform):
         return walk_back(index)

@@ -10,13 +10,14 @@ from ..errors import Error
 class View:
     """ids in a fixed order, and take(places) for the rows at some places of it."""
 
-    def __init__(self, ids, take, straight=False):
+    def __init__(self, ids, take, straight=False, keeping=None):
         self.ids, self.take = ids, take
+        self.keeping = keeping    # FAISS frees an index with its last name, whatever still reads from it
         self.straight = straight  # whether the staged rows are all rows, in this order
 
     @staticmethod
     def over(base, staged, own_ids):
-        """Staged rows replace, remove and follow those of the file. Without own ids the order is that of the numbers."""
+        """Staged rows replace, remove and follow those of the file. Without own ids they are in the order of numbers."""
         if not staged.exists():
             return base if base is not None else View(np.empty(0, np.int64), empty(staged.width))
         ids, slots, removed = staged.live()
@@ -46,6 +47,28 @@ class View:
             made[~old] = matrix.take(-1 - chosen[~old])
             return made
         return View(joined, take)
+
+    def without(self, gaps):
+        """The same but for these ids, which stand for nothing."""
+        if not gaps:
+            return self
+        kept = np.flatnonzero(~np.isin(self.ids, gaps))
+        return View(self.ids[kept], lambda places: self.take(kept[places]), keeping=self)
+
+    def with_gaps(self, width):
+        """All numbers up to the last, with zeros for those that have no row, and the list of those."""
+        ids = np.arange(int(self.ids[-1]) + 1 if len(self.ids) else 0)
+        if len(ids) == len(self.ids):
+            return self, []
+        where = np.full(len(ids), -1)
+        where[self.ids] = np.arange(len(self.ids))
+
+        def take(places):
+            made = np.zeros((len(places), width), np.float32)
+            there = where[places] >= 0
+            made[there] = self.take(where[places[there]])
+            return made
+        return View(ids, take, keeping=self), np.flatnonzero(where < 0).tolist()
 
     def behind(self, key, path):
         """The place after an id."""

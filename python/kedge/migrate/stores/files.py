@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stores that are files share: files that appear whole, marks of their owner, switching names, and what went wrong."""
+"""What stores that are files share: files that appear whole, marks of their owner, switching, and what went wrong."""
 from __future__ import annotations
 
 import contextlib
