@@ -11,6 +11,7 @@ from ..errors import Error
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
 NAME_BYTES = 63
+OPERATORS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 # Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
 _WORDS = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | [A-Za-z_\u0080-\uffff][\w$]* | \(\d+\)""", re.VERBOSE)
 
@@ -85,7 +86,7 @@ def make_like(connection, table, old, new, who):
             continue
         made = sql.SQL("{} ON {} USING {} {}").format(
             sql.Identifier(name), table.name, sql.SQL(index.method),
-            sql.SQL(rewritten(index.tail, *names, old.width, new.width).replace("{", "{{").replace("}", "}}")))
+            sql.SQL(rewritten(index.tail, *names, old.width, new.width)))
         if table.partitioned:
             raise Error(f"{who}: PostgreSQL makes no index on a partitioned table without blocking its writers; run "
                         f"CREATE INDEX {made.as_string(connection)} at a quiet time, then go on")

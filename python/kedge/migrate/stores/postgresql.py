@@ -22,7 +22,6 @@ from .postgres_table import drop_functions, find_column, look_up, mark_column, o
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
-METRICS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 
 
 class PostgresStore(Store):
@@ -124,6 +123,9 @@ class PostgresStore(Store):
         while True:
             found = self._rows(asked + (first if after is None else later) + order,
                                values if after is None else [*values, after])
+            if found and found[-1][0] == after:
+                raise Error(f"{self.name}: ids of type {table.id_type} do not come back from text as they were; name "
+                            "another unique column with &id=")
             if found:
                 yield found
                 after = found[-1][0]
@@ -208,7 +210,7 @@ class PostgresStore(Store):
             raise UsageError(f"{self.name} holds vectors of {column.width} values; got a query of {queries.shape[1]}")
         statement = sql.SQL("SELECT d.{}{}, d.{column} {} %s::{} AS distance FROM {} d WHERE d.{column} IS NOT NULL "
                             "ORDER BY distance LIMIT {}").format(
-            table.id, sql.SQL("" if table.integers else "::text"), table.operator(METRICS[metric]),
+            table.id, sql.SQL("" if table.integers else "::text"), table.operator(postgres_index.OPERATORS[metric]),
             table.of_extension(column.type), table.name, sql.Literal(k), column=name)
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         with self._link.talk() as connection, connection.transaction():
