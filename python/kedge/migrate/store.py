@@ -10,6 +10,7 @@ import abc
 import contextlib
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -52,6 +53,11 @@ class Store(abc.ABC):
     def __init__(self, address: str):
         self.address = address
 
+    @property
+    def shown(self) -> str:
+        """The address as people may see it, without a password."""
+        return re.sub(r"(//[^/@:]*:)[^/@]+@", r"\1...@", self.address)
+
     @abc.abstractmethod
     def beside(self, ending: str) -> "Store":
         """The place next to this one whose name ends so, such as embedding_new; whether it exists does not matter."""
@@ -70,7 +76,7 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False,
              size=BATCH_ROWS) -> Iterator[Rows]:
-        """Batches of at most 'size' rows that have a vector, in an order that stays the same.
+        """Batches of at most 'size' rows that have a vector, in an order that stays the same; writes may come in between.
 
         after: only those behind this id in that order. ids: only those of these ids that exist, in any order.
         changed: only those whose 'changed' column is at or above this value, where the address names one.
@@ -98,14 +104,14 @@ class Store(abc.ABC):
         yield
 
     def finish(self) -> None:
-        """After the last row: makes what searches need, such as an index like the old one's."""
+        """After the last row: makes what searches need, such as an index like the old one's. Quick if it is made already."""
 
     def drop(self) -> None:
         """Removes the place with what is in it; for places that a migration made."""
         raise Error(f"{self.address}: this kind of store is not removed by kedge-migrate; remove it by hand")
 
     def newest(self):
-        """The largest value of the 'changed' column, or None; what is written from now on is not below it."""
+        """The largest value of the 'changed' column as a str, int or float that read takes back, or None without one."""
         return None
 
     def close(self) -> None:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses of the form scheme:place#name?key=value and scheme://host:port/name?key=value."""
+from __future__ import annotations
+
+import urllib.parse
+
+from ..errors import UsageError
+
+
+def split_address(address, known):
+    """(place, name, options). The place is a path or URL, or host:port after '//'; options come last.
+
+    'known' are the options there are.
+    """
+    body = address.split(":", 1)[1]
+    if body.startswith("//"):
+        place, _, rest = body[2:].partition("/")
+    else:
+        place, _, rest = body.rpartition("#") if "#" in body else (body, "", "")
+    name, _, query = rest.partition("?")
+    options = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+    for option in options:
+        if option not in known:
+            raise UsageError(f"{address}: there is no option {option!r}; the options are {', '.join(known)}")
+    if not place or not name:
+        scheme = address.split(":", 1)[0]
+        raise UsageError(f"{address}: expected {scheme}:path#name, with ?option=value behind the name")
+    return place, name, options
+
+
+def join_address(scheme, place, name, options, remote=False):
+    query = urllib.parse.urlencode(options)
+    start = f"{scheme}://{place}/" if remote else f"{scheme}:{place}#"
+    return start + name + ("?" + query if query else "")

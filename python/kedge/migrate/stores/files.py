@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stores that are files share: files that appear whole, marks of their owner, switching, and what went wrong."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import pathlib
+
+from ..errors import Error
+from ..store import Missing
+
+EXCHANGE = 2              # RENAME_EXCHANGE of Linux
+AT_FDCWD = -100
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+
+
+@contextlib.contextmanager
+def saying(doing, path):
+    """Turns what the system says about a file into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = {
+            errno.ENOSPC: "the disk is full; make room and run it again",
+            errno.EDQUOT: "the disk quota is used up; make room and run it again",
+            errno.EACCES: "this user may not; change its permissions, or run as a user who may",
+            errno.EPERM: "this user may not; change its permissions, or run as a user who may",
+            errno.EROFS: "the disk is mounted read-only",
+            errno.ENOENT: "there is no such file or folder",
+        }.get(error.errno, error.strerror or str(error))
+        raise Error(f"{path}: cannot {doing} it: {reason}") from None
+
+
+def with_ending(path, ending):
+    return path.with_name(path.name + ending)
+
+
+def sync_folder(path):
+    """Makes the names in a folder as durable as the files."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def appear(partial, path):
+    """The finished file gets its name; both are durable on return."""
+    with open(partial, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    sync_folder(path.parent)
+
+
+def write_whole(path, text):
+    partial = with_ending(path, ".partial")
+    partial.write_text(text)
+    appear(partial, path)
+
+
+class Mark:
+    """A small file beside a place that says which migration made it, and what else the store wants to remember."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+
+    def read(self):
+        try:
+            found = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def owner(self):
+        return self.read().get("owner")
+
+    def write(self, owner, **more):
+        write_whole(self.path, json.dumps({"owner": owner, **more}))
+
+
+def require_free(path, exists, found_owner, owner):
+    """Whether the place is already this owner's; an Error if it is anyone else's."""
+    if exists and found_owner != owner:
+        whose = f"was made by the migration {found_owner!r}" if found_owner else "was not made by this migration"
+        raise Error(f"{path} exists and {whose}; move it away, or choose another place with 'into'")
+    return exists
+
+
+def switch_files(here, put, keep, endings=()):
+    """The file 'here' becomes 'keep' and 'put' becomes 'here', with the files beside them that have these endings.
+
+    A second name for the old file, and then one rename: the name 'here' always leads to a file. Called again after a
+    crash it goes on: files beside that were given a second name are recognised by being the same file.
+    """
+    if not put.exists() and not keep.exists():
+        raise Missing(f"{put}: there is no such file, so nothing can take the place of {here}")
+    with saying("switch", here):
+        if put.exists():
+            if keep.exists() and here.exists() and not os.path.samefile(keep, here):
+                raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
+            second_name(here, keep)
+            for ending in endings:
+                second_name(with_ending(here, ending), with_ending(keep, ending))
+            sync_folder(here.parent)
+            os.replace(put, here)
+        for ending in endings:
+            move_beside(*(with_ending(path, ending) for path in (here, put, keep)))
+        sync_folder(here.parent)
+
+
+def second_name(source, target):
+    if not source.exists() or target.exists():
+        return
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        os.rename(source, target)  # such disks have no second names: for an instant there is no file of that name
+
+
+def move_beside(here, put, keep):
+    if put.exists():
+        os.replace(put, here)
+    elif here.exists() and keep.exists() and os.path.samefile(here, keep):
+        here.unlink()
+
+
+def exchange(first, second):
+    """Two files or folders change names in one step; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    done = rename(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), EXCHANGE)
+    if done == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), str(first))

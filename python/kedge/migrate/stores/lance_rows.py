@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ids, vectors and values of a Lance table: from Arrow to numpy and back, and as SQL."""
+from __future__ import annotations
+
+import bisect
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import Error
+
+ROW = "_rowid"
+
+
+def is_vector(kind):
+    return pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type)
+
+
+def is_id(kind):
+    return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def vector_type(width):
+    return pa.list_(pa.float32(), width)
+
+
+def vector_column(vectors, rows, width):
+    """The vectors as one Arrow column, or that many nulls."""
+    if vectors is None:
+        return pa.nulls(rows, vector_type(width))
+    flat = np.ascontiguousarray(vectors, np.float32).reshape(-1)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector_type(width))
+
+
+def vector_rows(column, width):
+    """float32 rows of a column without nulls."""
+    values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(values, np.float32).reshape(len(column), width)
+
+
+def named(column):
+    """The name of a column as SQL."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def literal(value):
+    """A value as SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def one_of(column, ids):
+    return f"{named(column)} IN ({', '.join(literal(key) for key in ids)})"
+
+
+def at_or_above(field, value):
+    """The condition that a column's value is not below this one; moments come as the text that 'plain' made of them."""
+    if pa.types.is_timestamp(field.type):
+        return f"{named(field.name)} >= CAST({literal(value)} AS TIMESTAMP)"
+    if pa.types.is_date(field.type):
+        return f"{named(field.name)} >= CAST({literal(value)} AS DATE)"
+    return f"{named(field.name)} >= {literal(value)}"
+
+
+def plain(value):
+    """A value that can be kept as text or a number."""
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    return str(value) if isinstance(value, decimal.Decimal) else value
+
+
+def sorted_rows(table, column, conditions, address):
+    """All ids of a table in their order and the rows they are in; a Lance table has no order of its own that stays."""
+    query = table.search().select([column]).with_row_id(True)
+    if conditions:
+        query = query.where(" AND ".join(conditions))
+    found = query.to_arrow()
+    ids, rows = found[column], found[ROW]
+    if ids.null_count:
+        raise Error(f"{address}: {ids.null_count} rows have no {column!r}; every row needs an id of its own")
+    order = pc.sort_indices(ids)
+    ids = ids.take(order)
+    same = pc.equal(ids[1:], ids[:-1])
+    if len(same) and pc.any(same).as_py():
+        twice = ids[1:].filter(same)[0].as_py()
+        raise Error(f"{address}: the id {twice!r} is in more than one row; name a column of unique ids with ?id=")
+    return ids.to_numpy() if pa.types.is_integer(ids.type) else ids.to_pylist(), rows.take(order).to_numpy()
+
+
+def behind(ids, after):
+    """Where the ids behind this one begin."""
+    if after is None:
+        return 0
+    return bisect.bisect_right(ids, after) if isinstance(ids, list) else int(np.searchsorted(ids, after, "right"))
+
+
+def chosen(ids, rows, wanted):
+    """Those of sorted ids that are wanted."""
+    wanted = set(wanted)
+    if isinstance(ids, list):
+        places = [n for n, key in enumerate(ids) if key in wanted]
+        return [ids[n] for n in places], rows[places]
+    places = np.isin(ids, np.array([key for key in wanted if isinstance(key, int)], np.int64))
+    return ids[places], rows[places]
+
+
+def take(table, rows, columns):
+    """These rows of a table in this order; Lance gives them in its own."""
+    if not len(rows):
+        return table.search().select(columns).limit(1).to_arrow().slice(0, 0)
+    found = table.take_row_ids(rows.tolist()).select(columns).with_row_id().to_arrow()
+    got = found[ROW].to_numpy()
+    order = np.argsort(got)
+    return found.take(order[np.searchsorted(got, rows, sorter=order)])

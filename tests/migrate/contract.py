@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every store must do. A store's test file subclasses StoreContract and gives one fixture, 'filled'.
+
+    class TestNpy(StoreContract):
+        @pytest.fixture
+        def filled(self, tmp_path):
+            vectors = unit_rows(ROWS, OLD_WIDTH)
+            np.save(tmp_path / "docs.npy", vectors)
+            return Filled(open_store(f"npy:{tmp_path}/docs.npy"), list(range(ROWS)), vectors)
+"""
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from kedge.migrate.errors import Error
+from kedge.migrate.store import Contents, Missing, Store, open_store
+from kedge.migrate.stores.scores import score
+
+ROWS, OLD_WIDTH, NEW_WIDTH = 101, 16, 24
+OWNER = "migration-of-the-contract"
+
+
+def unit_rows(rows, width, seed=1):
+    """Random rows of length 1, which stores that normalise give back as they are."""
+    made = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+@dataclasses.dataclass
+class Filled:
+    """An old store and what was put into it; 'absent' is an id of the same type that is not in it."""
+    store: Store
+    ids: list
+    vectors: np.ndarray
+    texts: list | None = None
+    absent: object = None
+
+    def __post_init__(self):
+        if self.absent is None:
+            self.absent = max(self.ids) + 1000 if isinstance(self.ids[0], int) else "there-is-no-such-id"
+
+
+def contents(store, **options):
+    """{id: vector} of all batches, and that nothing comes twice."""
+    found = {}
+    for batch in store.read(**options):
+        for number, key in enumerate(batch.ids):
+            assert key not in found, f"{key} comes twice"
+            found[key] = None if batch.vectors is None else batch.vectors[number]
+    return found
+
+
+def order(store, **options):
+    return [key for batch in store.read(**options) for key in batch.ids]
+
+
+class StoreContract:
+    # How far a value may be from the one put in; and the share of the true best that a search must find.
+    tolerance = 0.0
+    new_tolerance = 0.0
+    recall = 1.0
+
+    @pytest.fixture
+    def filled(self):
+        raise NotImplementedError("a subclass makes the old store and returns Filled(store, ids, vectors, texts)")
+
+    @pytest.fixture
+    def old(self, filled):
+        yield filled.store
+        filled.store.close()
+
+    @pytest.fixture
+    def new(self, old):
+        """The place beside the old one, made and empty."""
+        made = old.beside("_new")
+        made.create(old, NEW_WIDTH, OWNER)
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def written(self, filled, new):
+        """The vectors that 'new' holds, in the order of filled.ids; it is finished."""
+        vectors = unit_rows(len(filled.ids), NEW_WIDTH, seed=2)
+        for first in range(0, len(filled.ids), 40):
+            new.write(filled.ids[first:first + 40], vectors[first:first + 40])
+        new.finish()
+        return vectors
+
+    def require_same(self, store, ids, vectors, tolerance, found=None):
+        found = contents(store) if found is None else found
+        assert set(found) == set(ids) and len(found) == len(ids)
+        if store.describe().kind == "float16":
+            vectors = vectors.astype(np.float16).astype(np.float32)
+        got = np.array([found[key] for key in ids])
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, vectors, rtol=0, atol=tolerance)
+
+    def require_old(self, store, filled):
+        self.require_same(store, filled.ids, filled.vectors, self.tolerance)
+
+    def require_new(self, store, filled, vectors):
+        self.require_same(store, filled.ids, vectors, self.new_tolerance)
+
+    def test_it_says_what_it_holds(self, filled, old):
+        found = old.describe()
+        assert isinstance(found, Contents)
+        assert (found.rows, found.width) == filled.vectors.shape
+        assert found.metric in ("cosine", "inner", "euclidean")
+        assert found.texts == (filled.texts is not None)
+        assert found.owner is None
+        assert found.atomic is None or len(found.atomic.split()) > 4
+
+    def test_it_gives_back_every_row_once(self, filled, old):
+        self.require_old(old, filled)
+        assert all(type(key) is type(filled.ids[0]) for key in order(old))
+
+    def test_batches_have_at_most_the_size_and_one_order(self, filled, old):
+        sizes = [len(batch) for batch in old.read(size=7)]
+        assert max(sizes) <= 7 and sum(sizes) == len(filled.ids)
+        assert order(old, size=7) == order(old) == order(old, size=1) == order(old, vectors=False)
+
+    def test_reading_goes_on_after_any_id(self, filled, old):
+        whole = order(old)
+        for place in (0, 1, 6, 50, len(whole) - 2, len(whole) - 1):
+            assert order(old, after=whole[place], size=7) == whole[place + 1:]
+        rest = whole[61:]
+        self.require_same(old, rest, filled.vectors[[filled.ids.index(key) for key in rest]], self.tolerance,
+                          contents(old, after=whole[60]))
+
+    def test_it_gives_the_rows_of_ids_that_exist(self, filled, old):
+        chosen = [97, 3, 50, 4, 0]
+        ids = [filled.ids[n] for n in chosen]
+        self.require_same(old, ids, filled.vectors[chosen], self.tolerance,
+                          contents(old, ids=ids + [filled.absent], size=2))
+        assert contents(old, ids=[filled.absent]) == {} and contents(old, ids=[]) == {}
+
+    def test_it_gives_ids_without_vectors(self, filled, old):
+        batches = list(old.read(vectors=False))
+        assert all(batch.vectors is None for batch in batches)
+        assert {key for batch in batches for key in batch.ids} == set(filled.ids)
+
+    def test_it_gives_texts_where_it_has_them(self, filled, old):
+        texts = {}
+        for batch in old.read(vectors=False, texts=True, size=30):
+            if filled.texts is None:
+                assert batch.texts is None or set(batch.texts) <= {None}
+            else:
+                assert len(batch.texts) == len(batch.ids)
+                texts.update(zip(batch.ids, batch.texts))
+        assert texts == ({} if filled.texts is None else dict(zip(filled.ids, filled.texts)))
+
+    def test_a_place_that_is_not_there_is_missing(self, old):
+        absent = old.beside("_absent")
+        with pytest.raises(Missing):
+            absent.describe()
+        with pytest.raises(Missing):
+            list(absent.read())
+        absent.close()
+
+    def test_a_new_place_is_empty_and_the_owners(self, filled, old, new):
+        found = new.describe()
+        assert (found.rows, found.width, found.owner) == (0, NEW_WIDTH, OWNER)
+        assert found.metric == old.describe().metric
+        assert contents(new) == {}
+        self.require_old(old, filled)
+
+    def test_another_owner_is_refused_and_the_same_one_is_not(self, filled, old, new, written):
+        with pytest.raises(Error):
+            new.create(old, NEW_WIDTH, "another-migration")
+        new.create(old, NEW_WIDTH, OWNER)
+        self.require_new(new, filled, written)
+
+    def test_what_no_migration_made_is_never_taken(self, filled, old):
+        with pytest.raises(Error):
+            old.create(old, NEW_WIDTH, OWNER)
+        self.require_old(old, filled)
+        assert old.describe().owner is None
+
+    def test_what_is_written_is_there_for_the_next_process(self, filled, old, new):
+        vectors = unit_rows(len(filled.ids), NEW_WIDTH, seed=2)
+        new.write(filled.ids[:60], vectors[:60])
+        again = open_store(new.address)
+        self.require_same(again, filled.ids[:60], vectors[:60], self.new_tolerance)
+        assert again.describe().rows == 60 and again.describe().owner == OWNER
+        whole = order(again)
+        assert order(again, after=whole[20]) == whole[21:]
+        again.write(filled.ids[60:], vectors[60:])
+        again.finish()
+        again.close()
+        self.require_new(open_store(new.address), filled, vectors)
+        self.require_old(old, filled)
+
+    def test_writing_replaces(self, filled, new, written):
+        chosen = [5, 100, 2]
+        changed = unit_rows(3, NEW_WIDTH, seed=3)
+        new.write([filled.ids[n] for n in chosen], changed)
+        written[chosen] = changed
+        self.require_new(new, filled, written)
+        new.finish()
+        self.require_new(new, filled, written)
+        assert new.describe().rows == len(filled.ids)
+
+    def test_writing_none_removes(self, filled, old, new, written):
+        new.write(filled.ids[10:20], None)
+        rest = filled.ids[:10] + filled.ids[20:]
+        self.require_same(new, rest, np.delete(written, range(10, 20), axis=0), self.new_tolerance)
+        new.finish()
+        assert set(order(new)) == set(rest) and new.describe().rows == len(rest)
+        assert contents(new, ids=filled.ids[10:12]) == {}
+        new.write(filled.ids[10:20], written[10:20])
+        new.finish()
+        self.require_new(new, filled, written)
+        self.require_old(old, filled)
+
+    def test_writing_nothing_does_nothing(self, filled, new, written):
+        new.write([], np.empty((0, NEW_WIDTH), np.float32))
+        new.write([], None)
+        self.require_new(new, filled, written)
+
+    def test_the_wrong_width_is_an_error_and_changes_nothing(self, filled, new, written):
+        for width in (NEW_WIDTH - 1, NEW_WIDTH + 1, 1):
+            with pytest.raises(Error):
+                new.write(filled.ids[:5], unit_rows(5, width, seed=4))
+        self.require_new(new, filled, written)
+
+    def test_the_old_is_read_while_the_new_is_written(self, filled, old, new):
+        vectors = dict(zip(filled.ids, unit_rows(len(filled.ids), NEW_WIDTH, seed=2)))
+        for batch in old.read(size=9):
+            new.write(batch.ids, np.array([vectors[key] for key in batch.ids]))
+        self.require_new(new, filled, np.array(list(vectors.values())))
+
+    def test_two_threads_read_and_write(self, filled, old, new):
+        vectors = dict(zip(filled.ids, unit_rows(len(filled.ids), NEW_WIDTH, seed=2)))
+        batches = queue.Queue(2)
+
+        def read():
+            try:
+                for batch in old.read(size=9):
+                    batches.put(batch)
+            finally:
+                batches.put(None)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        while (batch := batches.get()) is not None:
+            new.write(batch.ids, np.array([vectors[key] for key in batch.ids]))
+        reader.join()
+        self.require_new(new, filled, np.array(list(vectors.values())))
+        self.require_old(old, filled)
+
+    def require_best(self, store, ids, vectors, k=5):
+        queries = unit_rows(8, vectors.shape[1], seed=5)
+        found, scores = store.search(queries, k)
+        expected = score(queries, vectors, store.describe().metric)
+        best = np.argsort(-expected, axis=1, kind="stable")[:, :k]
+        assert len(found) == len(queries) and scores.shape == (len(queries), k)
+        hits = 0
+        for query, (got, row) in enumerate(zip(found, scores)):
+            assert len(set(got)) == len(got) and (np.diff(row[:len(got)]) <= 0).all()
+            hits += len(set(got) & {ids[n] for n in best[query]})
+            if self.recall == 1:
+                assert got == [ids[n] for n in best[query]]
+                np.testing.assert_allclose(row, expected[query, best[query]], atol=max(self.tolerance, 2e-3))
+        assert hits >= self.recall * k * len(queries)
+
+    def test_search_finds_the_best(self, filled, old, new, written):
+        self.require_best(old, filled.ids, filled.vectors)
+        self.require_best(new, filled.ids, written)
+
+    def test_search_for_more_than_there_are_gives_what_there_is(self, filled, old):
+        found, scores = old.search(unit_rows(2, OLD_WIDTH, seed=5), len(filled.ids) + 3)
+        assert scores.shape == (2, len(filled.ids) + 3)
+        for got, row in zip(found, scores):
+            assert set(got) <= set(filled.ids) and len(set(got)) == len(got)
+            assert np.isfinite(row[:len(got)]).all() and (row[len(got):] == -np.inf).all()
+            # A graph that is not one piece gives less than it has.
+            assert len(got) == len(filled.ids) if self.recall == 1 else len(got) >= 5
+
+    def test_a_switch_puts_the_new_in_the_place_of_the_old(self, filled, old, new, written):
+        kept = old.beside("_old")
+        for _ in range(2):  # the second time there is nothing left to do
+            old.switch(new, kept)
+            self.require_new(old, filled, written)
+            self.require_old(kept, filled)
+            assert old.describe().width == NEW_WIDTH and kept.describe().width == OLD_WIDTH
+            with pytest.raises(Missing):
+                new.describe()
+        self.require_best(old, filled.ids, written)
+        again = open_store(old.address)
+        self.require_new(again, filled, written)
+        again.close()
+        kept.close()
+
+    def test_a_switch_is_undone_by_another(self, filled, old, new, written):
+        kept = old.beside("_old")
+        old.switch(new, kept)
+        for _ in range(2):
+            old.switch(kept, new)
+            self.require_old(old, filled)
+            self.require_new(new, filled, written)
+            with pytest.raises(Missing):
+                kept.describe()
+        assert new.describe().owner == OWNER and old.describe().owner is None
+        old.switch(new, kept)
+        self.require_new(old, filled, written)
+        kept.close()
+
+    def test_what_is_written_after_a_switch_is_kept(self, filled, old, new, written):
+        kept = old.beside("_old")
+        old.switch(new, kept)
+        changed = unit_rows(2, NEW_WIDTH, seed=6)
+        old.write(filled.ids[7:9], changed)
+        old.finish()
+        written[7:9] = changed
+        self.require_new(old, filled, written)
+        self.require_best(old, filled.ids, written)
+        self.require_old(kept, filled)
+        kept.close()
+
+    def test_a_place_that_was_made_can_be_dropped(self, filled, old, new, written):
+        new.drop()
+        with pytest.raises(Missing):
+            new.describe()
+        self.require_old(old, filled)
+        new.create(old, NEW_WIDTH, OWNER)
+        assert new.describe().rows == 0

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of LanceDB tables as stores."""
+import contextlib
+import datetime
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import lancedb
+import lancedb.index
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
+from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.store import Missing, open_store
+
+
+def column(vectors, kind=pa.float32()):
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)).cast(kind), vectors.shape[1])
+
+
+def make(folder, columns, name="docs"):
+    return lancedb.connect(folder).create_table(name, pa.table(columns))
+
+
+class TestInts(StoreContract):
+    @pytest.fixture
+    def filled(self, tmp_path):
+        vectors = unit_rows(ROWS, OLD_WIDTH)
+        ids = [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
+        texts = [f"document {key}" for key in ids]
+        make(tmp_path / "db", {"id": ids, "body": texts, "v": column(vectors)})
+        return Filled(open_store(f"lancedb:{tmp_path}/db#docs.v?text=body"), ids, vectors, texts)
+
+
+class TestTexts(StoreContract):
+    """Ids that are texts, with what SQL could trip over; float16; an index; a column that the address does not name."""
+    recall = 0.9
+
+    @pytest.fixture
+    def filled(self, tmp_path):
+        vectors = unit_rows(ROWS, OLD_WIDTH).astype(np.float16).astype(np.float32)
+        ids = [f"it's {n} \"ä`%" for n in range(ROWS)]
+        table = make(tmp_path / "db", {"the key": ids, "v": column(vectors, pa.float16())})
+        table.create_index("v", config=lancedb.index.IvfFlat(distance_type="cosine", num_partitions=2))
+        return Filled(open_store(f"lancedb:{tmp_path}/db#docs?id=the+key"), ids, vectors)
+
+    def test_the_index_is_made_alike(self, filled, old, new, written):
+        assert old.describe().kind == "float16" and new.describe().kind == "float32"
+        assert old.describe().index == new.describe().index == "IVF_FLAT, cosine"
+        old.switch(new, old.beside("_old"))
+        table = lancedb.connect(old.path).open_table("docs")
+        found = {tuple(index.columns): index for index in table.list_indices()}
+        assert set(found) == {("v",), ("v_old",)}
+        assert all(index.num_indexed_rows == ROWS and index.num_unindexed_rows == 0 for index in found.values())
+        assert all(table.index_stats(index.name).distance_type == "cosine" for index in found.values())
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A table of 60 documents with a time, and its store."""
+    start = datetime.datetime(2026, 1, 1)
+    make(tmp_path / "db", {"id": list(range(60)), "v": column(unit_rows(60, 8)),
+                           "at": [start + datetime.timedelta(hours=n) for n in range(60)],
+                           "day": [(start + datetime.timedelta(hours=n)).date() for n in range(60)],
+                           "number": list(range(100, 160)), "word": [f"w{n:03}" for n in range(60)]})
+    return tmp_path / "db"
+
+
+@pytest.mark.parametrize("name", ["at", "day", "number", "word"])
+def test_rows_that_changed_since(docs, name):
+    store = open_store(f"lancedb:{docs}#docs.v?changed={name}")
+    assert order(store, changed=store.newest()) == ([59] if name != "day" else list(range(48, 60)))
+    new = store.beside("_new")
+    new.create(store, 8, OWNER)
+    assert new.newest() is None
+    table = lancedb.connect(docs).open_table("docs")
+    later = table.search().where("id = 59").to_arrow().to_pylist()[0]
+    mark = store.newest()
+    later.update(id=60, at=datetime.datetime(2027, 1, 1), day=datetime.date(2027, 1, 1), number=999, word="x")
+    table.add([later])
+    assert order(store, changed=mark) == ([59, 60] if name != "day" else list(range(48, 61)))
+    assert order(store, changed=mark, after=59) == [60]
+    assert len(list(contents(store))) == 61
+
+
+def test_rows_without_a_vector_are_not_there(docs):
+    table = lancedb.connect(docs).open_table("docs")
+    table.merge_insert("id").when_matched_update_all().execute(
+        pa.table({"id": [3, 4], "v": pa.nulls(2, pa.list_(pa.float32(), 8))}))
+    store = open_store(f"lancedb:{docs}#docs.v")
+    assert store.describe().rows == 58
+    assert order(store) == order(store, vectors=False) == [n for n in range(60) if n not in (3, 4)]
+    assert not {3, 4} & set(store.search(unit_rows(1, 8), 60)[0][0])
+
+
+def test_the_metric_is_the_indexs_or_the_addresss_or_the_distance(docs):
+    rows, queries = contents(open_store(f"lancedb:{docs}#docs.v")), 2 * unit_rows(1, 8, seed=9)
+    vectors = np.array(list(rows.values()))
+    lancedb.connect(docs).open_table("docs").merge_insert("id").when_matched_update_all().execute(
+        pa.table({"id": list(rows), "v": column(vectors * 3)}))
+    products = (3 * vectors @ queries.T)[:, 0]
+    for metric, expected in (("euclidean", -np.linalg.norm(3 * vectors - queries, axis=1)), ("inner", products),
+                             ("cosine", products / 6)):
+        store = open_store(f"lancedb:{docs}#docs.v?metric={metric}")
+        assert store.describe().metric == metric
+        found, scores = store.search(queries, 5)
+        assert found[0] == np.argsort(-expected)[:5].tolist()
+        np.testing.assert_allclose(scores[0], np.sort(expected)[::-1][:5], atol=1e-5)
+    assert open_store(f"lancedb:{docs}#docs.v").describe().metric == "euclidean"
+    with pytest.raises(UsageError, match="cosine, inner, euclidean"):
+        open_store(f"lancedb:{docs}#docs.v?metric=hamming")
+
+
+@pytest.mark.parametrize("kind", ["IvfSq", "IvfPq", "IvfRq", "HnswSq", "HnswPq", "HnswFlat"])
+def test_indexes_of_every_kind(tmp_path, kind):
+    table = make(tmp_path / "db", {"id": list(range(300)), "v": column(unit_rows(300, 16))})
+    table.create_index("v", config=getattr(lancedb.index, kind)(distance_type="dot", num_partitions=1))
+    old = open_store(f"lancedb:{tmp_path}/db#docs.v")
+    new = old.beside("_new")
+    new.create(old, 8, OWNER)
+    new.write(list(range(300)), unit_rows(300, 8))
+    new.finish()
+    assert new.describe().index == old.describe().index and new.describe().metric == "inner"
+    old.switch(new, old.beside("_old"))
+    assert old.beside("_old").describe().index == old.describe().index and old.describe().width == 8
+
+
+def test_other_columns_versions_and_late_rows_stay(docs):
+    table = lancedb.connect(docs).open_table("docs")
+    before = table.to_arrow().drop_columns(["v"]).sort_by("id")
+    old = open_store(f"lancedb:{docs}#docs.v")
+    new, kept = old.beside("_new"), old.beside("_old")
+    new.create(old, 8, OWNER)
+    new.write(list(range(50)), unit_rows(50, 8, seed=2))
+    new.write([999], unit_rows(1, 8, seed=3))  # a document that was deleted meanwhile
+    new.finish()
+    versions = len(table.list_versions())
+    assert versions == 1, "the old table is as it was until the switch"
+    old.switch(new, kept)
+    table.checkout_latest()
+    assert table.to_arrow().drop_columns(["v", "v_old"]).sort_by("id") == before
+    assert order(old) == list(range(50)) and order(kept) == list(range(60))
+    assert len(table.list_versions()) > versions
+    table.checkout(1)
+    assert table.schema.names == ["id", "v", "at", "day", "number", "word"]
+
+
+def test_the_names_change_in_one_version(docs):
+    old = open_store(f"lancedb:{docs}#docs.v")
+    new = old.beside("_new")
+    new.create(old, 16, OWNER)
+    new.write(list(range(60)), unit_rows(60, 16))
+    old.switch(new, old.beside("_old"))
+    table = lancedb.connect(docs).open_table("docs")
+    widths = []
+    for version in table.list_versions():
+        table.checkout(version["version"])
+        widths.append((table.schema.field("v").type.list_size, table.count_rows("v IS NOT NULL")))
+    assert set(widths) == {(8, 60), (16, 60)} and widths == sorted(widths)
+
+
+def test_sentences(docs, tmp_path):
+    for address, kind, words in (
+            (f"lancedb:{tmp_path}/none#docs.v", Missing, "there is no folder"),
+            (f"lancedb:{docs}#none.v", Missing, "there is no table 'none'"),
+            (f"lancedb:{docs}#docs.w", Missing, "has no column 'w'; it has id, v"),
+            (f"lancedb:{docs}#docs.word", UsageError, "expected vectors"),
+            (f"lancedb:{docs}#docs.v?id=key", UsageError, "no column 'key'"),
+            (f"lancedb:{docs}#docs.v?id=at", UsageError, "no column 'at' of integers or texts")):
+        with pytest.raises(kind, match=words):
+            open_store(address).describe()
+    for address in (f"lancedb:{docs}", f"lancedb:{docs}#docs.v?ids=id"):
+        with pytest.raises(UsageError):
+            open_store(address)
+    with pytest.raises(UsageError, match="'when', which .changed= names"):
+        list(open_store(f"lancedb:{docs}#docs.v?changed=when").read())
+    with pytest.raises(Error, match="cannot search it: .*dim"):
+        open_store(f"lancedb:{docs}#docs.v").search(unit_rows(1, 9), 3)
+    assert not (tmp_path / "none").exists()
+
+
+def test_ids_must_be_unique(tmp_path):
+    make(tmp_path / "db", {"id": [1, 2, 2], "v": column(unit_rows(3, 8))})
+    with pytest.raises(Error, match="the id 2 is in more than one row"):
+        list(open_store(f"lancedb:{tmp_path}/db#docs.v").read())
+    make(tmp_path / "db", {"id": [1, 2, None], "v": column(unit_rows(3, 8))}, "gaps")
+    with pytest.raises(Error, match="1 rows have no 'id'"):
+        list(open_store(f"lancedb:{tmp_path}/db#gaps.v").read())
+
+
+def test_a_column_that_is_taken(docs):
+    old = open_store(f"lancedb:{docs}#docs.v")
+    lancedb.connect(docs).open_table("docs").add_columns(pa.field("v_old", pa.list_(pa.float32(), 8)))
+    new = old.beside("_new")
+    new.create(old, 8, OWNER)
+    new.write(list(range(60)), unit_rows(60, 8))
+    with pytest.raises(Error, match="v_old.* is taken"):
+        old.switch(new, old.beside("_old"))
+    with pytest.raises(Error, match="was not made by this migration"):
+        old.beside("_old").create(old, 8, OWNER)
+    assert old.describe().owner is None and new.describe().owner == OWNER
+
+
+@contextlib.contextmanager
+def another_user():
+    """Root may write everywhere; the user nobody may not."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+def test_a_folder_that_may_only_be_read():
+    with tempfile.TemporaryDirectory() as folder:
+        make(f"{folder}/db", {"id": list(range(60)), "v": column(unit_rows(60, 8))})
+        old = open_store(f"lancedb:{folder}/db#docs.v")
+        new = old.beside("_new")
+        new.create(old, 8, OWNER)
+        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            with another_user():
+                assert len(contents(old)) == 60
+                for change in (lambda: new.write([1], unit_rows(1, 8)), new.drop, lambda: old.write([1], None),
+                               lambda: old.switch(new, old.beside("_old")),
+                               lambda: old.beside("_2").create(old, 8, OWNER)):
+                    with pytest.raises(Error, match="cannot .* it: this user may not"):
+                        change()
+        finally:
+            for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+                path.chmod(0o755)
+        assert len(contents(old)) == 60 and contents(new) == {}
+
+
+# Importing takes longer than the work, so one process imports and each line forks another that works until it is killed.
+WORKERS = """
+import itertools, os, sys
+import numpy as np
+from kedge.migrate.store import open_store
+old = open_store(sys.argv[1])
+new, kept = old.beside("_new"), old.beside("_old")
+
+def write(start):
+    for round in itertools.count(start):
+        for first in range(0, 60, 20):
+            new.write(list(range(first, first + 20)), np.full((20, 16), round, np.float32))
+
+def switch():
+    while True:
+        old.switch(new, kept)
+        old.switch(kept, new)
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        print(os.getpid(), flush=True)
+        write(int(line)) if line.strip() else switch()
+    os.waitpid(child, 0)
+    print("gone", flush=True)
+"""
+
+
+@contextlib.contextmanager
+def workers(address):
+    """A function that starts a worker and kills it after some seconds."""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", WORKERS, address], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=environment) as process:
+        def work(line, wait):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            child = int(process.stdout.readline())
+            time.sleep(wait)
+            os.kill(child, signal.SIGKILL)
+            assert process.stdout.readline() == "gone\n"
+
+        yield work
+        process.stdin.close()
+
+
+def test_a_writer_that_is_killed_leaves_whole_batches(docs):
+    old = open_store(f"lancedb:{docs}#docs.v")
+    vectors = np.array(list(contents(old).values()))
+    new, chance = old.beside("_new"), random.Random(5)
+    new.create(old, 16, OWNER)
+    rounds = []
+    with workers(old.address) as work:
+        for trial in range(10):
+            work(str(1000 * trial), chance.uniform(0.02, 0.3))
+            found = contents(open_store(new.address))
+            for first in range(0, 60, 20):
+                batch = [found.get(key) for key in range(first, first + 20)]
+                assert all(row is None for row in batch) or np.ptp(np.array(batch)) == 0
+            rounds.append(max([row[0] for row in found.values()], default=-1))
+            np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
+    assert rounds == sorted(rounds) and rounds[-1] >= 9000, "the workers have written"
+    made = unit_rows(60, 16)
+    new.write(list(range(60)), made)
+    new.finish()
+    np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
+
+
+def test_a_switch_that_is_killed_leaves_one_of_the_two_and_completes(docs):
+    old = open_store(f"lancedb:{docs}#docs.v")
+    vectors, made, chance = np.array(list(contents(old).values())), unit_rows(60, 16), random.Random(6)
+    new, kept = old.beside("_new"), old.beside("_old")
+    with workers(old.address) as work:
+        for trial in range(10):
+            if trial % 2 == 0:
+                new.create(old, 16, OWNER)
+                new.write(list(range(60)), made)
+            work("", chance.uniform(0, 0.15))
+            found = np.array(list(contents(old).values()))
+            np.testing.assert_array_equal(found, vectors if found.shape[1] == 8 else made)
+            old.switch(new, kept)
+            np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+            np.testing.assert_array_equal(np.array(list(contents(kept).values())), vectors)
+            assert old.describe().owner == OWNER and kept.describe().owner is None
+            old.switch(kept, new)
+            if trial % 2:
+                new.drop()
+    np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
