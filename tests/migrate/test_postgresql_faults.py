@@ -7,34 +7,22 @@ import time
 import numpy as np
 import psycopg
 import pytest
-from postgres_server import server
 
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, open_store
+from postgres_tables import address, sql  # noqa: F401
 
 ROWS, WIDTH, BATCH, KILLS = 400, 8, 16, 30
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with server(tmp_path_factory.mktemp("postgres") / "data") as made:
-        yield made
-
-
-@pytest.fixture
-def sql(address):
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public; CREATE EXTENSION vector")
-        connection.execute("GRANT USAGE ON SCHEMA public TO public")
-        connection.execute(f"""CREATE TABLE docs (id int PRIMARY KEY, changed timestamptz DEFAULT now(),
-                               embedding vector({WIDTH}));
-                               INSERT INTO docs SELECT i, now(), array_fill(i::real, ARRAY[{WIDTH}])::vector
-                               FROM generate_series(1, {ROWS}) i""")
-        yield connection
-
-
 @pytest.fixture
 def docs(sql, address):
+    """A table whose vectors tell their ids, and its store."""
+    sql.execute(f"""GRANT USAGE ON SCHEMA public TO public;
+                    CREATE TABLE docs (id int PRIMARY KEY, changed timestamptz DEFAULT now(),
+                                       embedding vector({WIDTH}));
+                    INSERT INTO docs SELECT i, now(), array_fill(i::real, ARRAY[{WIDTH}])::vector
+                    FROM generate_series(1, {ROWS}) i""")
     store = open_store(f"{address}&table=docs&column=embedding")
     yield store
     store.close()
@@ -86,7 +74,7 @@ def test_a_user_who_may_only_read(sql, address, docs):
     assert table_as_text(sql) == before
 
 
-def test_a_user_who_may_not_even_read(sql, address):
+def test_a_user_who_may_not_even_read(sql, address, docs):
     nobody = open_store(user(sql, address, "nobody") + "&table=docs&column=embedding")
     with pytest.raises(Error, match="docs.embedding: the user of the address has no right .*permission denied"):
         nobody.describe()
@@ -101,7 +89,7 @@ def test_a_connection_that_may_only_read(sql, address, docs):
     assert table_as_text(sql) == before
 
 
-def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql, address):
+def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql, address, docs):
     sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
                    $$ BEGIN NEW.changed := now(); RETURN NEW; END $$;
                    CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
@@ -152,7 +140,7 @@ def test_a_database_without_the_extension(sql, address):
     sql.execute("DROP DATABASE bare")
 
 
-def test_an_extension_in_a_schema_of_its_own(sql, address):
+def test_an_extension_in_a_schema_of_its_own(sql, address, docs):
     sql.execute("""DROP EXTENSION vector CASCADE; CREATE SCHEMA tools; CREATE EXTENSION vector SCHEMA tools;
                    ALTER TABLE docs ADD embedding tools.vector(2); UPDATE docs SET embedding = '[1,0]';
                    CREATE INDEX near ON docs USING hnsw (embedding tools.vector_ip_ops)""")

@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQL function that searches the old and the new column at once."""
 import numpy as np
-import psycopg
 import pytest
-from postgres_server import server
 
-from kedge.migrate.errors import Error
+from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.fused import fuse, search
 from kedge.migrate.store import open_store
 from kedge.migrate.stores.postgres_sql import fused_search_sql, install
+from postgres_tables import address, sql  # noqa: F401
 
 ROWS, OLD, NEW = 3000, 8, 12
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with server(tmp_path_factory.mktemp("postgres") / "data") as made:
-        yield made
-
-
-@pytest.fixture
-def sql(address):
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public; CREATE EXTENSION vector")
-        yield connection
 
 
 def rows_of(count, width, seed):
@@ -53,18 +40,18 @@ def cosines(query, rows):
     return rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
 
 
-def fused(scores, weights, k, candidates):
-    """By the definition; scores are those of all rows, NaN where a row has no vector."""
-    found = sorted({one for column in scores for one in np.argsort(-np.nan_to_num(column, nan=-9))[:candidates].tolist()
-                    if not np.isnan(column[one])})
-    total = np.zeros(len(found))
-    for column, weight in zip(scores, weights):
-        here = column[found]
-        spread = np.nanstd(here)
-        if spread > 1e-9:
-            total += weight * np.where(np.isnan(here), np.nanmean(here), here) / spread
+def fused(a, b, weights=(1, 1), k=10, candidates=100):
+    """By kedge.migrate's own fusion; scores are those of all rows, NaN where a row has no vector."""
+    lists = [np.argsort(-np.nan_to_num(column, nan=-9))[:max(candidates, k)] for column in (a, b)]
+    found = sorted({one for column, ids in zip((a, b), lists) for one in ids.tolist() if not np.isnan(column[one])})
+    total = fuse(a[found], b[found], weights)
     best = np.argsort(-total, kind="stable")[:k]
     return [found[n] for n in best], total[best]
+
+
+def best(scores, k=10):
+    found = np.argsort(-scores, kind="stable")[:k]
+    return found.tolist(), scores[found]
 
 
 def call(sql, old_query, new_query, **named):
@@ -83,25 +70,31 @@ def check(sql, expected, *queries, **named):
 def test_it_is_the_definition(sql, stores):
     install(*stores)
     a, b = cosines(OLD_QUERY, OLD_ROWS), cosines(NEW_QUERY, NEW_ROWS)
-    check(sql, fused([a, b], (1, 1), 10, 100), OLD_QUERY, NEW_QUERY)
-    check(sql, fused([a, b], (0.3, 2), 25, 40), OLD_QUERY, NEW_QUERY, k=25, candidates=40, old_weight=0.3, new_weight=2)
-    check(sql, fused([b], (1,), 10, 100), None, NEW_QUERY)
-    check(sql, fused([a], (1,), 10, 100), OLD_QUERY, None)
+    check(sql, fused(a, b), OLD_QUERY, NEW_QUERY)
+    check(sql, fused(a, b, (0.3, 2), 25, 40), OLD_QUERY, NEW_QUERY, k=25, candidates=40, old_weight=0.3, new_weight=2)
+    check(sql, fused(a, b, k=30, candidates=5), OLD_QUERY, NEW_QUERY, k=30, candidates=5)
+    check(sql, best(b), None, NEW_QUERY)
+    check(sql, best(a), OLD_QUERY, None)
     assert call(sql, None, None) == ([], [])
-    assert call(sql, OLD_QUERY, NEW_QUERY, candidates=1, k=3)[0][0] in (np.argmax(a), np.argmax(b))
 
 
-def test_rows_without_a_new_vector_are_ranked_by_the_old_one(sql, stores):
+def test_it_is_the_search_in_python(sql, stores):
+    install(*stores)
+    for queries in ((OLD_QUERY, NEW_QUERY), (None, NEW_QUERY)):
+        check(sql, search(stores, *queries, 20, weights=(1, 0.5)), *queries, k=20, new_weight=0.5)
+
+
+def test_rows_without_a_new_vector_count_as_the_worst_there(sql, stores):
     old, new = stores
     install(old, new)
     new.write(range(0, ROWS, 2), None)
     a, b = cosines(OLD_QUERY, OLD_ROWS), cosines(NEW_QUERY, NEW_ROWS)
     b[::2] = np.nan
-    expected = fused([a, b], (1, 1), 50, 100)
-    assert any(one % 2 == 0 for one in expected[0][:20]) and any(one % 2 for one in expected[0][:20])
-    check(sql, expected, OLD_QUERY, NEW_QUERY, k=50)
+    expected = fused(a, b, (3, 1), 100)
+    assert any(one % 2 == 0 for one in expected[0]) and any(one % 2 for one in expected[0])
+    check(sql, expected, OLD_QUERY, NEW_QUERY, k=100, old_weight=3)
     new.write(range(ROWS), None)
-    check(sql, fused([a], (1,), 10, 100), OLD_QUERY, NEW_QUERY)
+    check(sql, fused(a, b * np.nan), OLD_QUERY, NEW_QUERY)
 
 
 def test_scores_without_deviation_count_nothing(sql, stores):
@@ -109,7 +102,8 @@ def test_scores_without_deviation_count_nothing(sql, stores):
     new.write(range(ROWS), np.ones((ROWS, NEW)))
     install(old, new)
     found = call(sql, OLD_QUERY, NEW_QUERY, candidates=ROWS)
-    check(sql, fused([cosines(OLD_QUERY, OLD_ROWS)], (1,), 10, ROWS), OLD_QUERY, NEW_QUERY, candidates=ROWS)
+    a = cosines(OLD_QUERY, OLD_ROWS)
+    check(sql, fused(a, np.ones(ROWS), candidates=ROWS), OLD_QUERY, NEW_QUERY, candidates=ROWS)
     old.write([found[0][0]], np.zeros((1, OLD)))  # a cosine with zeros scores 0
     assert np.isfinite(call(sql, OLD_QUERY, NEW_QUERY, candidates=ROWS, k=ROWS)[1]).all()
 
@@ -153,7 +147,7 @@ def test_inner_product_and_euclidean(sql, stores):
     sql.execute("CREATE INDEX far ON docs USING ivfflat (embedding_new vector_l2_ops) WITH (lists = 1)")
     install(old, new)
     a, b = OLD_ROWS @ OLD_QUERY, -np.linalg.norm(NEW_ROWS - NEW_QUERY, axis=1)
-    check(sql, fused([a, b], (1, 1), 10, 100), OLD_QUERY, NEW_QUERY)
+    check(sql, fused(a, b), OLD_QUERY, NEW_QUERY)
 
 
 def test_dropping_the_column_takes_the_function_along(sql, stores):
@@ -174,3 +168,9 @@ def test_the_statements_can_be_had_as_text(sql, stores, tmp_path):
     sql.execute(text)
     found = sql.execute('SELECT id FROM "Find It"(NULL, %s, 3)', [str(NEW_QUERY.tolist())]).fetchall()
     assert [one for one, in found] == np.argsort(-cosines(NEW_QUERY, NEW_ROWS))[:3].tolist()
+
+
+def test_other_stores_have_no_function(tmp_path):
+    store = open_store(f"npy:{tmp_path}/docs.npy")
+    with pytest.raises(UsageError, match="a search function is for PostgreSQL"):
+        fused_search_sql(store, store.beside("_new"))

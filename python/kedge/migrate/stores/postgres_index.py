@@ -78,19 +78,20 @@ def make_like(connection, table, old, new, who):
     # A builder that a killed run left on the server holds this lock until it is done; then its index is there.
     with connection.transaction():
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(table.name))
-    there = {index.name: index for index in on_column(connection, table.oid, new.number)}
+    there = {(index.method, index.tail): index for index in on_column(connection, table.oid, new.number)}
     names = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [old_column, new_column]).fetchone()
     for index in on_column(connection, table.oid, old.number):
-        name = new_name(index.name, ending)
-        if name in there and there[name].valid:
+        tail = rewritten(index.tail, *names, old.width, new.width)
+        found = there.get((index.method, tail))
+        if found is not None and found.valid:
             continue
-        made = sql.SQL("{} ON {} USING {} {}").format(
-            sql.Identifier(name), table.name, sql.SQL(index.method),
-            sql.SQL(rewritten(index.tail, *names, old.width, new.width)))
+        name = found.name if found is not None else new_name(index.name, ending)
+        made = sql.SQL("{} ON {} USING {} {}").format(sql.Identifier(name), table.name, sql.SQL(index.method),
+                                                     sql.SQL(tail))
         if table.partitioned:
             raise Error(f"{who}: PostgreSQL makes no index on a partitioned table without blocking its writers; run "
                         f"CREATE INDEX {made.as_string(connection)} at a quiet time, then go on")
-        if name in there:
+        if found is not None:
             connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
         connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + made)
 

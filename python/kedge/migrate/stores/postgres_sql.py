@@ -3,9 +3,9 @@
 
     SELECT * FROM kedge_search_docs(old_query => '[...]', new_query => '[...]', k => 10);
 
-The candidates are the best of both columns. Each column's scores are divided by their standard deviation over the
-candidates, weighted and summed. A candidate without a vector in a column gets that column's mean score, so that it is
-ranked by the other alone; a column without a query, or without any deviation, counts nothing.
+It is kedge.migrate.search in SQL: the candidates are the best of both columns; each column's scores are divided by
+their standard deviation over the candidates, weighted and summed. A candidate without a vector in a column counts as
+the worst there; a column whose scores are all alike counts nothing. With one query only, its column is searched alone.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import json
 
 from psycopg import sql
 
-from ..errors import Error
+from ..errors import Error, UsageError
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
 
@@ -31,18 +31,18 @@ RETURNS TABLE (id {id_type}, score float8) LANGUAGE sql STABLE
 BEGIN ATOMIC
   WITH candidate AS (
     (SELECT d.{id} AS id FROM {table} d WHERE {f}.old_query IS NOT NULL AND d.{old} IS NOT NULL
-     ORDER BY d.{old} {old_operator} {f}.old_query LIMIT {f}.candidates)
+     ORDER BY d.{old} {old_operator} {f}.old_query LIMIT greatest({f}.candidates, {f}.k))
     UNION
     (SELECT d.{id} AS id FROM {table} d WHERE {f}.new_query IS NOT NULL AND d.{new} IS NOT NULL
-     ORDER BY d.{new} {new_operator} {f}.new_query LIMIT {f}.candidates)
+     ORDER BY d.{new} {new_operator} {f}.new_query LIMIT greatest({f}.candidates, {f}.k))
   ), scored AS (
     SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {table} d ON d.{id} = c.id
   ), spread AS (
-    SELECT avg(a) AS mean_a, stddev_pop(a) AS spread_a, avg(b) AS mean_b, stddev_pop(b) AS spread_b FROM scored
+    SELECT min(a) AS worst_a, stddev_pop(a) AS spread_a, min(b) AS worst_b, stddev_pop(b) AS spread_b FROM scored
   ), fused AS (
-    SELECT s.id,
-      CASE WHEN spread_a > {least} THEN {f}.old_weight * coalesce(a, mean_a) / spread_a ELSE 0 END +
-      CASE WHEN spread_b > {least} THEN {f}.new_weight * coalesce(b, mean_b) / spread_b ELSE 0 END AS score
+    SELECT s.id, CASE WHEN {f}.old_query IS NULL THEN b WHEN {f}.new_query IS NULL THEN a ELSE
+      CASE WHEN spread_a > {least} THEN {f}.old_weight * coalesce(a, worst_a) / spread_a ELSE 0 END +
+      CASE WHEN spread_b > {least} THEN {f}.new_weight * coalesce(b, worst_b) / spread_b ELSE 0 END END AS score
     FROM scored s CROSS JOIN spread
   )
   SELECT fused.id, fused.score FROM fused ORDER BY fused.score DESC, fused.id LIMIT {f}.k;
@@ -51,6 +51,8 @@ END"""
 
 def fused_search_sql(old, new, name=None):
     """The statements that make the function, as text; old and new are stores of two columns of one table."""
+    if not hasattr(old, "at") or not hasattr(old.at, "table"):
+        raise UsageError(f"{old.shown}: a search function is for PostgreSQL; other stores use kedge.migrate.search")
     old._same_table(new)
     table = old._table()
     name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")

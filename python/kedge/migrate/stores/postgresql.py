@@ -73,13 +73,19 @@ class PostgresStore(Store):
         return column
 
     def metric(self):
-        """How the column's index compares; by cosine if it has none."""
-        return next((index.metric for index in self._indexes() if index.metric), "cosine")
+        """How the column's index compares; while it has none, that of the column it replaces; without that, cosine."""
+        column = self._column()
+        for number in (column.number, (column.mark or {}).get("like")):
+            for index in self._indexes(number):
+                if index.metric:
+                    return index.metric
+        return "cosine"
 
-    def _indexes(self):
-        table, column = self._table(), self._column()
+    def _indexes(self, number=None):
+        table = self._table()
+        number = number or self._column().number
         with self._link.talk() as connection:
-            return postgres_index.on_column(connection, table.oid, column.number)
+            return postgres_index.on_column(connection, table.oid, number)
 
     def describe(self):
         name, table, column = self._name(), self._table(), self._column()
@@ -95,8 +101,7 @@ class PostgresStore(Store):
     def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
         if changed is not None and self.at.changed is None:
             raise UsageError(f"{self.name}: the address names no column that says when rows changed; add &changed=NAME")
-        if texts and self.at.text is None:
-            raise UsageError(f"{self.name}: the address names no column of texts; add &text=NAME")
+        texts = texts and self.at.text is not None
         name, table, column = self._name(), self._table(), self._column()
         parts = [sql.SQL("d.{}" if table.integers else "d.{}::text").format(table.id)]
         parts += [sql.SQL("d.{}").format(name)] if vectors else []
