@@ -176,3 +176,23 @@ def test_frozen_is_all_or_nothing(docs, new, sql):
         docs.switch(new, keep)
         raise RuntimeError
     assert columns(sql)[-1] == "embedding_new" and new.describe().rows == 0
+
+
+@pytest.mark.parametrize("index, least, transactions", [("hnsw (embedding vector_l2_ops)", 0.6, 5),
+                                                        ("btree (body)", 0, 1)])
+def test_a_slow_index_on_the_old_vectors_sees_few_of_the_rows(sql, address, index, least, transactions):
+    """Five rows fill a page, so without turns none would stay on its own."""
+    fill(sql, range(200), rows_of(200, 384))
+    sql.execute(f"CREATE INDEX near ON docs USING {index}")
+    old = open_store(f"{address}&table=docs")
+    new = old.beside("_new")
+    new.create(old, 384, "one")
+    given = rows_of(200, 384, 1)
+    new.write([*range(200), 999], np.vstack([given, given[:1]]))
+    found = everything(new)
+    assert found.ids == list(range(200)) and np.array_equal(found.vectors, given)
+    assert np.array_equal(everything(old).vectors, rows_of(200, 384))
+    assert sql.execute("SELECT count(DISTINCT xmin::text) FROM docs").fetchone() == (transactions,)
+    new._link.connect().execute("SELECT pg_stat_force_next_flush()")
+    stayed, = sql.execute("SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'docs'").fetchone()
+    assert stayed >= least * 200

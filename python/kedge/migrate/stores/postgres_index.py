@@ -11,6 +11,7 @@ from ..errors import Error
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
 NAME_BYTES = 63
+QUICK = ("btree", "hash", "brin")
 OPERATORS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 # Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
 _WORDS = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | [A-Za-z_\u0080-\uffff][\w$]* | \(\d+\)""", re.VERBOSE)
@@ -47,6 +48,15 @@ def on_column(connection, table_oid, number):
         "d.refobjid = i.indrelid AND d.refobjsubid = %s) ORDER BY c.relname", [table_oid, number]).fetchall()
     return [Index(name, schema, method, valid, operators, text.split(f" USING {method} ", 1)[1])
             for name, schema, method, valid, operators, text in found]
+
+
+def worth_turns(connection, table_oid, number):
+    """Whether rows go into an index that is slow to take them, though not for the sake of this column."""
+    mine = {index.name for index in on_column(connection, table_oid, number)}
+    others = connection.execute(
+        "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE "
+        "i.indrelid = %s AND m.amname <> ALL(%s)", [table_oid, list(QUICK)]).fetchall()
+    return not mine and bool(others)
 
 
 def rewritten(tail, old_name, new_name, old_width, new_width):

@@ -22,6 +22,7 @@ from .postgres_table import drop_functions, find_column, look_up, mark_column, o
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
+TURNS = 8
 
 
 class PostgresStore(Store):
@@ -168,14 +169,42 @@ class PostgresStore(Store):
             return connection.execute(sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchone()[0]
 
     def write(self, ids, vectors):
-        name, table, column, ids = self._name(), self._table(), self._column(), self._id_list(ids)
-        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        """One transaction, or a few where that spares an index much work; then a crash may leave some of the rows."""
+        table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is not None:
             vectors = np.asarray(vectors)
             self._check_shape(vectors, len(ids), column)
+        for turn in self._turns(ids, column):
+            self._update(table, column, [ids[n] for n in turn], vectors if vectors is None else vectors[turn])
+
+    def _turns(self, ids, column):
+        """The rows in the order to write them: a list of places for every transaction.
+
+        A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the
+        rows of a page take turns: what the first left behind is room for the next. An HNSW index on another column, which
+        takes rows many times slower than the table does, then sees one row of a page and not all.
+        """
+        table = self._table()
+        with self._link.talk() as connection:
+            if self._link.held or not postgres_index.worth_turns(connection, table.oid, column.number):
+                return [range(len(ids))]
+            places = dict(connection.execute(sql.SQL(
+                "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) "
+                "FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
+                    sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
+        turns = [[] for _ in range(TURNS)]
+        for n, one in enumerate(ids):
+            turns[places.get(one, 0) % TURNS].append(n)
+        return [turn for turn in turns if turn]
+
+    def _update(self, table, column, ids, vectors):
+        """In one transaction; ids that are gone are left out."""
+        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        if vectors is not None:
             source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
         statement = sql.SQL("UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE d.{} = s.id").format(
-            table.name, name, sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source), table.id)
+            table.name, self._name(), sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source),
+            table.id)
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
         with self._link.talk() as connection, connection.transaction():
