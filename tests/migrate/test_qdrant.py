@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collections of Qdrant as stores: in local mode, and over HTTP from Qdrant's own engine."""
 import contextlib
+import functools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,30 +32,43 @@ def fill(client, ids, vectors, payloads, distance="Cosine", name="docs.1", **set
                          for key, vector, payload in zip(ids, vectors.tolist(), payloads)], wait=True)
 
 
+def fill_docs(client, ids):
+    """The collection docs.1 with the alias docs, and what is in it."""
+    vectors, texts = unit_rows(ROWS, OLD_WIDTH), [f"document {key}" for key in ids]
+    fill(client, ids, vectors, [{"body": text, "n": n} for n, text in enumerate(texts)])
+    alias(client, "docs", "docs.1")
+    return ids, vectors, texts
+
+
+class Local(contextlib.closing):
+    """A client of a local folder, for a moment."""
+
+    def __init__(self, folder):
+        super().__init__(QdrantClient(path=str(folder)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder to copy, because local mode takes its time over every point."""
+    folder = tmp_path_factory.mktemp("made") / "db"
+    with Local(folder) as client:
+        ids = [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
+        return folder, fill_docs(client, ids)
+
+
 class TestLocal(StoreContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
-    def place(self, tmp_path):
-        """(a function that gives a client for a moment, the start of addresses)"""
-        return lambda: contextlib.closing(QdrantClient(path=str(tmp_path / "db"))), f"qdrant:{tmp_path}/db#"
+    def start(self, tmp_path):
+        """What addresses begin with."""
+        return f"qdrant:{tmp_path}/db#"
 
     @pytest.fixture
-    def ids(self):
-        return [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
-
-    @pytest.fixture
-    def filled(self, place, ids):
-        client, start = place
-        vectors = unit_rows(ROWS, OLD_WIDTH)
-        texts = [f"document {key}" for key in ids]
-        with client() as client:
-            fill(client, ids, vectors, [{"body": text, "n": n} for n, text in enumerate(texts)])
-            alias(client, "docs", "docs.1")
-        return Filled(open_store(start + "docs?text=body&changed=n"), ids, vectors, texts, self.absent())
-
-    def absent(self):
-        return 10 ** 6
+    def filled(self, tmp_path, start, made):
+        folder, given = made
+        shutil.copytree(folder, tmp_path / "db")
+        return Filled(open_store(start + "docs?text=body&changed=n"), *given, 10 ** 6)
 
     def test_payloads_are_copied_and_a_collection_in_use_keeps_its_own(self, filled, old, new, written):
         texts = {key: text for batch in new.read(texts=True, vectors=False) for key, text in zip(batch.ids, batch.texts)}
@@ -107,8 +122,8 @@ class TestLocal(StoreContract):
         self.require_old(old, filled)
         self.require_new(new, filled, written)
 
-    def test_a_collection_without_an_alias_is_not_switched(self, place, filled, old, new, written):
-        plain = open_store(place[1] + "docs.1")
+    def test_a_collection_without_an_alias_is_not_switched(self, start, filled, old, new, written):
+        plain = open_store(start + "docs.1")
         self.require_old(plain, filled)
         assert old.describe().atomic is None and "make an alias" in plain.describe().atomic
         with pytest.raises(Error, match="is a collection, which Qdrant cannot rename.*make an alias"):
@@ -130,15 +145,14 @@ class TestLocal(StoreContract):
         self.require_new(new, filled, -written)
 
 
+class Server(contextlib.closing):
+    """A client of a server, for a moment."""
+
+    def __init__(self, port):
+        super().__init__(QdrantClient(url=f"http://127.0.0.1:{port}", check_compatibility=False))
+
+
 class TestServer(TestLocal):
-    @pytest.fixture
-    def ids(self):
-        return [str(uuid.UUID(int=number)) for number in
-                np.random.default_rng(8).integers(1, 2 ** 63, ROWS).astype(object) * 2 ** 60]
-
-    def absent(self):
-        return str(uuid.UUID(int=3))
-
     @pytest.fixture
     def served(self, tmp_path):
         with qdrant_server(tmp_path) as (served, port):
@@ -146,10 +160,15 @@ class TestServer(TestLocal):
             yield served
 
     @pytest.fixture
-    def place(self, served):
-        def client():
-            return contextlib.closing(QdrantClient(url=f"http://127.0.0.1:{served.port}", check_compatibility=False))
-        return client, f"qdrant://127.0.0.1:{served.port}/"
+    def start(self, served):
+        return f"qdrant://127.0.0.1:{served.port}/"
+
+    @pytest.fixture
+    def filled(self, served, start):
+        numbers = np.random.default_rng(8).integers(1, 2 ** 63, ROWS).astype(object) * 2 ** 60
+        with Server(served.port) as client:
+            given = fill_docs(client, [str(uuid.UUID(int=number)) for number in numbers])
+        return Filled(open_store(start + "docs?text=body&changed=n"), *given, str(uuid.UUID(int=3)))
 
     def test_the_switch_is_one_request(self, served, filled, old, new, written):
         served.asked.clear()
@@ -176,12 +195,12 @@ class TestServer(TestLocal):
 
 @pytest.fixture(params=["local", "server"])
 def place(request, tmp_path):
+    """(a function that gives a client for a moment, what addresses begin with)"""
     if request.param == "local":
-        yield lambda: contextlib.closing(QdrantClient(path=str(tmp_path / "db"))), f"qdrant:{tmp_path}/db#"
+        yield functools.partial(Local, tmp_path / "db"), f"qdrant:{tmp_path}/db#"
         return
     with qdrant_server(tmp_path) as (_, port):
-        yield (lambda: contextlib.closing(QdrantClient(url=f"http://127.0.0.1:{port}", check_compatibility=False)),
-               f"qdrant://127.0.0.1:{port}/")
+        yield functools.partial(Server, port), f"qdrant://127.0.0.1:{port}/"
 
 
 def test_numbers_come_before_uuids_everywhere(place):
@@ -272,7 +291,7 @@ def test_vectors_that_a_map_does_not_fit(place):
 
 def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
     with qdrant_server(tmp_path) as (_, port):
-        with contextlib.closing(QdrantClient(url=f"http://127.0.0.1:{port}", check_compatibility=False)) as client:
+        with Server(port) as client:
             fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
             alias(client, "docs", "docs.1")
         old = open_store(f"qdrant://127.0.0.1:{port}/docs")
@@ -302,7 +321,7 @@ def test_addresses(monkeypatch):
 
 
 def test_a_local_folder_has_one_process(tmp_path):
-    with contextlib.closing(QdrantClient(path=str(tmp_path / "db"))) as client:
+    with Local(tmp_path / "db") as client:
         fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
     code = ("import sys\nfrom qdrant_client import QdrantClient\nclient = QdrantClient(path=sys.argv[1])\n"
             "print('open', flush=True)\nsys.stdin.read()\nclient.close()")
@@ -316,7 +335,8 @@ def test_a_local_folder_has_one_process(tmp_path):
         other.wait()
     assert store.describe().rows == 2
     store.close()
-    QdrantClient(path=str(tmp_path / "db")).close()
+    with Local(tmp_path / "db"):
+        pass
 
 
 def test_local_sentences(tmp_path):
@@ -327,7 +347,7 @@ def test_local_sentences(tmp_path):
     (tmp_path / "bad" / "meta.json").write_text("{")
     with pytest.raises(BadFile, match="cannot read it"):
         open_store(f"qdrant:{tmp_path}/bad#docs").describe()
-    with contextlib.closing(QdrantClient(path=str(tmp_path / "db"))) as client:
+    with Local(tmp_path / "db") as client:
         fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
     with contextlib.closing(open_store(f"qdrant:{tmp_path}/db#docs.1")) as store:
         with pytest.raises(UsageError, match="somewhere else"):
@@ -350,7 +370,7 @@ def another_user():
 
 def test_a_folder_that_may_only_be_read():
     with tempfile.TemporaryDirectory() as folder:
-        with contextlib.closing(QdrantClient(path=f"{folder}/db")) as client:
+        with Local(f"{folder}/db") as client:
             fill(client, list(range(60)), unit_rows(60, 8), [{}] * 60)
             alias(client, "docs", "docs.1")
         for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
