@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
+import time
 
 import lancedb
 import lancedb.index
@@ -26,9 +27,20 @@ from .address import join_address, split_address
 
 OPTIONS = ("id", "text", "changed", "metric")
 MARK = "kedge-migrate"
+BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause and "
+        "run it again")
+REASONS = {
+    "ermission denied": "this user may not; change the permissions of the folder, or run as a user who may",
+    "Read-only file system": "the disk is mounted read-only",
+    "No space left": "the disk is full; make room and run it again",
+    "oo many concurrent writers": BUSY,
+    "commit conflict": BUSY,
+}
 METRICS = {"cosine": "cosine", "dot": "inner", "l2": "euclidean"}
 NEVER = datetime.timedelta(days=365_000)   # the table's versions are the user's, to keep or to clean up
 AN_HOUR = datetime.timedelta(hours=1)      # so that whoever is reading the new vectors can go on
+A_DAY = datetime.timedelta(days=1)         # for joining anew when applications change rows meanwhile
+TRIES = 10
 INDEXES = {
     "IVF_FLAT": lancedb.index.IvfFlat,
     "IVF_SQ": lancedb.index.IvfSq,
@@ -87,12 +99,7 @@ class LanceStore(Store):
             yield
         except (OSError, RuntimeError, ValueError, TypeError, pa.ArrowException) as error:
             text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            for sign, reason in (("ermission denied", "this user may not; change the permissions of the folder, or run "
-                                                      "as a user who may"),
-                                 ("Read-only file system", "the disk is mounted read-only"),
-                                 ("No space left", "the disk is full; make room and run it again")):
-                if sign in str(error):
-                    text = reason
+            text = next((reason for sign, reason in REASONS.items() if sign in str(error)), text)
             raise Error(f"{self.address}: cannot {doing} it: {text}") from None
 
     def _connect(self):
@@ -285,8 +292,11 @@ class LanceStore(Store):
     def finish(self):
         place = self._place()
         with self._saying("finish"):
-            place.table.optimize(cleanup_older_than=AN_HOUR if place.apart else NEVER)
-            self._index(place)
+            if place.apart:
+                place.table.optimize(cleanup_older_than=AN_HOUR)
+                self._index(place)
+            else:
+                self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
 
     def _index(self, place):
         """An index of the kind that the old column has; its settings are LanceDB's own for this width and these rows."""
@@ -308,22 +318,35 @@ class LanceStore(Store):
             if keep.column_name in names:
                 raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; drop that column")
             with self._saying("switch"):
-                self._main().alter_columns({"path": self._column(self._main()), "rename": keep.column_name},
-                                           {"path": put.column_name, "rename": self.column_name})
+                self._change(lambda table: table.alter_columns(
+                    {"path": self._column(table), "rename": keep.column_name},
+                    {"path": put.column_name, "rename": self.column_name}))
         elif keep.column_name not in names:
             raise Missing(f"{put.address}: there is no such column, so nothing can take the place of {self.address}")
 
     def _join(self):
         """Makes a column of the table of new vectors. That table goes last, so a join that was killed begins again."""
-        apart, table = self._place(), self._main()
+        apart = self._place()
         with self._saying("join"):
-            if self.column_name in table.schema.names:
-                table.drop_columns([self.column_name])
-            table.add_columns(apart.field)
-            table.merge_insert(self.id_name).when_matched_update_all().execute(apart.table.search().to_batches())
-            table.optimize(cleanup_older_than=NEVER)  # the join moved the rows, and they have to come back into the other indexes
-            self._index(Place(table, self.column_name, False))
+            if self.column_name in self._main().schema.names:
+                self._change(lambda table: table.drop_columns([self.column_name]))
+            self._change(lambda table: table.add_columns(apart.field))
+            (self._main().merge_insert(self.id_name).when_matched_update_all()
+             .execute(apart.table.search().to_batches(), timeout=A_DAY))
+            # The join moved the rows, and they have to come back into the other indexes.
+            self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
+            self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
+
+    def _change(self, change):
+        """Changes the table; once more with its newest version if an application's change came between."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return change(self._main())
+            except RuntimeError as error:
+                if "conflict" not in str(error) or not tries_left:
+                    raise
+                time.sleep(0.2)
 
     def drop(self):
         with self._saying("drop"):
@@ -331,7 +354,7 @@ class LanceStore(Store):
                 self._connect().drop_table(self._apart_name)
             table = self._main()
             if self._column(table) in table.schema.names:
-                table.drop_columns([self.column_name])
+                self._change(lambda table: table.drop_columns([self.column_name]))
 
     def close(self):
         self._link = self._apart_ids = None
