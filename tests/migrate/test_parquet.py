@@ -22,7 +22,8 @@ METADATA = {b"made by": b"a test"}
 
 def column(vectors, kind):
     inner = kind.storage_type.value_type if hasattr(kind, "storage_type") else kind.value_type
-    made = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(inner.to_pandas_dtype()).ravel()), vectors.shape[1])
+    values = pa.array(vectors.astype(inner.to_pandas_dtype()).ravel())
+    made = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
     return pa.ExtensionArray.from_storage(kind, made) if hasattr(kind, "storage_type") else made.cast(kind)
 
 
@@ -69,16 +70,6 @@ class TestRowNumbers(FolderContract):
 
 class TestHalf(FolderContract):
     kind, ids = "half", [f"doc-{n}" for n in range(ROWS)]
-
-
-class TestTensor(FolderContract):
-    kind, address = "tensor", "parquet:{}/docs"
-
-
-class TestWithoutExchange(FolderContract):
-    @pytest.fixture(autouse=True)
-    def no_exchange(self, monkeypatch):
-        monkeypatch.setattr(files, "can_exchange", lambda: False)
 
 
 class TestFile(StoreContract):
@@ -157,7 +148,8 @@ def test_a_file_that_was_written_anew_is_followed(tmp_path):
 def test_what_changed_since_is_read_again(tmp_path):
     day = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
     times = [None if n == 3 else day + datetime.timedelta(seconds=n, microseconds=1) for n in range(20)]
-    for name, values in (("time", pa.array(times, pa.timestamp("us", "Europe/Zurich"))), ("number", pa.array(range(20))),
+    for name, values in (("time", pa.array(times, pa.timestamp("us", "Europe/Zurich"))),
+                         ("number", pa.array(range(20))),
                          ("text", pa.array([f"2026-{n:02}" for n in range(20)])),
                          ("date", pa.array([datetime.date(2026, 1, 1 + n) for n in range(20)]))):
         pq.write_table(pa.table({"id": pa.array(range(20)), "v": column(unit_rows(20, 4), pa.list_(pa.float32(), 4)),
@@ -221,6 +213,19 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
     assert count < 14, "the last round was not cut short"
 
 
+def test_without_an_exchange_of_names_it_is_said_that_a_switch_is_not_one_step(tmp_path, monkeypatch):
+    old, new, _ = migrated(tmp_path, None)
+    kept = old.beside("_old")
+    assert old.describe().atomic is None
+    monkeypatch.setattr(files, "can_exchange", lambda: False)
+    monkeypatch.setattr("kedge.migrate.stores.parquet.can_exchange", lambda: False)
+    assert "for an instant there is none" in old.describe().atomic
+    old.switch(new, kept)
+    assert (old.describe().width, kept.describe().width, new.path.exists()) == (NEW_WIDTH, OLD_WIDTH, False)
+    old.switch(kept, new)
+    assert (old.describe().width, new.describe().width, kept.path.exists()) == (OLD_WIDTH, NEW_WIDTH, False)
+
+
 def test_a_finish_that_was_cut_short_is_completed(tmp_path, monkeypatch):
     old, new, rows = migrated(tmp_path, None)
     changed = unit_rows(ROWS, NEW_WIDTH, 7)
@@ -246,11 +251,12 @@ def test_a_finish_that_was_cut_short_is_completed(tmp_path, monkeypatch):
 
 def test_what_is_wrong_is_said(tmp_path):
     (tmp_path / "bad.parquet").write_text("not Parquet at all")
-    pq.write_table(pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]], "w": [["a"], ["b"]], "x": [[1.0], [1.0, 2.0]]}),
-                   tmp_path / "good.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]], "w": [["a"], ["b"]],
+                             "x": [[1.0], [1.0, 2.0]]}), tmp_path / "good.parquet")
     (tmp_path / "empty").mkdir()
     for address, kind, message in [
-            ("bad.parquet#v", BadFile, "bad.parquet cannot be read"), ("good.parquet#y", UsageError, "no column 'y'; it has id"),
+            ("bad.parquet#v", BadFile, "bad.parquet cannot be read"),
+            ("good.parquet#y", UsageError, "no column 'y'; it has id"),
             ("good.parquet#w", BadFile, "expected a list of floats"), ("good.parquet", BadFile, "choose one"),
             ("good.parquet#v?key=id", UsageError, "'key' means nothing"), ("good.parquet#v?id=no", UsageError, "'no'"),
             ("empty#v", Error, "holds no Parquet files"), ("none#v", Error, "no such file or folder"),

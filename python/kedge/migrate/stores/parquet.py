@@ -113,7 +113,8 @@ class ParquetStore(Store):
             return row + 1, 0
         number = self.staged.number(key) if self.staged.exists() else None
         if number is None:
-            raise Error(f"{self.path}: the row {key!r}, after which reading was to go on, is no longer there; start again")
+            raise Error(f"{self.path}: the row {key!r}, after which reading was to go on, is no longer there; start "
+                        "again")
         return 0 if files is None else files.rows, number
 
     def _staged_before(self, files, end):
@@ -187,7 +188,8 @@ class ParquetStore(Store):
         if vectors is not None:
             vectors = np.ascontiguousarray(vectors, np.float32)
             if vectors.shape != (len(ids), width):
-                raise Error(f"{self.path} holds vectors of {width} values; found {vectors.shape[-1]} for {len(ids)} ids")
+                raise Error(f"{self.path} holds vectors of {width} values; found {vectors.shape[-1]} for {len(ids)} "
+                            "ids")
             if made["kind"] == "float16":  # as the files will give them back
                 vectors = vectors.astype(np.float16).astype(np.float32)
         with saying("write", self.path):
@@ -257,8 +259,8 @@ def merge(store, template, width):
             unfinish(store, known, width)
             known = None
         offset, parts = first, [part for part in template.parts if part.path == path]
-        if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not any(
-                store.staged.find(template.ids(*batch)) for batch in template.batches(template.known_by(), parts=parts)):
+        if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not concerned(
+                store, template, parts):
             first += sum(part.rows for part in parts)
             continue
 
@@ -282,6 +284,12 @@ def merge(store, template, width):
             partial.unlink(missing_ok=True)
         sync_folder(target.parent)
     require_all(store, template, matched)
+
+
+def concerned(store, template, parts):
+    """Whether something is staged for rows of these parts."""
+    return any(store.staged.find(template.ids(first, batch))
+               for first, batch in template.batches(template.known_by(), parts=parts))
 
 
 def unfinish(store, known, width):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Parquet files, one or a folder of them, a batch at a time, and writes them again with another column of vectors."""
+"""Reads Parquet files, one or a folder of them, a batch at a time, and writes them again with other vectors."""
 from __future__ import annotations
 
 import contextlib
@@ -74,8 +74,8 @@ class Files:
                 file = pq.ParquetFile(path)
                 schema, found = file.schema_arrow, file.metadata
             if self.column not in schema.names or (self.id and self.id not in schema.names):
-                raise BadFile(f"{path} has no column '{self.id if self.column in schema.names else self.column}', which "
-                              f"{self.paths[0]} has")
+                missing = self.id if self.column in schema.names else self.column
+                raise BadFile(f"{path} has no column '{missing}', which {self.paths[0]} has")
             for group in range(found.num_row_groups):
                 about = found.row_group(group)
                 yield Part(path, group, about.num_rows, first, has_nulls(about, self.column))
@@ -127,8 +127,8 @@ class Files:
             raise BadFile(f"{self.place}: row {first + _arrow.first_null(column)} has no id")
         if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)
                 or pa.types.is_large_string(column.type)):
-            raise BadFile(f"{self.place}: the ids in the column '{self.id}' are {column.type}; expected whole numbers or "
-                          "text")
+            raise BadFile(f"{self.place}: the ids in the column '{self.id}' are {column.type}; expected whole numbers "
+                          "or text")
         return column.to_pylist()
 
     def parts_with(self, ids):

@@ -63,7 +63,8 @@ class Staged:
         with self._open() as link:
             for first in range(0, len(ids), MOST_NAMES):
                 part = ids[first:first + MOST_NAMES]
-                found.update(link.execute(f"SELECT id, vector FROM rows WHERE id IN ({','.join('?' * len(part))})", part))
+                places = ",".join("?" * len(part))
+                found.update(link.execute(f"SELECT id, vector FROM rows WHERE id IN ({places})", part))
         return found
 
     def number(self, key):
