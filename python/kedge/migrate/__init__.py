@@ -1,2 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes the embedding model under a vector store; kedge-migrate is the command."""
+"""Changes the embedding model under a vector store; kedge-migrate is the command, docs/change-model.md the guide.
+
+>>> from kedge import migrate
+>>> ids, scores = migrate.search("migrate.toml", old_query, new_query, k=10)
+"""
+from .errors import BadFile, Error, UsageError
+from .fused import fuse, search
+from .migration import Migration
+from .store import Contents, Missing, Rows, Store, open_store
+
+__all__ = ["BadFile", "Contents", "Error", "Migration", "Missing", "Rows", "Store", "UsageError", "fuse", "open_store",
+           "search"]

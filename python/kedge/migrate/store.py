@@ -7,6 +7,7 @@ old one, makes a new one beside it, and switches the two. docs/new-store.md show
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import importlib
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False,
              size=BATCH_ROWS) -> Iterator[Rows]:
-        """Batches of at most 'size' rows that have a vector, in an order that stays the same.
+        """Batches of at most 'size' rows that have a vector, in an order that stays the same; writes may come in between.
 
         after: only those behind this id in that order. ids: only those of these ids that exist, in any order.
         changed: only those whose 'changed' column is at or above this value, where the address names one.
@@ -90,15 +91,21 @@ class Store(abc.ABC):
         Called again after a crash it completes what was begun, and does nothing if all is done.
         """
 
+    @contextlib.contextmanager
+    def frozen(self, *others: "Store"):
+        """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the
+        others, such as 'put' and 'keep' of switch(), is one step. Elsewhere it does nothing."""
+        yield
+
     def finish(self) -> None:
-        """After the last row: makes what searches need, such as an index like the old one's."""
+        """After the last row: makes what searches need, such as an index like the old one's. Quick if it is made already."""
 
     def drop(self) -> None:
         """Removes the place with what is in it; for places that a migration made."""
         raise Error(f"{self.address}: this kind of store is not removed by kedge-migrate; remove it by hand")
 
     def newest(self):
-        """The largest value of the 'changed' column, or None; what is written from now on is not below it."""
+        """The largest value of the 'changed' column as a str, int or float that read takes back, or None without one."""
         return None
 
     def close(self) -> None:

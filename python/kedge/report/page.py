@@ -1,35 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts sentences, tables and figures in their order; page.html says how they look."""
-import dataclasses
-import pathlib
-import re
-
-import jinja2
 import matplotlib
 import numpy as np
 import pandas as pd
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from . import figures, geometry, glossary, measure, style, summary, tables
+from . import figures, geometry, glossary, html, measure, style, summary, tables
+from .html import Section
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
 from .results import AXES
-
-
-@dataclasses.dataclass
-class Section:
-    anchor: str
-    title: str
-    text: list
-    tables: list = dataclasses.field(default_factory=list)
-    groups: list = dataclasses.field(default_factory=list)
-    facts: list = dataclasses.field(default_factory=list)
-    legend: list = dataclasses.field(default_factory=list)
-    terms: list = dataclasses.field(default_factory=list)   # explained here, because they are first used here
-
-    alone: bool = False         # shown for its text, with nothing below
-
-    def __bool__(self):
-        return any([self.tables, self.groups, self.facts, self.alone])
 
 
 def where(results):
@@ -251,11 +230,6 @@ def headline(results):
     return parts + [count(len(results.methods), "method"), count(results.seeds, "seed")]
 
 
-def breakable(name):
-    """Long names may break where their parts end."""
-    return Markup(re.sub("([/_.:])", r"\1<wbr>", str(escape(name))))
-
-
 def render(results):
     records = measure.at(results.records, measure.reference_point(results))
     look = style.looks(results.methods)
@@ -268,11 +242,10 @@ def render(results):
     known += glossary.terms(Markup(" ").join([*sentences, *(says for _, says in tiles)]).striptags(), said)
     for section in filter(None, sections):
         section.terms = glossary.terms(words_of(section), said)
-    here = pathlib.Path(__file__).parent
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True, trim_blocks=True,
-                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters["breakable"] = breakable
-    return environment.get_template("page.html").render(
-        command=results.command, version=results.version, made=f"{results.made:%d %B %Y, %H:%M}".lstrip("0"),
-        headline=headline(results), sentences=sentences, tiles=tiles, terms=known,
-        sections=[section for section in sections if section])
+    return html.page(
+        title=f"kedge {results.command}: report",
+        heading="How much is enough" if results.command == "sweep" else "One language for all encoders",
+        headline=headline(results), maker=f"kedge {results.command}", version=results.version, made=results.made,
+        sentences=sentences, tiles=tiles, terms=known, sections=[section for section in sections if section],
+        source=Markup("All numbers come from <code>results.json</code> next to this page; "
+                      "<code>python -m kedge.report</code> rebuilds it."))

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and exit codes. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted."""
+import argparse
+import dataclasses
+import json
+import os
+import sys
+
+from .config import Config, write
+from .errors import Error, UsageError
+from .migration import CONFIG, Migration
+
+COMMANDS = {
+    "plan": "look at the store: what is in it, what a migration costs; writes the config if there is none",
+    "sample": "draw the documents that both models embed, and embed them",
+    "fit": "learn the map from old vectors to new ones",
+    "check": "measure what search will keep, and say what to do: translate, fuse or embed again",
+    "apply": "translate every vector into a new place beside the old",
+    "verify": "check that the new place is complete and right",
+    "cutover": "put the new vectors where the old ones are",
+    "rollback": "put the old vectors back",
+    "top-up": "replace translated vectors by real ones, the most useful first",
+    "status": "say where the migration stands",
+    "report": "write a page with the quality so far and what was done when",
+    "sql": "print the fused search as an SQL function, for PostgreSQL",
+}
+
+
+def arguments(argv):
+    parser = argparse.ArgumentParser(
+        prog="kedge-migrate", description="Changes the embedding model under a vector store. Run the commands in this order; "
+        "each can be run again and continues where it was stopped.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made = {}
+    for name, help in COMMANDS.items():
+        made[name] = command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        command.add_argument("--config", metavar="FILE", default=CONFIG, help=f"the migration (default: {CONFIG})")
+        command.add_argument("--json", action="store_true", help="print what was found as JSON on stdout")
+        command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    settings = made["plan"].add_argument_group("settings, for a new config")
+    for field in dataclasses.fields(Config):
+        flag = "--" + field.name.replace("_", "-")
+        if isinstance(field.default, bool):
+            settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=field.metadata["help"])
+        else:
+            settings.add_argument(flag, type=type(field.default), default=None, help=field.metadata["help"],
+                                  choices=field.metadata["choices"],
+                                  metavar=None if field.metadata["choices"] else field.metadata["metavar"])
+    made["sample"].add_argument("--rows", type=int, metavar="N", help="documents in all [as the config says]")
+    made["sample"].add_argument("--target-error", type=float, metavar="SHARE",
+                                help="as many as bring the map's error down to this share of the variance")
+    made["sample"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
+    made["check"].add_argument("--whole", action="store_true",
+                               help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
+    made["verify"].add_argument("--rows", type=int, default=1000, metavar="N", help="rows to translate again (default: 1000)")
+    for name in ("cutover", "rollback"):
+        made[name].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
+    made["rollback"].add_argument("--drop", action="store_true", help="also remove the new vectors")
+    made["top-up"].add_argument("--rows", type=int, metavar="N", help="documents to embed now [all]")
+    made["top-up"].add_argument("--share", type=float, metavar="SHARE", help="go on until this share is real")
+    made["top-up"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what was handed out")
+    made["report"].add_argument("-o", "--out", metavar="FILE.html", help="file to write [beside the config]")
+    made["sql"].add_argument("--install", action="store_true", help="install it in the database")
+    return parser.parse_args(argv)
+
+
+def write_config(options):
+    """Settings on the command line make a new config; they do not change one that is there."""
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Config)
+             if getattr(options, field.name) is not None}
+    if os.path.exists(options.config):
+        if given:
+            raise UsageError(f"{options.config} is there already; change {', '.join(given)} in the file, or give another "
+                             "--config")
+        return
+    if "store" not in given:
+        raise UsageError(f"there is no {options.config}; say which store to look at with --store ADDRESS")
+    write(Config(**given), options.config)
+
+
+def step(migration, options):
+    """Runs a command; returns what it found."""
+    from . import apply, check, cutover, maps, sample, status, survey, top_up, verify
+    quiet = options.quiet or options.json
+    if options.command == "report":
+        from .report import report
+        return report(migration, options.out)
+    if options.command == "sql":
+        from .fused import sql
+        return sql(migration, options.install)
+    if options.command == "sample" and options.target_error is not None:
+        return sample.until(migration, options.target_error, quiet)
+    return {
+        "plan": lambda: survey.plan(migration, quiet),
+        "sample": lambda: sample.sample(migration, options.rows, options.vectors, quiet),
+        "fit": lambda: maps.fit(migration),
+        "check": lambda: check.check(migration, options.whole),
+        "apply": lambda: apply.apply(migration, quiet),
+        "verify": lambda: verify.verify(migration, options.rows),
+        "cutover": lambda: cutover.cutover(migration, options.yes),
+        "rollback": lambda: cutover.rollback(migration, options.drop, options.yes),
+        "top-up": lambda: top_up.top_up(migration, options.rows, options.share, options.vectors, quiet),
+        "status": lambda: status.status(migration),
+    }[options.command]()
+
+
+def main(argv=None):
+    options = arguments(argv)
+    try:
+        if options.command == "plan":
+            write_config(options)
+        with Migration(options.config, alone=options.command not in ("status", "report", "sql")) as migration:
+            found = step(migration, options)
+    except Error as error:
+        print(f"kedge-migrate: {error}", file=sys.stderr)
+        return error.exit
+    except ImportError as error:
+        print(f"kedge-migrate: needs {error.name or error}, which is not installed; pip install 'kedge[migrate]'",
+              file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("kedge-migrate: interrupted; the same command continues", file=sys.stderr)
+        return 130
+    except MemoryError:
+        print("kedge-migrate: not enough memory", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"kedge-migrate: {error.filename or options.config}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(found))
+    elif not options.quiet:
+        from . import say
+        for line in getattr(say, options.command.replace("-", "_"))(found):
+            print(line)
+    return 1 if options.command == "verify" and not found["whole"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""apply: every old vector translated into the new place, beside the old one, which stays as it is."""
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from . import draw, pipeline
+from .errors import Error
+from .migration import usable
+from .progress import Progress
+from .store import BATCH_ROWS, Rows
+
+
+def apply(migration, quiet=True):
+    """Translates what is not translated yet, then what arrived meanwhile, then makes the index. Can be run again."""
+    journal = migration.journal
+    if migration.switched:
+        raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces translated "
+                    "ones, 'rollback' goes back")
+    migration.translator()  # says at once if there is none
+    begin(migration)
+    began, before = time.monotonic(), journal.fact("apply_rows", 0)
+    if journal.fact("applied") is None:
+        first_pass(migration, quiet)
+    write_real(migration)
+    caught = catch_up(migration)
+    migration.new.finish()
+    rows, seconds = journal.fact("apply_rows", 0), max(time.monotonic() - began, 1e-9)
+    journal.note(applied=True, verified=None)
+    found = {"rows": rows, "skipped": journal.fact("apply_skipped", 0), "real": journal.count_real(), **caught,
+             "seconds": seconds, "rows_per_second": (rows - before) / seconds, "into": migration.new.address}
+    journal.log("apply", found)
+    return found
+
+
+def begin(migration):
+    """Makes the new place; refuses what is not this migration's, and a map of another width than what is there."""
+    journal = migration.journal
+    width = journal.fact("new_width")
+    migration.new.create(migration.old, width, journal.owner)
+    there = migration.new.describe()
+    if there.width != width:
+        raise Error(f"{migration.new.address} is for vectors of {there.width} values, but the new model's have {width}; "
+                    "'rollback --drop' removes it, then run apply again")
+    if journal.fact("apply_map") is None:
+        journal.note(apply_map=journal.fact("fitted_rows"), changed_from=migration.old.newest(), apply_after=None)
+    elif journal.fact("apply_map") != journal.fact("fitted_rows"):
+        raise Error("the map was fitted again after apply had begun, and one place cannot hold rows of two maps; "
+                    "'rollback --drop' removes the new vectors, then run apply again")
+
+
+def first_pass(migration, quiet):
+    """All rows in the store's order, from where the last run was stopped."""
+    journal = migration.journal
+    progress = Progress("apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
+    translator, real = migration.translator(), journal.real()
+
+    def translate(batch):
+        good = usable(batch.vectors)
+        skipped = int((~good).sum())
+        good &= np.array([id not in real for id in batch.ids], bool)
+        return Rows([id for id, use in zip(batch.ids, good) if use],
+                    migration.translate(translator, batch.vectors[good])), batch.ids[-1], len(batch), skipped
+
+    def write(item):
+        rows, last, seen, skipped = item
+        if len(rows):
+            migration.new.write(rows.ids, rows.vectors)
+        journal.note(apply_after=last, apply_rows=journal.fact("apply_rows", 0) + seen,
+                     apply_skipped=journal.fact("apply_skipped", 0) + skipped)
+        progress.advance(seen)
+
+    batches = migration.old.read(after=journal.fact("apply_after"))
+    pipeline.run((batch for batch in batches if len(batch)), translate, write)
+    progress.close()
+
+
+def write_real(migration):
+    """Puts vectors that the new model made, and that wait in the journal, into the new place. Returns how many."""
+    ids, vectors = migration.journal.waiting()
+    if ids:
+        # A document may have been removed from the store since; its vector must not come back.
+        there = {id for rows in migration.old.read(ids=ids, vectors=False) for id in rows.ids}
+        keep = [n for n, id in enumerate(ids) if id in there]
+        for first in range(0, len(keep), BATCH_ROWS):
+            some = keep[first:first + BATCH_ROWS]
+            migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
+        migration.journal.written(ids)
+    return len(ids)
+
+
+def catch_up(migration):
+    """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
+
+    One thing after the other, by one thread: a store may have frozen the table for it, in one connection.
+    """
+    journal, old, new = migration.journal, migration.old, migration.new
+    mark, since = old.newest(), journal.fact("changed_from")
+    arrived = translate_ids(migration, list(lacking(old, sorted_keys(new))))
+    gone = list(lacking(new, sorted_keys(old)))
+    for first in range(0, len(gone), BATCH_ROWS):
+        new.write(gone[first:first + BATCH_ROWS], None)
+    changed = 0 if since is None else retranslate(migration, since)
+    journal.note(changed_from=mark)
+    return {"arrived": arrived, "changed": changed, "removed": len(gone)}
+
+
+def sorted_keys(store):
+    """64 bits for every id, sorted: 8 MB of memory for a million ids."""
+    found = [draw.keys(batch.ids) for batch in store.read(vectors=False)]
+    return np.sort(np.concatenate(found)) if found else np.empty(0, np.uint64)
+
+
+def lacking(store, there):
+    """The ids in a store whose keys are not among the sorted ones."""
+    for batch in store.read(vectors=False):
+        keys = draw.keys(batch.ids)
+        place = np.minimum(np.searchsorted(there, keys), max(len(there) - 1, 0))
+        found = there[place] == keys if len(there) else np.zeros(len(keys), bool)
+        yield from (id for id, known in zip(batch.ids, found) if not known)
+
+
+def translate_ids(migration, ids):
+    """Translates the rows of these ids into the new place. Returns how many could be."""
+    translator, written = migration.translator(), 0
+    for first in range(0, len(ids), BATCH_ROWS):
+        for batch in migration.old.read(ids=ids[first:first + BATCH_ROWS]):
+            good = usable(batch.vectors)
+            if good.any():
+                migration.new.write([id for id, use in zip(batch.ids, good) if use],
+                                    migration.translate(translator, batch.vectors[good]))
+            written += int(good.sum())
+    return written
+
+
+def retranslate(migration, since):
+    """Translates rows whose 'changed' column says that they may have changed. Returns how many had.
+
+    A real vector of a document that has changed is out of date too: its translation replaces it, until it is embedded
+    again.
+    """
+    journal, translator, different = migration.journal, migration.translator(), 0
+    for batch in migration.old.read(changed=since):
+        good = usable(batch.vectors)
+        ids, old = [id for id, use in zip(batch.ids, good) if use], batch.vectors[good]
+        rows, known = migration.translate(translator, old), journal.embedded_from(ids)
+        there = {id: row for found in migration.new.read(ids=ids) for id, row in zip(found.ids, found.vectors)}
+        other = [n for n, (id, print_) in enumerate(zip(ids, draw.fingerprints(old).tolist()))
+                 if (known[id] != print_ if id in known else id not in there or not close(there[id], rows[n]))]
+        if other:
+            migration.new.write([ids[n] for n in other], rows[other])
+            journal.forget([ids[n] for n in other])
+        different += len(other)
+    return different
+
+
+def close(stored, row):
+    """Whether a stored row is this one, as far as float16 can tell."""
+    return np.allclose(stored, row, rtol=0, atol=2e-3 * max(np.abs(row).max(), 1e-30))

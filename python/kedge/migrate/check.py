@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check: what search will keep, by cross-validation on the sample, and what to do about it."""
+from __future__ import annotations
+
+import numpy as np
+
+from . import maps, quality
+from .embed import embedder
+from .errors import BadFile, Error, UsageError
+from .migration import usable
+from .sample import read_matrix
+from .texts import read_texts
+
+FOLDS = 5
+LEAST_ROWS = 50
+LEAST_QUERIES = 20
+SHARES = (0, .25, .5, .75, .9, 1)
+DRAWS = 3
+MOST_QUERIES = 1000
+WHOLE_ROWS = 200_000
+# Where the old model is gone: what translation must keep of the new one to be worth it without embedding again.
+ENOUGH = .7
+ENOUGH_OVERLAP = .5
+
+
+def check(migration, whole=False):
+    """Measures all ways on the sample, and with judged queries in a store that is not too large, or if 'whole' is asked
+    for, also in all of it. Returns means with 95 % intervals, the curve of a top-up, and the verdict."""
+    ids, old, new = migration.journal.sample()
+    if len(ids) < LEAST_ROWS:
+        raise Error(f"a check needs at least {LEAST_ROWS} documents that both models have embedded, and there are {len(ids)}; "
+                    "run 'kedge-migrate sample'")
+    method = migration.journal.fact("map")
+    if method is None:
+        raise Error("there is no map yet; run 'kedge-migrate fit'")
+    new = migration.as_new(new)
+    translated = out_of_fold(migration, old, new, method)
+    bench, queries = make_bench(migration, ids, old, new, translated)
+    measured = bench.measure()
+    found = {"rows": len(ids), "queries": queries, "map": method,
+             "scores": {way: {name: quality.interval(values) for name, values in scores.items()}
+                        for way, scores in measured.items()},
+             "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
+    if found["queries"] == "judged" and (whole or migration.old.describe().rows <= WHOLE_ROWS):
+        found["whole"] = whole_store(migration, *read_queries(migration, old.shape[1], new.shape[1]))
+    found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
+    migration.journal.note(check=found)
+    migration.journal.log("check", found)
+    return found
+
+
+def out_of_fold(migration, old, new, method):
+    """Every document of the sample, translated by a map that has not seen it."""
+    translated = np.empty_like(new)
+    fold = np.arange(len(old)) % FOLDS  # the sample is in random order
+    for n in range(FOLDS):
+        seen, held = fold != n, fold == n
+        bundle, _, _ = maps.learn(old[seen], new[seen], method)
+        translated[held] = migration.translate(bundle.translator("old", "new"), old[held])
+    return translated
+
+
+def make_bench(migration, ids, old, new, translated):
+    """The documents of the sample with queries: those of the log, or the documents themselves."""
+    metric = migration.old.describe().metric
+    queries = read_queries(migration, old.shape[1], new.shape[1])
+    if queries is None:
+        some = np.arange(min(len(ids), MOST_QUERIES))
+        return quality.Bench(old, new, translated, old[some], new[some], some, None, (metric, metric)), "documents"
+    old_queries, new_queries = queries
+    judged = None
+    if migration.config.judgements:
+        judged = read_judgements(migration.config.judgements, len(new_queries), ids)
+        if sum(bool(grades) for grades in judged.values()) < LEAST_QUERIES:
+            judged = None
+    nobody = np.full(len(new_queries), -1)
+    return quality.Bench(old, new, translated, old_queries, new_queries, nobody, judged, (metric, metric)), (
+        "log" if judged is None else "judged")
+
+
+def read_queries(migration, old_width, new_width):
+    """(old, new) vectors of the queries in the log, or None without a log."""
+    config = migration.config
+    texts = list(read_texts(config.queries).values()) if config.queries else None
+    found = []
+    for path, model, width, which in ((config.old_queries, config.embed_old, old_width, "old"),
+                                      (config.new_queries, config.embed, new_width, "new")):
+        if path:
+            rows = read_matrix(path, len(texts) if texts else len(np.load(path, mmap_mode="r")), "query")
+        elif texts and model:
+            rows = embedder(model)(texts)
+        else:
+            found.append(None)
+            continue
+        if rows.shape[1] != width:
+            raise UsageError(f"the {which} model's queries have {rows.shape[1]} values and its documents {width}")
+        found.append(rows)
+    if found[0] is None and found[1] is None:
+        return None
+    if found[0] is None or found[1] is None:
+        raise UsageError("a check compares both models, so it needs the queries as either embeds them; give old_queries and "
+                         "new_queries, or the texts as 'queries' with embed and embed_old")
+    if len(found[0]) != len(found[1]):
+        raise UsageError(f"there are {len(found[0])} old queries and {len(found[1])} new ones; they must be the same")
+    return found
+
+
+def read_judgements(path, queries, ids=None):
+    """{query: {document: grade}}: documents by their place in the sample's ids, or all of them by their ids as text."""
+    place = None if ids is None else {str(id): n for n, id in enumerate(ids)}
+    try:
+        if str(path).endswith(".npy"):
+            lines = np.load(path, allow_pickle=False).tolist()
+        else:
+            with open(path, encoding="utf-8") as file:
+                lines = [line.split("\t") for line in file.read().splitlines() if line.strip()]
+        judged = {}
+        for query, document, grade in lines:
+            grades = judged.setdefault(int(query), {})
+            if float(grade) > 0 and (place is None or str(document) in place):
+                grades[str(document) if place is None else place[str(document)]] = float(grade)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadFile(f"{path}: expected rows of query, document, grade: {error}") from None
+    if judged and not 0 <= min(judged) <= max(judged) < queries:
+        raise BadFile(f"{path} speaks of queries {min(judged)} to {max(judged)}, but there are {queries}, counted from 0")
+    return judged
+
+
+def whole_store(migration, old_queries, new_queries):
+    """nDCG@10 in the whole store as it will be after apply: the sample's real vectors, all others translated."""
+    judged = read_judgements(migration.config.judgements, len(new_queries))
+    translator, (ids, _, new) = migration.translator(), migration.journal.sample()
+    real, metric = dict(zip(ids, migration.as_new(new))), migration.old.describe().metric
+    ranking = quality.Ranking(old_queries, new_queries, (metric, metric))
+    for batch in migration.old.read():
+        good = usable(batch.vectors)
+        some = [id for id, use in zip(batch.ids, good) if use]
+        if some:
+            rows = migration.translate(translator, batch.vectors[good])
+            for n in (n for n, id in enumerate(some) if id in real):
+                rows[n] = real[some[n]]
+            ranking.add(some, batch.vectors[good], rows)
+    measured = {way: {"ndcg": np.array([quality.ndcg([str(id) for id in found[query]], judged[query])
+                                        for query in sorted(judged) if judged[query]])}
+                for way, found in ranking.ways().items()}
+    return {"scores": {way: quality.interval(values["ndcg"]) for way, values in measured.items()}, "gain": gains(measured)}
+
+
+def gains(measured):
+    """How much better than staying, query by query, with intervals."""
+    name = "ndcg" if "ndcg" in measured["old"] else "overlap"
+    return {way: quality.interval(measured[way][name] - measured["old"][name]) for way in measured if way != "old"}
+
+
+def curve(bench, rows, seed):
+    """[(share embedded again, {way: {measure: mean}})]: what search keeps as real vectors replace translated ones."""
+    found = []
+    for share in SHARES:
+        draws = []
+        for draw in range(DRAWS if 0 < share < 1 else 1):
+            order = np.random.default_rng((seed, draw)).permutation(rows)
+            draws.append(bench.measure(order < round(share * rows)))
+        found.append((share, {way: {name: float(np.mean([one[way][name].mean() for one in draws]))
+                                    for name in draws[0][way]} for way in ("old", "translated", "fused", "new")}))
+    return found
+
+
+def verdict(found, old_encoder):
+    """(what to do, why): translate, fuse or embed again."""
+    if found["queries"] != "judged":
+        return _by_overlap(found["scores"], old_encoder)
+    scores = {way: values["ndcg"][0] for way, values in found["scores"].items()}
+    where, gain = "among the sample", found["gain"]
+    if "whole" in found:
+        scores = {way: value[0] for way, value in found["whole"]["scores"].items()}
+        where, gain = "in the whole store", found["whole"]["gain"]
+    numbers = (f"nDCG@10 {where} is {scores['old']:.3f} with the old model, {scores['translated']:.3f} translated, "
+               f"{scores['fused']:.3f} fused")
+    if old_encoder == "gone":
+        keeps = found["scores"]["translated"]["ndcg"][0] / max(found["scores"]["new"]["ndcg"][0], 1e-9)
+        if keeps >= ENOUGH:
+            return "translate", f"translated vectors keep {keeps:.0%} of the new model's nDCG@10; top-up gains the rest; {numbers}"
+        return "embed again", f"translated vectors keep only {keeps:.0%} of the new model's nDCG@10; {numbers}"
+    if gain["translated"][1] > 0 and scores["translated"] >= .99 * scores["fused"]:
+        return "translate", f"translated vectors are better than the old ones, and fusing adds nothing; {numbers}"
+    if gain["fused"][2] >= 0:
+        sure = "better than staying" if gain["fused"][1] > 0 else "not measurably worse than staying, and grows with every top-up"
+        return "fuse", f"fusing is {sure}; {numbers}"
+    return "embed again", f"even fused, search falls below the old model; enlarge the sample, or top up before a cutover; {numbers}"
+
+
+def _by_overlap(scores, old_encoder):
+    keep = scores["translated"]["overlap"][0]
+    doubt = "overlap says little about relevance, so judged queries would decide"
+    if old_encoder == "answers":
+        return "fuse", f"while the old model answers queries, fusing is the safe way; {doubt}"
+    if keep >= ENOUGH_OVERLAP:
+        return "translate", f"translated vectors keep {keep:.0%} of the new model's ten nearest; {doubt}"
+    return "embed again", f"translated vectors keep only {keep:.0%} of the new model's ten nearest; {doubt}"

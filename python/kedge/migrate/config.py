@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""migrate.toml: what is to be migrated, and how. Every command reads it; 'plan' writes it if there is none."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+from .errors import BadFile, UsageError
+
+
+def _setting(default, help, metavar="TEXT", choices=None):
+    return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar, "choices": choices})
+
+
+@dataclasses.dataclass
+class Config:
+    """The settings of a migration; their help is that of the command's options."""
+    store: str = _setting("", "address of the vectors that are there now", "ADDRESS")
+    into: str = _setting("", "address of the new vectors [beside the old ones, named ..._new]", "ADDRESS")
+    embed: str = _setting("", "the new model: a name or folder for kedge-encode, or module:function, which takes a list "
+                              "of texts and returns a matrix [none: you embed what 'sample' and 'top-up' write]", "MODEL")
+    texts: str = _setting("", "texts of the documents, where the store has none: a .txt whose line n is document n, "
+                              "counted from 0, or a .jsonl with id and text", "FILE")
+    sample: int = _setting(1000, "documents that both models embed, to learn the map from", "ROWS")
+    map: str = _setting("auto", "ridge, kernel, or whichever has the smaller error", choices=("auto", "ridge", "kernel"))
+    normalize: bool = _setting(True, "whether new vectors get length 1, translated and real ones alike")
+    old_encoder: str = _setting("answers", "whether the old model can still embed queries",
+                                choices=("answers", "gone"))
+    queries: str = _setting("", "a log of queries: a .txt with one in every line", "FILE")
+    embed_old: str = _setting("", "the old model, for the queries; as 'embed'", "MODEL")
+    old_queries: str = _setting("", "the queries as the old model embeds them", "FILE.npy")
+    new_queries: str = _setting("", "the queries as the new model embeds them", "FILE.npy")
+    judgements: str = _setting("", "which documents are right for a query: rows of query (its line, from 0), document "
+                                   "(its id), grade; a .tsv or an .npy of integers", "FILE")
+    seed: int = _setting(0, "for everything that is drawn at random", "N")
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value, wanted = getattr(self, field.name), type(field.default)
+            if type(value) is not wanted:
+                raise UsageError(f"{field.name} must be {_WORDS[wanted]}, found {value!r}")
+            choices = field.metadata["choices"]
+            if choices and value not in choices:
+                raise UsageError(f"{field.name} must be one of {', '.join(choices)}, found {value!r}")
+        if self.sample < 2:
+            raise UsageError(f"sample must be at least 2 documents, found {self.sample}; a few thousand are usual")
+
+
+_WORDS = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def read(path) -> Config:
+    """The settings in a file; raises BadFile where it is missing or says what nobody asked for."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    path = pathlib.Path(path)
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise BadFile(f"there is no {path}; 'kedge-migrate plan --store ADDRESS' writes one") from None
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read: {error}") from None
+    known = {field.name for field in dataclasses.fields(Config)}
+    for name in found:
+        if name not in known:
+            raise BadFile(f"{path} has a setting {name!r}, which kedge-migrate does not know; it knows "
+                          f"{', '.join(sorted(known))}")
+    try:
+        made = Config(**found)
+    except UsageError as error:
+        raise BadFile(f"{path}: {error}") from None
+    if not made.store:
+        raise BadFile(f"{path} names no store; give it as store = \"ADDRESS\"")
+    return made
+
+
+def write(config: Config, path) -> None:
+    """A file with every setting that is not the default's, and what the others would do as comments."""
+    lines = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        given = f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
+        lines.append(given if value != field.default else f"# {given}")
+        lines[-1] += f"{' ' * max(1, 40 - len(lines[-1]))}# {field.metadata['help']}"
+    with open(path, "x", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cutover and rollback: which vectors are in the place that applications ask."""
+from __future__ import annotations
+
+from .apply import catch_up, lacking, sorted_keys, write_real
+from .errors import Error
+
+
+def cutover(migration, yes=False):
+    """Puts the new vectors where the old ones are; the old ones stay, under another name. Can be run again."""
+    journal = migration.journal
+    if migration.switched:
+        return {"already": True, "old": migration.kept.address}
+    if journal.fact("applied") is None:
+        raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
+    if journal.fact("switching") is None:
+        ask(migration, yes)
+        write_real(migration)
+        caught = catch_up(migration)
+        migration.new.finish()
+        with migration.place.frozen(migration.beside, migration.kept):
+            last = catch_up(migration)  # what came while the first pass ran: few rows, so that nobody waits for long
+            caught = {name: caught[name] + last[name] for name in caught}
+            migration.new.finish()
+            journal.note(switching=caught)
+            migration.place.switch(migration.beside, migration.kept)
+    else:  # the last run was stopped between the note and the switch, or after it
+        caught = journal.fact("switching")
+        migration.place.switch(migration.beside, migration.kept)
+    journal.note(switched=True, switching=None)
+    found = {"already": False, **caught, "old": migration.kept.address, "new": migration.place.address}
+    journal.log("cutover", found)
+    return found
+
+
+def ask(migration, yes):
+    """What must be known first: whether it was verified, and whether it is one step."""
+    if migration.journal.fact("verified") is None:
+        raise Error("the new vectors were not verified since the last apply; run 'kedge-migrate verify'")
+    if not migration.journal.fact("verified"):
+        raise Error("verify found that the new vectors are not whole; run 'kedge-migrate apply' and 'verify' again")
+    atomic = migration.place.describe().atomic
+    if atomic and not yes:
+        raise Error(f"here a cutover is not one step: {atomic}. Stop what searches, and run it with --yes")
+
+
+def rollback(migration, drop=False, yes=False):
+    """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
+    journal = migration.journal
+    found = {"switched_back": False, "dropped": False, "only_new": 0}
+    if migration.switched or journal.fact("switching_back"):
+        atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
+        if atomic and not yes:
+            raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
+        if not journal.fact("switching_back"):
+            found["only_new"] = sum(1 for _ in lacking(migration.new, sorted_keys(migration.old)))
+        journal.note(switching_back=True)
+        migration.place.switch(migration.kept, migration.beside)
+        journal.note(switched=None, switching_back=None, verified=None)
+        found["switched_back"] = True
+    elif journal.fact("switching") is not None:
+        raise Error("a cutover was interrupted; run 'kedge-migrate cutover' again to complete it, then roll back")
+    elif not drop:
+        raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
+    if drop:
+        migration.beside.drop()
+        with journal.together():
+            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None)
+            journal.restore_real()
+        found["dropped"] = True
+    journal.log("rollback", found)
+    return found

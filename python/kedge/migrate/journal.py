@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal: one SQLite file beside the config that knows what was done, so that every command can be run again.
+
+A row is written to the store first and noted here second. After a crash between the two it is written once more, which
+changes nothing, since writes replace. What was embedded is noted before it is written: it may have cost money.
+"""
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+import uuid
+
+import numpy as np
+
+from .draw import fingerprints
+from .errors import BadFile, Error
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS steps (at TEXT NOT NULL, step TEXT NOT NULL, found TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL, old BLOB NOT NULL, text TEXT, new BLOB);
+CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB);
+"""
+
+
+class Journal:
+    """Facts by name, a log of steps, the sample, and which documents have real vectors."""
+
+    def __init__(self, path, alone=True):
+        self.path, self.lock, self.guard = str(path), None, threading.RLock()
+        if alone:
+            self._lock()
+        try:
+            self.db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
+            self.db.execute("PRAGMA synchronous = FULL")
+            self.db.executescript(TABLES)
+        except sqlite3.DatabaseError as error:
+            raise BadFile(f"{self.path} cannot be used as a journal: {error}") from None
+        self.owner = self.fact("owner")
+        if self.owner is None:
+            self.owner = uuid.uuid4().hex
+            self.note(owner=self.owner)
+
+    def _lock(self):
+        """One command at a time; 'status' reads without. Kept until the database is closed: closing it earlier would let
+        go of SQLite's own locks on the file too."""
+        try:
+            self.lock = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Error(f"another kedge-migrate is at work with {self.path}; wait for it, or see 'kedge-migrate status'"
+                        ) from None
+        except OSError as error:
+            raise Error(f"{self.path} cannot be written: {error.strerror}") from None
+
+    def close(self):
+        self.db.close()
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    @contextlib.contextmanager
+    def together(self):
+        """All that is noted inside is noted at once, or not at all."""
+        with self.guard:
+            if self.db.in_transaction:
+                yield
+                return
+            try:
+                self.db.execute("BEGIN IMMEDIATE")
+                yield
+                self.db.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                self._undo()
+                raise Error(f"{self.path} cannot be written: {error}; what was done so far is kept, run the command "
+                            "again") from None
+            except BaseException:
+                self._undo()
+                raise
+
+    def _undo(self):
+        if self.db.in_transaction:
+            self.db.execute("ROLLBACK")
+
+    def rows(self, sql, *values):
+        with self.guard:
+            return self.db.execute(sql, values).fetchall()
+
+    def fact(self, name, default=None):
+        found = self.rows("SELECT value FROM facts WHERE name = ?", name)
+        return json.loads(found[0][0]) if found else default
+
+    def note(self, **facts):
+        """Remembers facts; None forgets one."""
+        with self.together():
+            for name, value in facts.items():
+                if value is None:
+                    self.db.execute("DELETE FROM facts WHERE name = ?", (name,))
+                else:
+                    self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def log(self, step, found):
+        """What a step did, for 'status' and the report."""
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        with self.together():
+            self.db.execute("INSERT INTO steps VALUES (?, ?, ?)", (now, step, json.dumps(found)))
+
+    def steps(self):
+        """(when, step, what was found), oldest first."""
+        return [(at, step, json.loads(found)) for at, step, found in
+                self.rows("SELECT at, step, found FROM steps ORDER BY rowid")]
+
+    def add_sample(self, ids, old, texts):
+        first = self.rows("SELECT count(*) FROM sample")[0][0]
+        with self.together():
+            self.db.executemany("INSERT INTO sample (place, id, old, text) VALUES (?, ?, ?, ?)", [
+                (first + n, id, np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
+                in enumerate(zip(ids, old, texts))])
+
+    def embed_sample(self, ids, new):
+        """Notes what the new model makes of documents of the sample; they are real from then on."""
+        with self.together():
+            self.db.executemany("UPDATE sample SET new = ? WHERE id = ?", [
+                (np.asarray(row, "<f4").tobytes(), id) for id, row in zip(ids, new)])
+            old = dict(self.rows("SELECT id, old FROM sample"))
+            self.embedded(ids, _matrix([old[id] for id in ids]), new)
+
+    def sample(self, embedded=True):
+        """(ids, old, new) of the sample in the order it was drawn; only what both models have embedded, or all with no new."""
+        where = "WHERE new IS NOT NULL" if embedded else ""
+        found = self.rows(f"SELECT id, old, new FROM sample {where} ORDER BY place")
+        return [id for id, _, _ in found], _matrix([old for _, old, _ in found]), (
+            _matrix([new for _, _, new in found]) if embedded else None)
+
+    def unembedded(self):
+        """(id, text) of the documents of the sample that wait for the new model."""
+        return self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")
+
+    def embedded(self, ids, old, new):
+        """Keeps vectors of the new model until the store has them, and what the old ones were like."""
+        with self.together():
+            self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, ?)", [
+                (id, before, np.asarray(row, "<f4").tobytes())
+                for id, before, row in zip(ids, fingerprints(old).tolist(), new)])
+
+    def embedded_from(self, ids):
+        """{id: fingerprint of its old vector when it was embedded again} of those that were."""
+        known = {}
+        for id in ids:
+            known.update(self.rows("SELECT id, old FROM real WHERE id = ?", id))
+        return known
+
+    def waiting(self):
+        """(ids, vectors) that are embedded and not yet in the store."""
+        found = self.rows("SELECT id, vector FROM real WHERE vector IS NOT NULL")
+        return [id for id, _ in found], _matrix([vector for _, vector in found])
+
+    def written(self, ids):
+        """The store has the real vectors of these."""
+        with self.together():
+            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(id,) for id in ids])
+
+    def forget(self, ids):
+        """The real vectors of these are out of date."""
+        with self.together():
+            self.db.executemany("DELETE FROM real WHERE id = ?", [(id,) for id in ids])
+
+    def restore_real(self):
+        """The new place is empty again: real vectors of the sample wait once more, others are forgotten."""
+        with self.together():
+            self.db.execute("DELETE FROM real")
+            ids, old, new = self.sample()
+            if ids:
+                self.embedded(ids, old, new)
+
+    def real(self):
+        """The ids that have real vectors, in the store or on their way there."""
+        return {id for (id,) in self.rows("SELECT id FROM real")}
+
+    def count_real(self):
+        return self.rows("SELECT count(*) FROM real")[0][0]
+
+
+def _matrix(blobs):
+    return np.stack([np.frombuffer(blob, "<f4") for blob in blobs]) if blobs else np.zeros((0, 0), np.float32)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One migration: its config, its journal, and the two stores, wherever a cutover has put them."""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from . import config as configs
+from .errors import Error, UsageError
+from .journal import Journal
+from .store import open_store
+from .stores.scores import unit
+
+CONFIG = "migrate.toml"
+# What cannot change once it is begun: rows that are there depend on it.
+FIXED = ("store", "into", "normalize")
+
+
+class Migration:
+    """Opens a config and its journal. Commands hold the journal alone; alone=False is for those that only look."""
+
+    def __init__(self, path=CONFIG, alone=True):
+        self.path = pathlib.Path(path)
+        self.config = configs.read(self.path)
+        self.journal = Journal(self.path.with_suffix(".journal"), alone)
+        self.bundle_path = self.path.with_suffix(".kedge")
+        self._stores = {}
+        self._require_unchanged()
+
+    def _require_unchanged(self):
+        begun = self.journal.fact("begun")
+        now = {name: getattr(self.config, name) for name in FIXED}
+        if begun is None:
+            self.journal.note(begun=now)
+        for name in FIXED:
+            if begun is not None and begun[name] != now[name]:
+                raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is {now[name]!r}"
+                                 f"; change it back, or begin another with a config of its own")
+
+    @property
+    def place(self):
+        """What the address in the config names, whichever vectors are there now."""
+        return self._open(self.config.store)
+
+    @property
+    def beside(self):
+        """Where new vectors are before a cutover."""
+        return self._open(self.config.into) if self.config.into else self._beside("_new")
+
+    @property
+    def kept(self):
+        """Where old vectors are after a cutover."""
+        return self._beside("_old")
+
+    @property
+    def switched(self):
+        return self.journal.fact("switched", False)
+
+    @property
+    def old(self):
+        """The store with the old model's vectors."""
+        return self.kept if self.switched else self.place
+
+    @property
+    def new(self):
+        """The store with the new model's."""
+        return self.place if self.switched else self.beside
+
+    def _beside(self, ending):
+        if ending not in self._stores:
+            self._stores[ending] = self.place.beside(ending)
+        return self._stores[ending]
+
+    def _open(self, address):
+        if address not in self._stores:
+            self._stores[address] = open_store(address)
+        return self._stores[address]
+
+    def translator(self, back=False):
+        """From old vectors to new ones, or back."""
+        import kedge
+
+        if self.journal.fact("map") is None:
+            raise Error("there is no map yet; run 'kedge-migrate fit'")
+        try:
+            bundle = kedge.load(self.bundle_path)
+        except OSError as error:
+            raise Error(f"{error}; run 'kedge-migrate fit' again") from None
+        return bundle.translator("new", "old") if back else bundle.translator("old", "new")
+
+    def translate(self, translator, rows):
+        """Old vectors as rows for the new place. Rows that are NaN or zeros have no place there: see 'usable'."""
+        return translator.transform(np.ascontiguousarray(rows, np.float32), normalize=self.config.normalize)
+
+    def as_new(self, rows):
+        """The new model's own vectors as rows for the new place."""
+        return unit(rows) if self.config.normalize else np.asarray(rows, np.float32)
+
+    def settings(self):
+        return dataclasses.asdict(self.config)
+
+    def close(self):
+        for store in self._stores.values():
+            store.close()
+        self.journal.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def usable(vectors):
+    """Which rows can be translated: all values finite, and not all of them zero."""
+    return np.isfinite(vectors).all(axis=1) & (vectors != 0).any(axis=1)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet; all of it on stderr."""
+import sys
+import time
+
+SECONDS_BETWEEN_LINES = 10
+
+
+class Progress:
+    def __init__(self, step, total, quiet, done=0):
+        self.step, self.total, self.done, self.before = step, total, done, done
+        self.began = self.last_line = time.monotonic()
+        self.bar = None
+        self.lines = not quiet and not sys.stderr.isatty()
+        if not quiet and sys.stderr.isatty():
+            import tqdm
+            self.bar = tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=True, desc=step)
+
+    def advance(self, rows):
+        self.done += rows
+        if self.bar is not None:
+            self.bar.update(rows)
+        elif self.lines and time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
+            self.last_line = time.monotonic()
+            rate = (self.done - self.before) / (self.last_line - self.began)
+            print(f"kedge-migrate {self.step}: {self.done} of {self.total} rows, {rate:.0f} rows/s, "
+                  f"{max(self.total - self.done, 0) / max(rate, 1e-9) / 60:.0f} min left", file=sys.stderr, flush=True)
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()

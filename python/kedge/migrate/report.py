@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report: one page with the quality from today to everything embedded again, the map's errors, and what was done when."""
+from __future__ import annotations
+
+import datetime
+
+import matplotlib
+
+from ..report import html, style
+from ..report.output import write_whole
+from ..report.tables import Cell, Table
+from .errors import Error
+from .say import MEASURES, WAYS
+from .status import stand
+from .top_up import expected
+
+LOOKS = {"old": ("#3d4550", "o"), "translated": ("#1f6fb2", "s"), "fused": ("#b8324f", "^"), "new": ("#2a9d8f", "D")}
+# What a measure is, where it is first used.
+TERMS = [("overlap@10", "how many of the new model's own ten nearest documents a search returns"),
+         ("nDCG@10", "whether the right documents are at the top of the first ten; 1 is a perfect order"),
+         ("translate", "search the new vectors alone: real ones where there are any, translated ones elsewhere"),
+         ("translate and fuse", "the same, with the old model's scores added, each divided by its standard deviation")]
+
+
+def report(migration, out=None):
+    """Writes the page; returns where."""
+    from .. import __version__
+
+    path = migration.path.with_suffix(".html") if out is None else type(migration.path)(out)
+    steps = migration.journal.steps()
+    if not steps:
+        raise Error("there is nothing to report yet; run 'kedge-migrate plan'")
+    state, _ = stand(migration.journal, migration.switched)
+    checked = migration.journal.fact("check")
+    last = {step: found for _, step, found in steps}
+    rows = last.get("plan", {}).get("rows") or last.get("apply", {}).get("rows") or 0
+    share = migration.journal.count_real() / max(rows, 1)
+    with matplotlib.rc_context(style.STYLE):
+        sections = [part for part in (quality(checked, share), errors(last.get("fit")), store(last.get("plan")),
+                                      history(steps, migration)) if part]
+    text = html.page(
+        title="kedge-migrate: report", heading="Changing the embedding model", headline=headline(migration, state),
+        maker="kedge-migrate report", version=__version__, made=datetime.datetime.now(), terms=TERMS if checked else [],
+        sentences=sentences(migration, checked, state, share), tiles=tiles(migration, checked, rows, share),
+        sections=sections, source=f"All numbers come from {migration.journal.path}, the journal of this migration.")
+    write_whole(path, text)
+    return {"file": str(path)}
+
+
+def headline(migration, state):
+    return [migration.config.store.split("?")[0], state, f"{migration.journal.count_real():,} real vectors"]
+
+
+def sentences(migration, checked, state, share):
+    said = [f"The migration is at this point: {state}."]
+    if checked:
+        said[0] = f"Verdict: {checked['verdict']}: {checked['why']}."
+        now = expected(migration, min(share, 1))
+        name = "ndcg" if "ndcg" in now["old"] else "overlap"
+        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} is expected to be "
+                    f"{now['translated'][name]:.3f} with the new vectors alone and {now['fused'][name]:.3f} fused; the old "
+                    f"model alone gives {now['old'][name]:.3f}, the new model on everything {now['new'][name]:.3f}.")
+    return said
+
+
+def tiles(migration, checked, rows, share):
+    found = [(f"{rows:,}", "documents"), (f"{share:.1%}", "embedded again by the new model")]
+    if migration.journal.fact("error") is not None:
+        found.append((f"{migration.journal.fact('error'):.3f}", f"error of the {migration.journal.fact('map')} map on rows left out"))
+    if checked:
+        found.append((checked["verdict"], "verdict of the check"))
+    return found
+
+
+def quality(checked, share):
+    """The curve and the table of the check."""
+    if not checked:
+        return None
+    names = [name for name in MEASURES if name in checked["scores"]["old"]]
+    panels = [style.Panel(MEASURES[name], curve(checked["curve"], name, share)) for name in names]
+    keys = [style.Key(title, LOOKS[way][0], style.MARKS[LOOKS[way][1]]) for way, title in WAYS.items()]
+    body = [[Cell(title, head=True, kind="group")] + [interval(checked["scores"][way][name]) for name in names]
+            for way, title in WAYS.items()]
+    table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample. The whole "
+                  "store is larger, and so are its searches harder.",
+                  [[Cell("", head=True, kind="group")] + [Cell(MEASURES[name], head=True) for name in names]], body)
+    return html.Section("quality", "What search keeps", [
+        "Each document of the sample was translated by a map that had not seen it. Then more and more translated vectors "
+        "were replaced by real ones, at random. The dotted line is where the store is now."],
+        [table], [style.Group(panels, legend=keys)])
+
+
+def interval(value):
+    return Cell(f"{value[0]:.3f}", f"{value[1]:.3f} to {value[2]:.3f}")
+
+
+def curve(points, name, share):
+    figure, ax = style.axes(4.4, 3.0)
+    shares = [100 * point for point, _ in points]
+    for way, title in WAYS.items():
+        colour, mark = LOOKS[way]
+        level = way in ("old", "new")
+        ax.plot(shares, [scores[way][name] for _, scores in points], color=colour, marker=None if level else mark,
+                linestyle=(0, (4, 3)) if level else "-", label=title)
+    ax.axvline(100 * min(share, 1), color=style.SOFT, linewidth=1, linestyle=":")
+    ax.set_xlabel("documents embedded again, %")
+    ax.set_ylabel(MEASURES[name])
+    return style.svg(figure, f"{MEASURES[name]} against the share of documents embedded again")
+
+
+def errors(fitted):
+    """How the map's error falls with the sample."""
+    if not fitted:
+        return None
+    figure, ax = style.axes(4.4, 2.6)
+    ax.plot([rows for rows, _ in fitted["curve"]], [error for _, error in fitted["curve"]], marker="o")
+    ax.set_xlabel("documents in the sample")
+    ax.set_ylabel("error")
+    ax.set_ylim(bottom=0)
+    body = [[Cell(method, head=True, kind="group"), Cell(f"{error:.4f}", best=method == fitted["map"])]
+            for method, error in fitted["errors"].items()]
+    return html.Section("map", "The map and its sample", [
+        f"Learned from {fitted['rows']:,} documents that both models have embedded. The error is the share of the new "
+        "vectors' variance that the map misses on rows left out; it falls as the sample grows."],
+        [Table("", [[Cell("map", head=True, kind="group"), Cell("error", head=True)]], body)],
+        [style.Group([style.Panel("Error by sample size", style.svg(figure, "error against sample size"))])])
+
+
+def store(planned):
+    if not planned:
+        return None
+    length = planned["length"]
+    facts = [("store", planned["store"].split("?")[0]), ("rows", f"{planned['rows']:,}"), ("values in a row", planned["width"]),
+             ("kept as", planned["kind"]), ("compared by", planned["metric"]), ("index", planned["index"] or "none"),
+             ("duplicates", f"{planned['duplicates']:,}"), ("rows of zeros", f"{planned['zeros']:,}"),
+             ("NaN or infinity", f"{planned['nan']:,}")]
+    if length["mean"] is not None:
+        facts.append(("lengths", f"{length['least']:.3g} to {length['largest']:.3g}"))
+    return html.Section("store", "The store before", ["As 'kedge-migrate plan' found it."], facts=facts)
+
+
+def history(steps, migration):
+    """What was done when."""
+    body = [[Cell(at.replace("T", " ").replace("+00:00", " UTC"), head=True, kind="group"), Cell(step), Cell(short(step, found))]
+            for at, step, found in steps]
+    head = [[Cell("when", head=True, kind="group"), Cell("step", head=True), Cell("what came of it", head=True)]]
+    return html.Section("history", "What was done when", [], [Table("", head, body)])
+
+
+def short(step, found):
+    """One step in a few words."""
+    return {
+        "plan": lambda: f"{found['rows']:,} rows of {found['width']} values",
+        "sample": lambda: f"{found['embedded']:,} of {found['drawn']:,} documents embedded",
+        "fit": lambda: f"{found['map']}, error {found['errors'][found['map']]:.3f}",
+        "check": lambda: found["verdict"],
+        "apply": lambda: f"{found['rows']:,} rows, {found['rows_per_second']:,.0f} rows/s; {found['arrived']:,} arrived meanwhile",
+        "verify": lambda: "whole" if found["whole"] else "not whole",
+        "cutover": lambda: f"{found['arrived']:,} rows had arrived before it",
+        "rollback": lambda: "new vectors removed" if found["dropped"] else "old vectors back",
+        "top-up": lambda: f"{found['real']:,} real vectors, {found['share']:.1%}",
+    }[step]()

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sample: documents that both models embed, drawn at random from the store; the map is learned from them."""
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+
+from . import draw
+from .embed import BATCH_TEXTS, embedder
+from .errors import BadFile, Error, UsageError
+from .migration import usable
+from .progress import Progress
+from .texts import Texts
+
+PILOT_ROWS = 400
+STEP = 2  # a sample at most doubles at once: the curve it was judged by may not hold further out
+
+
+def sample(migration, rows=None, vectors=None, quiet=True):
+    """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed."""
+    journal, wanted = migration.journal, rows or migration.config.sample
+    there = journal.rows("SELECT count(*) FROM sample")[0][0]
+    if there < wanted:
+        draw_more(migration, wanted, quiet)
+    if vectors:
+        take(migration, vectors)
+    elif migration.config.embed and journal.unembedded():
+        embed(migration, quiet)
+    return told(migration)
+
+
+def until(migration, target, quiet=True):
+    """Enlarges the sample until a map made from it has no larger error than the target, as far as can be told.
+
+    Without a model to embed with, it goes one step and says how many documents it hands out.
+    """
+    from . import maps
+
+    if not 0 < target < 1:
+        raise UsageError(f"the target error is a share of the variance, between 0 and 1; found {target}")
+    rows, total = len(migration.journal.sample()[0]), migration.old.describe().rows
+    found = sample(migration, max(rows, min(PILOT_ROWS, total)), None, quiet)
+    while found["embedded"] == found["drawn"]:
+        ids, old, new = migration.journal.sample()
+        new = migration.as_new(new)
+        _, errors, method = maps.learn(old, new, migration.config.map)
+        curve = maps.learning_curve(old, new, method, errors[method])
+        needed = maps.rows_for(curve, target)
+        found["error"], found["needed"] = errors[method], needed
+        if errors[method] <= target:
+            return {**found, "enough": f"the error is {errors[method]:.3f}, at or below {target}: the sample is large enough"}
+        if needed is None or len(ids) >= total:
+            return {**found, "enough": f"the error is {errors[method]:.3f} and hardly falls any more; {target} is out of reach "
+                                       "with this map"}
+        before = found["drawn"]
+        found = sample(migration, min(needed, STEP * len(ids), total), None, quiet)
+        if found["drawn"] == before:
+            return {**found, "enough": f"there are no more documents to draw; the error is {errors[method]:.3f}"}
+    return found
+
+
+def draw_more(migration, wanted, quiet):
+    """Adds documents to the sample until there are so many; those that cannot be translated or have no text are left out."""
+    store, journal, texts = migration.old, migration.journal, Texts(migration)
+    if migration.config.embed:
+        texts.require("embedding the sample")
+    already = {id for (id,) in journal.rows("SELECT id FROM sample")}
+    total = store.describe().rows
+    candidates = wanted + wanted // 20 + 50
+    while True:
+        smallest = draw.Smallest(candidates, migration.config.seed)
+        progress = Progress("sample", total, quiet)
+        for batch in store.read(vectors=False):
+            smallest.add(batch.ids)
+            progress.advance(len(batch))
+        progress.close()
+        kept = usable_of(store, texts, [id for id in smallest.ids if id not in already])[:wanted - len(already)]
+        if len(kept) + len(already) >= wanted or len(smallest.ids) < candidates:
+            break
+        candidates *= 4  # many rows could not be used
+    if not kept and not already:
+        raise Error(f"{store.address} has no rows that can be translated, so there is nothing to draw a sample from")
+    journal.add_sample([id for id, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
+
+
+def usable_of(store, texts, ids):
+    """(id, old vector, text or None) of the documents that can be in a sample, in the order of the ids."""
+    rows = {}
+    for batch in store.read(ids=ids) if ids else ():
+        rows.update((id, row) for id, row, good in zip(batch.ids, batch.vectors, usable(batch.vectors)) if good)
+    ids = [id for id in ids if id in rows]
+    found = texts.of(ids) if texts.there else [None] * len(ids)
+    return [(id, rows[id], text) for id, text in zip(ids, found) if text or not texts.there]
+
+
+def embed(migration, quiet):
+    """The new model's vectors of what waits for them; noted batch by batch, so that none is paid for twice."""
+    journal = migration.journal
+    waiting = journal.unembedded()
+    function = embedder(migration.config.embed)
+    progress = Progress("sample", len(waiting), quiet)
+    for first in range(0, len(waiting), BATCH_TEXTS):
+        batch = waiting[first:first + BATCH_TEXTS]
+        rows = function([text for _, text in batch])
+        require_width(migration, rows.shape[1])
+        journal.embed_sample([id for id, _ in batch], rows)
+        progress.advance(len(batch))
+    progress.close()
+
+
+def take(migration, path):
+    """Vectors that the user made of the documents in the order of the file of ids."""
+    waiting = [id for id, _ in migration.journal.unembedded()]
+    rows = read_matrix(path, len(waiting), "document of the sample that waits for its vector")
+    require_width(migration, rows.shape[1])
+    migration.journal.embed_sample(waiting, rows)
+
+
+def read_matrix(path, rows, what):
+    """A float32 matrix with a row for each 'what'."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read as .npy: {error}") from None
+    if found.ndim != 2 or found.dtype.kind != "f" or len(found) != rows:
+        raise BadFile(f"{path} holds {found.dtype} of shape {found.shape}; expected a matrix of floats with {rows} rows, "
+                      f"one for each {what}")
+    if not np.isfinite(found).all():
+        raise BadFile(f"{path}: row {int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])} holds NaN or infinity")
+    return found.astype(np.float32)
+
+
+def require_width(migration, width):
+    """The new model's vectors are all of one width."""
+    noted = migration.journal.fact("new_width")
+    if noted is None:
+        migration.journal.note(new_width=width)
+    elif noted != width:
+        raise UsageError(f"these vectors have {width} values, those before had {noted}; is it the same model?")
+
+
+def told(migration):
+    """What there is, and the files of what waits to be embedded."""
+    journal = migration.journal
+    waiting = journal.unembedded()
+    drawn = journal.rows("SELECT count(*) FROM sample")[0][0]
+    found = {"drawn": drawn, "embedded": drawn - len(waiting), "new_width": journal.fact("new_width")}
+    if waiting:
+        found["to_embed"] = write_waiting(migration, "sample", waiting)
+    journal.log("sample", found)
+    return found
+
+
+def write_waiting(migration, what, waiting):
+    """Ids, and texts where there are any, of documents that the user embeds; the name of the file."""
+    path = pathlib.Path(f"{migration.path.with_suffix('')}.{what}.jsonl")
+    partial = path.with_suffix(".partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        for id, text in waiting:
+            file.write(json.dumps({"id": id, **({} if text is None else {"text": text})}, ensure_ascii=False) + "\n")
+    partial.replace(path)
+    return str(path)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command prints of what a step found."""
+from __future__ import annotations
+
+WAYS = {"old": "stay with the old model", "translated": "translate", "fused": "translate and fuse",
+        "new": "embed everything again"}
+MEASURES = {"overlap": "overlap@10", "ndcg": "nDCG@10"}
+
+
+def plan(found):
+    length = found["length"]
+    yield f"{found['store']}"
+    yield f"  {found['rows']:,} rows of {found['width']} values ({found['kind']}), compared by {found['metric']}"
+    if found["index"]:
+        yield f"  index: {found['index']}"
+    if length["mean"] is not None:
+        yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
+    yield (f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity, "
+           f"{found['missing']:,} without a vector")
+    yield f"  texts: {'yes' if found['texts'] else 'none; you embed by id, or name a file with texts'}"
+    yield "What it takes"
+    yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
+    yield f"  everything: {found['embed_all']:,} documents to embed{_minutes(found['minutes_all'])}"
+    yield f"  apply: about {_about(found['minutes_apply'])}" + (
+        f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row" if found["new_bytes"] else "")
+    yield "  cutover: " + (found["atomic"] or "one step")
+    yield "Next: kedge-migrate sample"
+
+
+def sample(found):
+    yield f"{found['drawn']:,} documents drawn, {found['embedded']:,} of them embedded by the new model"
+    if found.get("enough"):
+        yield found["enough"]
+    if "to_embed" in found:
+        yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate sample --vectors FILE.npy"
+    else:
+        yield "Next: kedge-migrate fit"
+
+
+def fit(found):
+    for method, error in found["errors"].items():
+        chosen = "   <- chosen" if method == found["map"] and len(found["errors"]) > 1 else ""
+        yield f"{method:8} error {error:.3f} (share of the new vectors' variance that it misses, on rows left out){chosen}"
+    yield "error by sample size: " + ", ".join(f"{rows:,} rows {error:.3f}" for rows, error in found["curve"])
+    if found["waiting"]:
+        yield f"{found['waiting']:,} documents of the sample are not embedded yet and were left out"
+    yield f"wrote {found['file']}"
+    yield "Next: kedge-migrate check"
+
+
+def check(found):
+    source = {"documents": "the sample's own documents as queries", "log": "the queries of the log",
+              "judged": "judged queries"}[found["queries"]]
+    yield f"Searches among {found['rows']:,} documents of the sample, with {source}; each translated by a map that has not seen it"
+    names = [name for name in MEASURES if name in found["scores"]["old"]]
+    yield f"{'':26}" + "".join(f"{MEASURES[name]:>24}" for name in names)
+    for way, title in WAYS.items():
+        cells = [found["scores"][way][name] for name in names]
+        yield f"{title:26}" + "".join(f"{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}" for mean, low, high in cells)
+    if "whole" in found:
+        yield "In the whole store, as apply will make it (real vectors of the sample, all others translated)"
+        for way, (mean, low, high) in found["whole"]["scores"].items():
+            yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
+    yield "In the sample, as documents are embedded again"
+    for share, scores in found["curve"]:
+        cells = "   ".join(f"{MEASURES[name]} translated {scores['translated'][name]:.3f}, fused {scores['fused'][name]:.3f}"
+                           for name in names)
+        yield f"  {share:4.0%}   {cells}"
+    yield f"Verdict: {found['verdict']}: {found['why']}."
+    yield "Next: kedge-migrate apply"
+
+
+def apply(found):
+    yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into {found['into']} "
+           f"({found['rows_per_second']:,.0f} rows/s)")
+    if found["skipped"]:
+        yield f"{found['skipped']:,} rows of zeros, NaN or infinity have no translation and were left out"
+    yield f"meanwhile {found['arrived']:,} rows arrived, {found['changed']:,} changed, {found['removed']:,} went; all caught up"
+    yield "Next: kedge-migrate verify"
+
+
+def verify(found):
+    yield f"{found['old_rows']:,} old rows, {found['new_rows']:,} new ones; {found['cannot_translate']:,} cannot be translated"
+    yield f"lost {found['lost']:,}, extra {found['extra']:,}, twice {found['twice']:,}"
+    if found["examples"]:
+        yield f"  such as {', '.join(map(repr, found['examples']))}"
+    yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} differ "
+           f"(largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
+    yield "All is there. Next: kedge-migrate cutover" if found["whole"] else "Not whole: run 'kedge-migrate apply' again"
+
+
+def cutover(found):
+    if found["already"]:
+        yield f"this migration is cut over already; the old vectors are in {found['old']}"
+        return
+    yield f"before it {found['arrived']:,} rows had arrived, {found['changed']:,} changed, {found['removed']:,} gone; all caught up"
+    yield f"{found['new']} has the new vectors now; the old ones are in {found['old']}"
+    yield "Next: kedge-migrate top-up; kedge-migrate rollback goes back"
+
+
+def rollback(found):
+    if found["switched_back"]:
+        yield "the old vectors are back in their place"
+    if found["only_new"]:
+        yield f"{found['only_new']:,} documents that arrived since the cutover have no old vector"
+    if found["dropped"]:
+        yield "the new vectors are removed; the sample and the map are kept"
+
+
+def top_up(found):
+    yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
+    if found["expected"]:
+        for name, title in MEASURES.items():
+            if name in found["expected"]["old"]:
+                values = ", ".join(f"{way} {found['expected'][way][name]:.3f}" for way in WAYS)
+                yield f"expected {title}: {values}"
+    if found["to_embed"]:
+        yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors FILE.npy"
+
+
+def status(found):
+    yield f"{found['config']}: {found['state']}"
+    yield f"  old vectors: {found['old']}"
+    yield f"  new vectors: {found['new']}"
+    if found["rows"]:
+        yield f"  applied {found['apply_rows']:,} of {found['rows']:,} rows; {found['real']:,} real vectors"
+    for at, step in found["steps"]:
+        yield f"  {at}  {step}"
+    yield f"Next: kedge-migrate {found['next']}"
+
+
+def _minutes(minutes):
+    return "" if minutes is None else f", about {_about(minutes)}"
+
+
+def _about(minutes):
+    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.0f} h"
+
+
+def report(found):
+    yield f"wrote {found['file']}"
+
+
+def sql(found):
+    yield found["sql"]
+    if found["installed"]:
+        yield f"-- installed as {found['name']}"

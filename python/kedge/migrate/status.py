@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""status: where a migration stands, from its journal; asks the store only for the number of rows."""
+from __future__ import annotations
+
+from .errors import Error
+
+
+def status(migration):
+    journal = migration.journal
+    state, following = stand(journal, migration.switched)
+    try:
+        rows = migration.old.describe().rows
+    except Error:
+        rows = None  # a store that does not answer must not hide what the journal knows
+    return {"config": str(migration.path), "state": state, "next": following, "old": migration.old.address,
+            "new": migration.new.address, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
+            "real": journal.count_real(), "sample": journal.rows("SELECT count(*) FROM sample")[0][0],
+            "map": journal.fact("map"), "error": journal.fact("error"), "verified": journal.fact("verified"),
+            "steps": [(at, step) for at, step, _ in journal.steps()]}
+
+
+def stand(journal, switched):
+    """(a sentence, the next command)."""
+    if journal.fact("switching") is not None:
+        return "a cutover was interrupted", "cutover"
+    if journal.fact("switching_back") is not None:
+        return "a rollback was interrupted", "rollback"
+    if switched:
+        return "cut over; the old vectors are kept", "top-up"
+    if journal.fact("applied") is not None:
+        return "applied", "cutover" if journal.fact("verified") else "verify"
+    if journal.fact("apply_map") is not None:
+        return "apply has begun", "apply"
+    if journal.fact("map") is not None:
+        return "the map is fitted", "apply" if journal.fact("check") else "check"
+    if journal.rows("SELECT count(*) FROM sample")[0][0]:
+        return "the sample is drawn", "sample" if journal.unembedded() else "fit"
+    return "nothing is done yet", "sample" if journal.steps() else "plan"

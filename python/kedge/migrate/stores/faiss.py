@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""faiss:docs.index: a FAISS index file. Ids are its own, or the numbers of the rows if it has none.
+
+The new index, docs_new.index, is of the same kind. Rows are staged beside it until finish() makes the file. A Flat
+index, with or without IDMap, is then the staged file itself, so that it costs no room but its own, and memory does not
+grow with it; changes to a finished one are staged until the next finish() copies it. Other kinds are read and built in
+memory, and keep their staged rows, 4 bytes for each value, in docs_new.index.rows, because the index alone does not
+give them back; that file may be deleted when no rows are to be replaced any more. An index without ids of its own has
+zeros for rows that have no vector, such as those that could not be translated, and its searches here leave them out.
+Beside every index that a migration made is docs_new.index.made.json, which says whose it is.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+
+import faiss
+import numpy as np
+
+from ..errors import BadFile, Error
+from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from . import faiss_flat, faiss_kinds
+from .faiss_rows import View, lookup
+from .faiss_staged import LOG, ROWS, Staged, put
+from .files import Mark, appear, require_free, saying, switch_files, sync_folder, with_ending
+from .npy import write_all
+from .scores import best_of, unit
+
+MADE = ".made.json"
+BESIDE = [MADE, LOG, ROWS]
+METRICS = {faiss.METRIC_INNER_PRODUCT: "inner", faiss.METRIC_L2: "euclidean"}
+SAMPLE_ROWS = 256
+BLOCK_ROWS = 8192
+
+
+class FaissStore(Store):
+    def __init__(self, address):
+        super().__init__(address)
+        self.path = pathlib.Path(address.split(":", 1)[1])
+        self.mark = Mark(with_ending(self.path, MADE))
+        self._loaded = None   # (stamp of the file, index)
+        self._seen = None     # (stamps of the files, View)
+        self._kept = None     # Staged, which remembers how far its log goes
+
+    def beside(self, ending):
+        return FaissStore(f"faiss:{self.path.with_name(self.path.stem + ending + self.path.suffix)}")
+
+    def close(self):
+        self._loaded = self._seen = self._kept = None
+
+    def create(self, like, width, owner):
+        if require_free(self.path, self.path.exists() or self.mark.path.exists(), self.mark.owner(), owner):
+            return
+        metric = like.describe().metric
+        words, chosen, note = "IDMap,Flat", {}, None
+        if isinstance(like, FaissStore):
+            words, chosen, note = like._new_kind(width)
+        with saying("write", self.path):
+            Staged(self.path, width, 0).remove()
+            self.mark.write(owner, width=width, words=words, metric=metric, settings=chosen, note=note, merged=0)
+
+    def _new_kind(self, width):
+        made = self.mark.read()
+        flat = self._layout()
+        if flat is not None:
+            return flat.words, {}, None
+        if made and not self.path.exists():
+            return made["words"], made["settings"], made["note"]
+        index = self._index()
+        words, was = faiss_kinds.word(index, width), faiss_kinds.word(index)
+        note = None if words == was else f"{was} does not fit {width} values; {words} is what comes nearest"
+        return words, faiss_kinds.settings(index), note
+
+    def _layout(self):
+        """Of a Flat file, None for other kinds and if there is none."""
+        try:
+            return faiss_flat.layout(self.path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BadFile(f"{self.path} cannot be read: {error.strerror}") from None
+
+    def _index(self):
+        """The index as FAISS reads it. Rows of a Flat one are mapped; others are read into memory."""
+        stamp = stamp_of(self.path)
+        if stamp is None:
+            raise Missing(f"{self.path}: there is no such index")
+        if self._loaded is None or self._loaded[0] != stamp:
+            self._loaded = (stamp, load(self.path, self._layout() is not None))
+        return self._loaded[1]
+
+    def _made(self):
+        """What this place is: of its mark, or of its file if it has none."""
+        made = self.mark.read()
+        if made.get("words"):
+            return made
+        flat = self._layout()
+        if flat is not None:
+            return {"words": flat.words, "width": flat.width, "metric": METRICS[flat.metric]}
+        index = self._index()
+        if index.metric_type not in METRICS:
+            raise Error(f"{self.path} compares with FAISS' metric {index.metric_type}; kedge-migrate knows inner "
+                        "product and L2")
+        return {"words": faiss_kinds.word(index), "width": index.d, "metric": METRICS[index.metric_type],
+                "settings": faiss_kinds.settings(index)}
+
+    def _staged(self, made):
+        gap = faiss_flat.head_size(made["words"]) if faiss_kinds.is_flat(made["words"]) else 0
+        if self._kept is None or (self._kept.width, self._kept.gap) != (made["width"], gap):
+            self._kept = Staged(self.path, made["width"], gap)
+        return self._kept
+
+    def _view(self, made=None):
+        """All rows of the place: those of the file, and over them those that are staged."""
+        made = made or self._made()
+        staged = self._staged(made)
+        stamps = [stamp_of(path) for path in (self.path, staged.log_path, staged.rows_path)]
+        if self._seen is None or self._seen[0] != stamps:
+            self._seen = (stamps, self._look(made, staged))
+        return self._seen[1]
+
+    def _look(self, made, staged):
+        base = None
+        if self.path.exists() and not (staged.exists() and not faiss_kinds.is_flat(made["words"])):
+            flat = self._layout()
+            if flat is None:
+                index = self._index()
+                with reading(self.path):
+                    walk = faiss_kinds.walk(index)
+                base = View(walk.ids, walk.take, keeping=index)
+            else:
+                matrix = faiss_flat.Matrix(self.path, flat.matrix_at, flat.width)
+                base = View(faiss_flat.stored_ids(self.path, flat), matrix.take)
+            if len(np.unique(base.ids)) != len(base.ids):
+                raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, "
+                            "so build the index again with ids of their own")
+            base = base.without(made.get("gaps"))
+        return View.over(base, staged, faiss_kinds.takes_ids(made["words"]))
+
+    def describe(self):
+        made, view = self._made(), self._view()
+        metric = made["metric"]
+        if metric == "inner" and self.mark.owner() is None and len(view.ids):
+            places = np.unique(np.linspace(0, len(view.ids) - 1, SAMPLE_ROWS).astype(np.int64))
+            lengths = np.linalg.norm(view.take(places), axis=1)
+            # Codes that lose much give back lengths that are off by some percent.
+            slack = 1e-3 if faiss_kinds.kind_of(made["words"]) == "float32" else 0.1
+            metric = "cosine" if np.abs(lengths - 1).max() < slack else "inner"
+        index = made["words"] if not made.get("note") else f"{made['words']} ({made['note']})"
+        return Contents(len(view.ids), made["width"], faiss_kinds.kind_of(made["words"]), metric,
+                        owner=self.mark.owner(), index=index)
+
+    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+        view = self._view()
+        if ids is not None:
+            places = np.sort(lookup(view.ids, whole_numbers(ids, self.path))[1])
+        else:
+            places = np.arange(0 if after is None else view.behind(after, self.path), len(view.ids))
+        for first in range(0, len(places), size):
+            batch = places[first:first + size]
+            with reading(self.path):
+                rows = view.take(batch) if vectors else None
+            yield Rows(view.ids[batch].tolist(), rows)
+
+    def write(self, ids, vectors):
+        made = self._made()
+        numbers = whole_numbers(ids, self.path)
+        if not len(numbers):
+            return
+        if vectors is not None:
+            vectors = np.asarray(vectors, np.float32)
+            if vectors.shape != (len(numbers), made["width"]):
+                raise Error(f"{self.path} holds vectors of {made['width']} values; found {vectors.shape[-1]} for "
+                            f"{len(numbers)} ids")
+            if faiss_kinds.kind_of(made["words"]) == "float16":  # what the index will give back is given back at once
+                vectors = vectors.astype(np.float16).astype(np.float32)
+        if not faiss_kinds.takes_ids(made["words"]) and numbers.min() < 0:
+            raise Error(f"{self.path} has no ids of its own; {numbers.min()} is not the number of a row")
+        staged = self._staged(made)
+        with saying("write", self.path):
+            if self.path.exists() and not staged.exists() and not faiss_kinds.is_flat(made["words"]):
+                self._stage_all(made, staged)
+            staged.append(numbers, vectors)
+
+    def _stage_all(self, made, staged):
+        """The rows of an index that has none staged, all of them or none."""
+        view, copy = self._view(made), Staged(with_ending(self.path, ".copy"), staged.width, staged.gap)
+        copy.remove()
+        copy.begin()
+        for first in range(0, len(view.ids), BLOCK_ROWS):
+            places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
+            copy.append(view.ids[places], view.take(places))
+        if made.get("merged"):
+            made["merged"] = 0
+            self.mark.write(**made)
+        os.replace(copy.log_path, staged.log_path)
+        os.replace(copy.rows_path, staged.rows_path)
+
+    def _pending(self, made):
+        staged = self._staged(made)
+        return staged.exists() and len(staged.entries()) != made.get("merged", 0) or not self.path.exists()
+
+    def search(self, queries, k):
+        made, metric = self._made(), self.describe().metric
+        queries = np.atleast_2d(np.asarray(queries, np.float32))
+        if self._pending(made):
+            return best_of(self.read(), queries, k, metric)
+        index, gaps = self._index(), made.get("gaps") or []
+        if queries.shape[1] != index.d:
+            raise Error(f"{self.path} holds vectors of {index.d} values; found a query of {queries.shape[1]}")
+        queries = unit(queries) if metric == "cosine" else queries
+        with reading(self.path):
+            scores, found = index.search(np.ascontiguousarray(queries), k + len(gaps))
+        if gaps:
+            found[np.isin(found, gaps)] = -1
+            order = np.argsort(found < 0, axis=1, kind="stable")[:, :k]
+            found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        scores = -np.sqrt(np.maximum(scores, 0)) if metric == "euclidean" else scores
+        scores[found < 0] = -np.inf
+        return [row[row >= 0].tolist() for row in found], scores
+
+    def finish(self):
+        made = self._made()
+        if not self._pending(made):
+            return
+        view, staged = self._view(made), self._staged(made)
+        if not faiss_kinds.takes_ids(made["words"]):
+            view, made["gaps"] = view.with_gaps(made["width"])
+        metric = faiss.METRIC_L2 if made["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        partial = with_ending(self.path, ".partial")
+        try:
+            with saying("write", self.path):
+                if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
+                    self.mark.write(**{"owner": None, **made})
+                if faiss_kinds.is_flat(made["words"]):
+                    self._finish_flat(made, metric, view, staged, partial)
+                else:
+                    self._finish_built(made, metric, view, staged, partial)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _finish_flat(self, made, metric, view, staged, partial):
+        words, width = made["words"], made["width"]
+        head, tail = faiss_flat.head(words, width, metric, len(view.ids)), faiss_flat.tail(words, view.ids)
+        behind = len(head) + 4 * width * len(view.ids)
+        if view.straight and staged.exists():  # the staged file is the index but for its head and tail
+            put(staged.rows_path, head, 0)
+            put(staged.rows_path, tail, behind, cut=True)
+            os.replace(staged.rows_path, self.path)
+            sync_folder(self.path.parent)
+        else:
+            with open(partial, "wb", buffering=0) as file:
+                write_all(file.fileno(), head, 0)
+                for first in range(0, len(view.ids), BLOCK_ROWS):
+                    places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
+                    write_all(file.fileno(), view.take(places).tobytes(), len(head) + 4 * width * first)
+                write_all(file.fileno(), tail, behind)
+            appear(partial, self.path)
+        staged.remove()
+        self.close()
+
+    def _finish_built(self, made, metric, view, staged, partial):
+        try:
+            index = faiss_kinds.build(made["words"], made["width"], metric, made["settings"], view.ids, view.take)
+            faiss.write_index(index, str(partial))
+        except RuntimeError as error:
+            raise Error(f"{self.path}: FAISS cannot make the index {made['words']} of {len(view.ids)} rows: "
+                        f"{reason(error)}") from None
+        appear(partial, self.path)
+        made["merged"] = len(staged.entries())
+        self.mark.write(**{"owner": None, **made})
+        self.close()
+
+    def switch(self, put, keep):
+        if not keep.path.exists() and put.mark.path.exists() and put._pending(put._made()):
+            put.finish()
+        for store in (self, put, keep):
+            store.close()
+        switch_files(self.path, put.path, keep.path, BESIDE)
+
+    def drop(self):
+        self.close()
+        with saying("remove", self.path):
+            for path in (self.path, *(with_ending(self.path, ending) for ending in BESIDE)):
+                path.unlink(missing_ok=True)
+
+
+def stamp_of(path):
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def load(path, flat):
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}") from None
+    if start[:2] == b"IB":
+        raise BadFile(f"{path} is a binary index, whose rows are bits; kedge-migrate translates vectors of floats")
+    with reading(path):
+        # FAISS maps files without a look at their size: one that is cut short would end the process.
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if flat else 0)
+
+
+@contextlib.contextmanager
+def reading(path):
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        raise BadFile(f"{path} cannot be read as a FAISS index: {reason(error)}") from None
+
+
+def reason(error):
+    """What FAISS says, without the place in its source."""
+    said = re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", str(error).replace("\n", " ")).strip()
+    return said.rstrip(".") or type(error).__name__
+
+
+def whole_numbers(ids, path):
+    if not all(isinstance(key, (int, np.integer)) for key in ids):
+        raise Error(f"{path}: the ids of a FAISS index are whole numbers; found {next(iter(ids))!r}")
+    return np.asarray(ids, np.int64)

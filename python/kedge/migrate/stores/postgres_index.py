@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexes on a vector column: how they compare, and the same one again on another column."""
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from psycopg import sql
+
+from ..errors import Error
+
+WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
+NAME_BYTES = 63
+# Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
+_WORDS = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | [A-Za-z_\u0080-\uffff][\w$]* | \(\d+\)""", re.VERBOSE)
+
+
+@dataclasses.dataclass
+class Index:
+    name: str
+    schema: str
+    method: str
+    valid: bool
+    operators: str   # the class of operators, such as vector_cosine_ops
+    tail: str        # of its definition, after 'USING method'
+
+    @property
+    def metric(self):
+        if self.method not in ("hnsw", "ivfflat"):
+            return None
+        known = {"_cosine_ops": "cosine", "_ip_ops": "inner", "_l2_ops": "euclidean"}
+        return next((metric for end, metric in known.items() if self.operators.endswith(end)), None)
+
+    @property
+    def says(self):
+        return f"{self.name} USING {self.method} {self.tail}"
+
+
+def on_column(connection, table_oid, number):
+    """The indexes that depend on a column, also through an expression; those a crash left unfinished are not valid."""
+    found = connection.execute(
+        "SELECT c.relname, n.nspname, m.amname, i.indisvalid, o.opcname, pg_get_indexdef(c.oid) FROM pg_index i JOIN "
+        "pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_am m ON m.oid = "
+        "c.relam JOIN pg_opclass o ON o.oid = i.indclass[0] WHERE i.indrelid = %s AND EXISTS (SELECT 1 FROM pg_depend "
+        "d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass AND "
+        "d.refobjid = i.indrelid AND d.refobjsubid = %s) ORDER BY c.relname", [table_oid, number]).fetchall()
+    return [Index(name, schema, method, valid, operators, text.split(f" USING {method} ", 1)[1])
+            for name, schema, method, valid, operators, text in found]
+
+
+def rewritten(tail, old_name, new_name, old_width, new_width):
+    """The definition for another column: its name, and its width where a cast in an expression gives one."""
+    previous = ""
+
+    def replace(match):
+        nonlocal previous
+        word, before = match.group(), previous
+        previous = word
+        if word == old_name and not tail[:match.start()].endswith(("::", ".")):  # a type may have the column's name
+            return new_name
+        if word == f"({old_width})" and before in ("vector", "halfvec"):
+            return f"({new_width})"
+        return word
+
+    return _WORDS.sub(replace, tail)
+
+
+def new_name(index, ending):
+    room = NAME_BYTES - len(ending.encode())
+    return index.encode()[:room].decode(errors="ignore") + ending
+
+
+def make_like(connection, table, old, new, who):
+    """Makes on the column 'new' what the column 'old' has; both are (name, Column). What is there stays."""
+    (old_column, old), (new_column, new) = old, new
+    ending = new_column.removeprefix(old_column) if new_column.startswith(old_column) else "_new"
+    # A builder that a killed run left on the server holds this lock until it is done; then its index is there.
+    with connection.transaction():
+        connection.execute(sql.SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(table.name))
+    there = {index.name: index for index in on_column(connection, table.oid, new.number)}
+    names = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [old_column, new_column]).fetchone()
+    for index in on_column(connection, table.oid, old.number):
+        name = new_name(index.name, ending)
+        if name in there and there[name].valid:
+            continue
+        made = sql.SQL("{} ON {} USING {} {}").format(
+            sql.Identifier(name), table.name, sql.SQL(index.method),
+            sql.SQL(rewritten(index.tail, *names, old.width, new.width).replace("{", "{{").replace("}", "}}")))
+        if table.partitioned:
+            raise Error(f"{who}: PostgreSQL makes no index on a partitioned table without blocking its writers; run "
+                        f"CREATE INDEX {made.as_string(connection)} at a quiet time, then go on")
+        if name in there:
+            connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
+        connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + made)
+
+
+def search_settings(k, version):
+    """An HNSW index gives no more rows than ef_search unless it goes on by itself, which pgvector does from 0.8 on."""
+    settings = [f"SET LOCAL hnsw.ef_search = {min(1000, max(40, k))}"]
+    if version >= (0, 8):
+        settings += ["SET LOCAL hnsw.iterative_scan = strict_order", "SET LOCAL ivfflat.iterative_scan = relaxed_order"]
+    return "; ".join(settings)

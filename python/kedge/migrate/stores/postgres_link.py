@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to a PostgreSQL server: addresses, connections, what its errors mean, and vectors as it sends them."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import struct
+import threading
+import urllib.parse
+
+import numpy as np
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+from psycopg.types.string import ByteaBinaryLoader
+
+from ..errors import Error, UsageError
+from ..store import Missing
+
+OURS = ("table", "column", "id", "text", "changed")
+CONNECT_SECONDS = 10
+LOCK_SECONDS = 10
+# Ids and times travel as text, so a session writes them in one way whatever the server is set to; and what is committed
+# is on the disk, also where the server is set to be quick about it.
+SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; "
+           "SELECT set_config('synchronous_commit', 'on', false) "
+           "WHERE current_setting('synchronous_commit') = 'off'")
+
+
+@dataclasses.dataclass
+class Address:
+    """postgresql://user@host:port/db?table=docs&column=embedding&id=id; parameters that are not ours are libpq's."""
+    conninfo: str
+    table: tuple[str, ...]
+    column: str | None = None
+    id: str | None = None
+    text: str | None = None
+    changed: str | None = None
+
+    @classmethod
+    def parse(cls, address):
+        place, _, query = address.partition("?")
+        theirs, ours = [], {}
+        for part in filter(None, query.split("&")):
+            name, _, value = part.partition("=")
+            if name not in OURS:
+                theirs.append(part)
+            elif name in ours or not value:
+                raise UsageError(f"the address of the table gives {name!r} {'twice' if name in ours else 'no value'}; "
+                                 f"expected {name}=NAME once")
+            else:
+                ours[name] = urllib.parse.unquote(value)
+        if "table" not in ours:
+            raise UsageError("the address names no table; add ?table=NAME, such as "
+                             "postgresql://host/db?table=docs&column=embedding")
+        names = re.findall(r'"((?:[^"]|"")+)"|([^."]+)', ours.pop("table"))
+        table = tuple(quoted.replace('""', '"') or plain for quoted, plain in names)
+        if len(table) > 2 or not table:
+            raise UsageError("the address names a table as 'table' or 'schema.table'; put a name with dots in quotes")
+        return cls(place + ("?" + "&".join(theirs) if theirs else ""), table, **ours)
+
+    def __str__(self):
+        table = ".".join('"' + name.replace('"', '""') + '"' if "." in name else name for name in self.table)
+        ours = {"table": table, **{name: getattr(self, name) for name in OURS[1:]}}
+        query = "&".join(f"{name}={urllib.parse.quote(value, safe='')}" for name, value in ours.items() if value)
+        return self.conninfo + ("&" if "?" in self.conninfo else "?") + query
+
+
+class Wire:
+    """Bytes as the server takes them in binary; the SQL around them says of which type."""
+
+    def __init__(self, data):
+        self.data = data
+
+
+class _WireDumper(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj):
+        return obj.data
+
+
+def _cells(count, width, half, head=()):
+    return np.zeros(count, [*head, ("width", ">u2"), ("unused", ">u2"), ("values", ">f2" if half else ">f4", (width,))])
+
+
+def vector_cell(vector, half):
+    """One vector in binary."""
+    cell = _cells(1, len(vector), half)
+    cell["width"], cell["values"] = len(vector), vector
+    return Wire(cell.tobytes())
+
+
+def vector_array(vectors, half, oid):
+    """An array of vectors in binary; oid is the number of the type in this database."""
+    count, width = vectors.shape
+    cells = _cells(count, width, half, [("size", ">i4")])
+    cells["size"] = cells.itemsize - 4
+    cells["width"] = width
+    with np.errstate(over="ignore"):  # the server refuses the infinity, and says so
+        cells["values"] = vectors
+    return Wire(struct.pack(">iiIii", 1, 0, oid, count, 1) + cells.tobytes())
+
+
+def vectors_of(cells, half, width, name):
+    """Rows of float32 from cells in binary; all have one width."""
+    sizes = {len(cell) for cell in cells}
+    found = sorted((size - 4) // (2 if half else 4) for size in sizes)
+    if len(found) > 1 or width and found and found[0] != width:
+        raise Error(f"{name} holds vectors of {' and '.join(map(str, found))} values; expected {width or 'one width'}; "
+                    "set the others to NULL, or put them in a column of their own")
+    if not cells:
+        return np.zeros((0, width), np.float32)
+    return np.frombuffer(b"".join(cells), _cells(0, found[0], half).dtype)["values"].astype(np.float32)
+
+
+class Link:
+    """A connection that opens when it is first used, and again after it was lost."""
+
+    def __init__(self, conninfo, name):
+        self.conninfo, self.name = conninfo, name
+        self.lock = threading.RLock()
+        self.held = False  # inside a transaction that spans calls: to connect again would leave it without a word
+        self._bytes = ()
+        self._connection = None
+
+    def connect(self):
+        if not self.lost:
+            return self._connection
+        if self.held:
+            raise Error(f"{self.name}: the connection was lost while the table was locked; nothing was changed; run it "
+                        "again")
+        try:
+            asked = psycopg.conninfo.conninfo_to_dict(self.conninfo)
+            asked.setdefault("connect_timeout", CONNECT_SECONDS)
+            connection = psycopg.connect(**asked, autocommit=True, client_encoding="utf8", prepare_threshold=None,
+                                         fallback_application_name="kedge-migrate")
+        except psycopg.ProgrammingError as error:
+            raise UsageError(f"{self.name}: PostgreSQL does not understand the address: {_first_line(error)}") from None
+        except psycopg.OperationalError as error:
+            raise Error(f"{self.name}: cannot connect to PostgreSQL: {_first_line(error)}; check that the server runs "
+                        "and that the address, user and password are right") from None
+        connection.execute(SESSION)
+        connection.adapters.register_dumper(Wire, _WireDumper)
+        self._connection = connection
+        self.read_as_bytes(self._bytes)
+        return connection
+
+    @property
+    def lost(self):
+        return self._connection is None or self._connection.closed
+
+    def read_as_bytes(self, oids):
+        """Vectors come as the bytes the server sends, whatever else is registered for their types."""
+        self._bytes = tuple(oids)
+        for oid in self._bytes:
+            self._connection.adapters.register_loader(oid, ByteaBinaryLoader)
+
+    @contextlib.contextmanager
+    def talk(self):
+        """The connection, for one thread at a time; what goes wrong comes out as a sentence."""
+        with self.lock:
+            try:
+                yield self.connect()
+            except psycopg.Error as error:
+                raise explained(error, self.name, self.lost) from None
+
+    def close(self):
+        with self.lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+
+def set_lock_timeout(connection):
+    connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_SECONDS}s")))
+
+
+def _first_line(error):
+    return (getattr(error, "diag", None) and error.diag.message_primary or str(error)).strip().split("\n")[0]
+
+
+def explained(error, name, lost):
+    """What an exception of psycopg means to the user."""
+    code, said = error.sqlstate or "", _first_line(error)
+    if lost or code.startswith(("08", "57P")):
+        return Error(f"{name}: the connection to PostgreSQL was lost ({said}); what was not yet confirmed is not "
+                     "written; run it again to go on")
+    if code in ("42P01", "42703", "3F000"):
+        return Missing(f"{name}: {said}")
+    if code == "42501":
+        return Error(f"{name}: the user of the address has no right to do this ({said}); nothing was changed; connect "
+                     "as the owner of the table, or have the right granted")
+    if code == "25006":
+        return Error(f"{name}: this connection may only read ({said}); nothing was changed; connect to the primary "
+                     "server as a user that may write")
+    if code.startswith("53"):
+        full = {"53100": "the disk of the server is full", "53200": "the server is out of memory",
+                "53300": "the server has too many connections"}.get(code, "the server is out of resources")
+        return Error(f"{name}: {full} ({said}); this step was undone; make room and run it again to go on")
+    if code == "55P03":
+        return Error(f"{name}: others use the table and it was not free within {LOCK_SECONDS} s; nothing was changed; "
+                     "run it again at a quieter time")
+    if code in ("40P01", "40001"):
+        return Error(f"{name}: another session worked on the same rows ({said}); this step was undone; run it again to "
+                     "go on")
+    if code == "57014":
+        return Error(f"{name}: PostgreSQL stopped the statement ({said}); this step was undone; run it again to go on")
+    if code == "2BP01":
+        detail = (error.diag.message_detail or "").split("\n")[0]
+        return Error(f"{name}: {said} ({detail}); drop that first")
+    if code.startswith("22"):
+        return Error(f"{name}: PostgreSQL refused a value: {said}; this step was undone")
+    return Error(f"{name}: PostgreSQL says: {said}")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PostgreSQL's catalogue says of a table with vectors: its id, its vector columns, and whose they are."""
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from psycopg import sql
+
+from ..errors import UsageError
+from ..store import Missing
+
+MARK = "kedge-migrate "
+INTEGERS = ("smallint", "integer", "bigint")
+
+
+@dataclasses.dataclass
+class Table:
+    oid: int
+    name: sql.Identifier
+    plain_name: str
+    partitioned: bool
+    id: sql.Identifier
+    id_type: str              # as SQL writes it
+    changed_type: str | None
+    extension: str            # the schema pgvector lives in
+    version: tuple[int, ...]  # of pgvector
+    vector_oids: dict[str, int]
+
+    @property
+    def integers(self):
+        return self.id_type in INTEGERS
+
+    def id_cast(self, dimensions=""):
+        """Ids that are not numbers travel as text, whatever their type."""
+        return f"bigint{dimensions}" if self.integers else f"text{dimensions}::{self.id_type}{dimensions}"
+
+    def of_extension(self, name):
+        """A type or function of pgvector, wherever it was installed."""
+        return sql.Identifier(self.extension, name)
+
+    def operator(self, symbol):
+        return sql.SQL("OPERATOR({}." + symbol + ")").format(sql.Identifier(self.extension))
+
+
+@dataclasses.dataclass
+class Column:
+    number: int          # stays when the column is renamed
+    half: bool
+    width: int           # 0 if the column takes any
+    mark: dict | None    # what a migration left on it: its owner, and the number of the column it replaces
+
+    @property
+    def type(self):
+        return "halfvec" if self.half else "vector"
+
+
+def look_up(connection, at, who):
+    """The table of an address; 'who' is what messages call it."""
+    extension = connection.execute("SELECT n.nspname, e.extversion FROM pg_extension e JOIN pg_namespace n ON "
+                                   "n.oid = e.extnamespace WHERE e.extname = 'vector'").fetchone()
+    if extension is None:
+        raise Missing(f"{who}: the database has no pgvector; install it on the server and run CREATE EXTENSION vector")
+    found = connection.execute(
+        "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = "
+        "c.relnamespace WHERE c.oid = to_regclass(%s)", [sql.Identifier(*at.table).as_string(connection)]).fetchone()
+    if found is None:
+        raise Missing(f"{who}: there is no table {'.'.join(at.table)} in this database, or this user cannot see it")
+    oid, schema, table, kind = found
+    if kind not in ("r", "p"):
+        raise UsageError(f"{who}: {table} is not a table; name the table that holds the vectors")
+    types = dict(connection.execute("SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = %s "
+                                    "AND attnum > 0 AND NOT attisdropped", [oid]).fetchall())
+    for column in filter(None, (at.id, at.text, at.changed)):
+        if column not in types:
+            raise Missing(f"{who}: the table has no column {column!r}; it has {', '.join(types)}")
+    id_name = _id_column(connection, oid, at, who)
+    vectors = dict(connection.execute("SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = "
+                                      "typnamespace WHERE nspname = %s AND typname IN ('vector', 'halfvec')",
+                                      [extension[0]]).fetchall())
+    return Table(oid, sql.Identifier(schema, table), table, kind == "p", sql.Identifier(id_name), types[id_name],
+                 types.get(at.changed), extension[0], tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
+
+
+def _id_column(connection, oid, at, who):
+    """The column rows are known by. It is unique, and so has an index: without one every batch would sort the table."""
+    keys = connection.execute(
+        "SELECT a.attname, i.indisprimary FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum "
+        "= i.indkey[0] WHERE i.indrelid = %s AND i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL AND "
+        "i.indexprs IS NULL AND i.indisvalid ORDER BY i.indisprimary DESC", [oid]).fetchall()
+    if at.id is None:
+        if keys and keys[0][1]:
+            return keys[0][0]
+        raise UsageError(f"{who}: the table has no primary key of one column; add &id=NAME of a unique column")
+    if at.id not in (name for name, _ in keys):
+        raise UsageError(f"{who}: the column {at.id!r} has no unique index; a vector is written under its id, so name "
+                         "the primary key or a unique column")
+    return at.id
+
+
+def only_column(connection, table, who):
+    """The vector column of a table with one, apart from what migrations put beside it, such as embedding_old."""
+    names = [name for name, in connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = %s AND atttypid = ANY(%s) AND NOT attisdropped ORDER BY "
+        "length(attname), attnum", [table.oid, list(table.vector_oids.values())])]
+    marked = connection.execute("SELECT 1 FROM pg_description WHERE classoid = 'pg_class'::regclass AND objoid = %s "
+                                "AND objsubid > 0 AND starts_with(description, %s)", [table.oid, MARK]).fetchone()
+    if not names:
+        raise Missing(f"{who}: the table has no vector or halfvec column")
+    if len(names) > 1 and not (marked and all(name.startswith(names[0] + "_") for name in names[1:])):
+        raise UsageError(f"{who}: the table has the vector columns {', '.join(names)}; add &column=NAME")
+    return names[0]
+
+
+def find_column(connection, table, name, who):
+    """The column of that name, or None if there is none."""
+    found = connection.execute(
+        "SELECT attnum, atttypid, atttypmod, col_description(attrelid, attnum), format_type(atttypid, NULL) FROM "
+        "pg_attribute WHERE attrelid = %s AND attname = %s AND attnum > 0 AND NOT attisdropped",
+        [table.oid, name]).fetchone()
+    if found is None:
+        return None
+    number, oid, modifier, comment, kind = found
+    if oid not in table.vector_oids.values():
+        raise UsageError(f"{who} is of type {kind}; expected vector or halfvec")
+    return Column(number, oid == table.vector_oids.get("halfvec"), max(modifier, 0), _mark_of(comment))
+
+
+def _mark_of(comment):
+    try:
+        return json.loads(comment[len(MARK):]) if comment and comment.startswith(MARK) else None
+    except ValueError:
+        return None
+
+
+def mark_column(connection, table, name, mark):
+    connection.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(table.name, sql.Identifier(name),
+                                                                     sql.Literal(MARK + json.dumps(mark))))
+
+
+def update_triggers(connection, table):
+    """Triggers that run for every row we write; those for other columns do not."""
+    return [name for name, in connection.execute(
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > "
+        "0 AND cardinality(tgattr::int2[]) = 0 ORDER BY 1", [table.oid])]
+
+
+def drop_functions(connection, table, column):
+    """Removes the search functions that kedge-migrate installed on a column; without that the column cannot go."""
+    for name, in connection.execute(
+            "SELECT DISTINCT p.oid::regprocedure::text FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid WHERE "
+            "d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = %s AND "
+            "d.refobjsubid = %s AND starts_with(obj_description(p.oid, 'pg_proc'), %s)",
+            [table.oid, column.number, MARK]).fetchall():
+        connection.execute(sql.SQL("DROP FUNCTION " + name))

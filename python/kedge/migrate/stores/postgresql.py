@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""postgresql://host/db?table=docs&column=embedding: a vector or halfvec column of pgvector.
+
+The new vectors are a column of the same table, so the switch is two renames in one transaction. Views, functions and
+indexes follow a column by its number, not its name: what was built on the old vectors keeps reading the old vectors.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import psycopg
+from psycopg import errors as pg_errors
+from psycopg import sql
+
+from ..errors import Error, UsageError
+from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from . import postgres_index
+from .postgres_link import Address, Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
+from .postgres_table import drop_functions, find_column, look_up, mark_column, only_column, update_triggers
+
+WIDEST = 16000
+WRITE_BYTES = 1 << 25
+METRICS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
+
+
+class PostgresStore(Store):
+    def __init__(self, address):
+        super().__init__(address)
+        self.at = Address.parse(address)
+        self._link = Link(self.at.conninfo, self.name)
+        self._known = None
+
+    @property
+    def name(self):
+        """What messages call it; the address may hold a password."""
+        return ".".join((*self.at.table, self.at.column or "?"))
+
+    def beside(self, ending):
+        self._name()
+        column = self.at.column + ending
+        if len(column.encode()) > 63:
+            raise UsageError(f"{self.name}: {column!r} is longer than the 63 bytes PostgreSQL gives a name; choose "
+                             "another place with 'into'")
+        return PostgresStore(str(dataclasses.replace(self.at, column=column)))
+
+    def _table(self):
+        if self._known is None:
+            with self._link.talk() as connection:
+                self._known = look_up(connection, self.at, self.name)
+                self._link.read_as_bytes(self._known.vector_oids.values())
+        return self._known
+
+    def _name(self):
+        """The column's name; where the address gives none, the table's only one."""
+        if self.at.column is None:
+            table = self._table()
+            with self._link.talk() as connection:
+                self.at = dataclasses.replace(self.at, column=only_column(connection, table, self.name))
+            self.address, self._link.name = str(self.at), self.name
+        return sql.Identifier(self.at.column)
+
+    def _find(self):
+        self._name()
+        table = self._table()
+        with self._link.talk() as connection:
+            return find_column(connection, table, self.at.column, self.name)
+
+    def _column(self):
+        column = self._find()
+        if column is None:
+            raise Missing(f"{self.name}: the table has no column {self.at.column!r}")
+        return column
+
+    def metric(self):
+        """How the column's index compares; by cosine if it has none."""
+        return next((index.metric for index in self._indexes() if index.metric), "cosine")
+
+    def _indexes(self):
+        table, column = self._table(), self._column()
+        with self._link.talk() as connection:
+            return postgres_index.on_column(connection, table.oid, column.number)
+
+    def describe(self):
+        name, table, column = self._name(), self._table(), self._column()
+        with self._link.talk() as connection:
+            rows, = connection.execute(sql.SQL("SELECT count({}) FROM {}").format(name, table.name)).fetchone()
+            width = column.width or connection.execute(sql.SQL(
+                "SELECT coalesce((SELECT {}({c}) FROM {} WHERE {c} IS NOT NULL LIMIT 1), 0)").format(
+                    table.of_extension("vector_dims"), table.name, c=name)).fetchone()[0]
+        indexes = "; ".join(index.says for index in self._indexes())
+        return Contents(rows, width, "float16" if column.half else "float32", self.metric(), self.at.text is not None,
+                        column.mark and column.mark["owner"], indexes or None)
+
+    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+        if changed is not None and self.at.changed is None:
+            raise UsageError(f"{self.name}: the address names no column that says when rows changed; add &changed=NAME")
+        if texts and self.at.text is None:
+            raise UsageError(f"{self.name}: the address names no column of texts; add &text=NAME")
+        name, table, column = self._name(), self._table(), self._column()
+        parts = [sql.SQL("d.{}" if table.integers else "d.{}::text").format(table.id)]
+        parts += [sql.SQL("d.{}").format(name)] if vectors else []
+        parts += [sql.SQL("d.{}::text").format(sql.Identifier(self.at.text))] if texts else []
+        conditions, values = [sql.SQL("d.{} IS NOT NULL").format(name)], []
+        if changed is not None:
+            since = sql.SQL("d.{} >= %s::text::" + table.changed_type)
+            conditions.append(since.format(sql.Identifier(self.at.changed)))
+            values.append(str(changed))
+        asked = sql.SQL("SELECT {} FROM {} d WHERE {}").format(sql.SQL(", ").join(parts), table.name,
+                                                              sql.SQL(" AND ").join(conditions))
+        batches = self._named(asked, values, ids, size) if ids is not None else self._paged(asked, values, after, size)
+        for found in batches:
+            columns = list(zip(*found))
+            rows = vectors_of(columns[1], column.half, column.width, self.name) if vectors else None
+            yield Rows(list(columns[0]), rows, list(columns[-1]) if texts else None)
+
+    def _paged(self, asked, values, after, size):
+        """By pages of ids, each a short statement: no snapshot that keeps VACUUM waiting, and no cursor to lose."""
+        table = self._table()
+        first = sql.SQL(" AND d.{} IS NOT NULL").format(table.id)
+        later = sql.SQL(" AND d.{} > %s::" + table.id_cast()).format(table.id)
+        order = sql.SQL(" ORDER BY d.{} LIMIT {}").format(table.id, sql.Literal(size))
+        while True:
+            found = self._rows(asked + (first if after is None else later) + order,
+                               values if after is None else [*values, after])
+            if found:
+                yield found
+                after = found[-1][0]
+            if len(found) < size:
+                return
+
+    def _named(self, asked, values, ids, size):
+        ids, table = self._id_list(ids), self._table()
+        named = asked + sql.SQL(" AND d.{} = ANY(%s::" + table.id_cast("[]") + ")").format(table.id)
+        for first in range(0, len(ids), size):
+            found = self._rows(named, [*values, ids[first:first + size]])
+            if found:
+                yield found
+
+    def _rows(self, statement, values):
+        with self._link.talk() as connection:
+            return connection.execute(statement, values, binary=True).fetchall()
+
+    def _id_list(self, ids):
+        try:
+            return [int(one) for one in ids] if self._table().integers else [str(one) for one in ids]
+        except ValueError:
+            raise UsageError(f"{self.name}: the ids of this table are numbers; found one that is none") from None
+
+    def newest(self):
+        """A time is that of the begin of its transaction, so what open ones will write may lie before the largest."""
+        if self.at.changed is None:
+            return None
+        table = self._table()
+        changed = sql.SQL("max({})").format(sql.Identifier(self.at.changed))
+        if table.changed_type.startswith(("timestamp", "date")):
+            changed += sql.SQL(" - coalesce((SELECT max(clock_timestamp() - xact_start) FROM pg_stat_activity WHERE "
+                               "datname = current_database() AND pid <> pg_backend_pid()), '0')")
+        with self._link.talk() as connection:
+            return connection.execute(sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchone()[0]
+
+    def write(self, ids, vectors):
+        name, table, column, ids = self._name(), self._table(), self._column(), self._id_list(ids)
+        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        if vectors is not None:
+            vectors = np.asarray(vectors)
+            self._check_shape(vectors, len(ids), column)
+            source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
+        statement = sql.SQL("UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE d.{} = s.id").format(
+            table.name, name, sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source), table.id)
+        oid = table.vector_oids[column.type]
+        piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
+        with self._link.talk() as connection, connection.transaction():
+            # A batch is small beside the table, so its rows are found by the index, whatever the planner's estimates.
+            connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
+                               "SET LOCAL enable_seqscan = off")
+            self._leave_changed_alone(connection)
+            for first in range(0, len(ids), piece):
+                given = [ids[first:first + piece]]
+                if vectors is not None:
+                    given.append(vector_array(vectors[first:first + piece], column.half, oid))
+                connection.execute(statement, given)
+
+    def _check_shape(self, vectors, count, column):
+        if vectors.ndim != 2 or len(vectors) != count or column.width not in (0, vectors.shape[1]):
+            raise Error(f"{self.name} takes {count} vectors of {column.width or 'any number of'} values for {count} "
+                        f"ids; got {' x '.join(map(str, vectors.shape))}; nothing was written")
+
+    def _leave_changed_alone(self, connection):
+        """A trigger that sets the 'changed' column would make every row we write look like one that others changed."""
+        triggers = self.at.changed and update_triggers(connection, self._table())
+        if not triggers:
+            return
+        try:
+            with connection.transaction():
+                connection.execute("SET LOCAL session_replication_role = replica")
+        except pg_errors.InsufficientPrivilege:
+            raise Error(f"{self.name}: the trigger {triggers[0]} runs for every row that is written and may set "
+                        f"{self.at.changed!r}, so that all rows would look changed; nothing was changed; connect as a "
+                        "user with GRANT SET ON PARAMETER session_replication_role, or make it a trigger for UPDATE OF "
+                        "the columns it watches, or leave &changed= out") from None
+
+    def search(self, queries, k):
+        name, table, column, metric = self._name(), self._table(), self._column(), self.metric()
+        queries = np.atleast_2d(np.asarray(queries, np.float32))
+        if column.width not in (0, queries.shape[1]):
+            raise UsageError(f"{self.name} holds vectors of {column.width} values; got a query of {queries.shape[1]}")
+        statement = sql.SQL("SELECT d.{}{}, d.{column} {} %s::{} AS distance FROM {} d WHERE d.{column} IS NOT NULL "
+                            "ORDER BY distance LIMIT {}").format(
+            table.id, sql.SQL("" if table.integers else "::text"), table.operator(METRICS[metric]),
+            table.of_extension(column.type), table.name, sql.Literal(k), column=name)
+        ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
+        with self._link.talk() as connection, connection.transaction():
+            connection.execute(postgres_index.search_settings(k, table.version))
+            for row, query in enumerate(queries):
+                found = connection.execute(statement, [vector_cell(query, column.half)], binary=True).fetchall()
+                found.sort(key=lambda pair: pair[1])  # an IVF index may give them a little out of order
+                ids.append([one for one, _ in found])
+                distances = np.nan_to_num([distance for _, distance in found], nan=1.0)  # cosine with a vector of zeros
+                scores[row, :len(found)] = 1 - distances if metric == "cosine" else -distances
+        return ids, scores
+
+    def create(self, like, width, owner):
+        self._same_table(like)
+        column = self._find()
+        if column is None:
+            self._add(like, width, owner)
+        elif (column.mark or {}).get("owner") != owner:
+            raise self._taken()
+        elif column.width != width:
+            raise Error(f"{self.name} holds vectors of {column.width} values, made by this migration; it now asks for "
+                        f"{width}; drop the column, or choose another place with 'into'")
+
+    def _taken(self):
+        return Error(f"{self.name} exists and is not this migration's; finish or drop the other migration of this "
+                     "table, or choose another place with 'into'; nothing was changed")
+
+    def _add(self, like, width, owner):
+        table, old = self._table(), like._column()
+        indexed = any(index.method in ("hnsw", "ivfflat") for index in like._indexes())
+        widest = postgres_index.WIDEST_INDEXED[old.type] if indexed else WIDEST
+        if not 0 < width <= widest:
+            raise Error(f"{self.name}: pgvector {'indexes' if indexed else 'keeps'} a {old.type} of at most {widest} "
+                        f"values; the new vectors have {width}; choose a narrower model"
+                        + (", or drop the index of the old column to do without one" if indexed else ""))
+        try:
+            with self._link.talk() as connection, connection.transaction():
+                self._leave_changed_alone(connection)
+            with self._link.talk() as connection, connection.transaction():
+                set_lock_timeout(connection)
+                connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {} {}({})").format(
+                    table.name, self._name(), table.of_extension(old.type), sql.Literal(width)))
+                mark_column(connection, table, self.at.column, {"owner": owner, "like": old.number})
+        except Error as error:
+            if isinstance(error.__context__, pg_errors.DuplicateColumn):  # another migration was quicker
+                raise self._taken() from None
+            raise
+
+    def finish(self):
+        table, column = self._table(), self._column()
+        if self._link.held:
+            return  # a lock must be short; rows that are written under it go into the index that is there
+        with self._link.talk() as connection:
+            old = connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum = %s AND NOT "
+                                     "attisdropped", [table.oid, (column.mark or {}).get("like")]).fetchone()
+            if old is not None:
+                like = find_column(connection, table, old[0], self.name)
+                postgres_index.make_like(connection, table, (old[0], like), (self.at.column, column), self.name)
+
+    def switch(self, put, keep):
+        self._same_table(put)
+        self._same_table(keep)
+        table, names = self._table(), [store._name() for store in (self, put, keep)]
+        with self._link.talk() as connection:
+            if self._switched(connection, put, keep):
+                return
+            with connection.transaction():
+                set_lock_timeout(connection)
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(table.name))
+                if not self._switched(connection, put, keep):
+                    rename = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
+                    connection.execute(rename.format(table.name, names[0], names[2]))
+                    connection.execute(rename.format(table.name, names[1], names[0]))
+
+    def _switched(self, connection, put, keep):
+        """Whether it is done; the renames are one transaction, so there is nothing between."""
+        here, new, kept = (find_column(connection, self._table(), store.at.column, store.name) is not None
+                           for store in (self, put, keep))
+        if not here or new == kept:
+            raise Error(f"{self.name}: cannot put {put.at.column!r} here and keep what is here as {keep.at.column!r}: "
+                        f"{'both' if new and kept else 'neither'} of the two exist; nothing was changed" if here else
+                        f"{self.name}: the table has no column {self.at.column!r}; nothing was changed")
+        return kept
+
+    def _same_table(self, other):
+        if not (isinstance(other, PostgresStore) and other.at.conninfo == self.at.conninfo
+                and other.at.table == self.at.table):
+            raise UsageError(f"{self.name}: the new vectors are a column of the same table; "
+                             f"{getattr(other, 'name', other)} is not one of it")
+
+    def drop(self):
+        column, table = self._find(), self._table()
+        if column is None:
+            return
+        statement = sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(table.name, self._name())
+        with self._link.talk() as connection, connection.transaction():
+            if column.mark is None:
+                raise Error(f"{self.name} was not made by kedge-migrate, so it is not dropped; to do it by hand: "
+                            f"{statement.as_string(connection)}")
+            set_lock_timeout(connection)
+            drop_functions(connection, table, column)
+            connection.execute(statement)
+
+    @contextlib.contextmanager
+    def frozen(self, *others):
+        """Others may read but wait to write while this lasts; what is done in it with these stores is one transaction.
+
+        The other stores are of the same table; they use this one's connection, for two would wait for each other.
+        """
+        table, link, links = self._table(), self._link, [store._link for store in others]
+        for other in others:
+            self._same_table(other)
+        try:
+            with link.connect().transaction():
+                set_lock_timeout(link.connect())
+                link.connect().execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(table.name))
+                link.held = True
+                for other in others:
+                    other._link = link
+                try:
+                    yield
+                finally:
+                    link.held = False
+                    for other, own in zip(others, links):
+                        other._link = own
+        except psycopg.Error as error:
+            raise explained(error, self.name, link.lost) from None
+
+    def close(self):
+        self._link.close()

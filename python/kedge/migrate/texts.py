@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of documents: from the store, or from a file where the store has none."""
+from __future__ import annotations
+
+import json
+import pathlib
+
+from .errors import BadFile, Error
+
+
+def read_texts(path):
+    """{id: text} of a .txt, whose line n is document n, or of a .jsonl with id and text."""
+    path = pathlib.Path(path)
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadFile(f"{path} is not UTF-8; convert it, for instance with iconv") from None
+    lines = lines[:-1] if lines[-1] == "" else lines
+    if path.suffix != ".jsonl":
+        return dict(enumerate(lines))
+    found = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+            found[record["id"]] = str(record["text"])
+        except (ValueError, KeyError, TypeError):
+            raise BadFile(f"{path} line {number}: expected an object such as {{\"id\": 7, \"text\": \"...\"}}") from None
+    return found
+
+
+class Texts:
+    """Gives the texts of ids, and says before any work whether there are any."""
+
+    def __init__(self, migration):
+        self.migration = migration
+        self.file = read_texts(migration.config.texts) if migration.config.texts else None
+        # After a cutover either place has them; the one that holds every document is the new one.
+        self.store = None if self.file is not None else migration.place
+        self.there = self.file is not None or self.store.describe().texts
+
+    def of(self, ids):
+        """A text or None for every id."""
+        if self.file is not None:
+            return [self.file.get(id, self.file.get(str(id))) for id in ids]
+        found = {}
+        for rows in self.store.read(ids=ids, vectors=False, texts=True):
+            found.update(zip(rows.ids, rows.texts or [None] * len(rows)))
+        return [found.get(id) for id in ids]
+
+    def require(self, what):
+        if not self.there:
+            raise Error(f"{what} needs the documents' texts, and {self.store.address} has none; name a file with 'texts', "
+                        "or the store's column in its address (text=...)")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: the new place holds every document once, and its rows are what the map and the new model made."""
+from __future__ import annotations
+
+import numpy as np
+
+from . import draw
+from .apply import lacking, sorted_keys
+from .errors import Error
+from .migration import usable
+
+ROWS = 1000
+# How far apart two processors' results may be, as a share of the largest value.
+ROUNDING = {"float32": 1e-5, "float16": 1e-3}
+
+
+def verify(migration, rows=ROWS):
+    """Counts, compares ids, and translates some rows again. Returns what was found; 'whole' says whether all is right."""
+    journal, old, new = migration.journal, migration.old, migration.new
+    if journal.fact("applied") is None:
+        raise Error("there is nothing to verify yet; run 'kedge-migrate apply'")
+    old_keys, new_keys = sorted_keys(old), sorted_keys(new)
+    lacks = [id for id in lacking(old, new_keys)]
+    # Rows that cannot be translated are not there on purpose, and neither is their translation.
+    lost = [id for batch in read_ids(old, lacks) for id, use in zip(batch.ids, usable(batch.vectors)) if use]
+    extra = [id for id in lacking(new, old_keys)]
+    found = {"old_rows": len(old_keys), "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
+             "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
+             "examples": [*lost[:5], *extra[:5]], **compare(migration, rows)}
+    found["whole"] = not (found["lost"] or found["extra"] or found["twice"] or found["differ"])
+    journal.note(verified=found["whole"])
+    journal.log("verify", found)
+    return found
+
+
+def read_ids(store, ids):
+    return store.read(ids=ids) if ids else ()
+
+
+def compare(migration, rows):
+    """Translates a random sample of rows again and compares them with what is stored: bit for bit, or as closely as the
+    store keeps them. Real vectors of the sample are compared with the journal's."""
+    journal, old, new = migration.journal, migration.old, migration.new
+    smallest = draw.Smallest(rows, migration.config.seed + 1)
+    for batch in new.read(vectors=False):
+        smallest.add(batch.ids)
+    expected, real = {}, journal.real()
+    translator = migration.translator()
+    for batch in read_ids(old, [id for id in smallest.ids if id not in real]):
+        expected.update(zip(batch.ids, migration.translate(translator, batch.vectors)))
+    ids, _, made = journal.sample()
+    sampled = [n for n, id in enumerate(ids) if id in real][:rows]
+    expected.update(zip([ids[n] for n in sampled], migration.as_new(made[sampled]) if sampled else []))
+    kind = new.describe().kind
+    same = differ = 0
+    largest = 0.0
+    for batch in read_ids(new, list(expected)):
+        for id, row in zip(batch.ids, batch.vectors):
+            made_again = expected[id].astype(np.float16) if kind == "float16" else expected[id]
+            apart = float(np.abs(row - made_again).max() / max(np.abs(made_again).max(), 1e-30))
+            largest = max(largest, apart)
+            same += apart == 0
+            # Another processor rounds the last bits differently; a store that compresses keeps what it can.
+            differ += kind in ROUNDING and apart > ROUNDING[kind]
+    return {"compared": len(expected), "same_bits": same, "differ": differ, "largest_difference": largest, "kind": kind}
