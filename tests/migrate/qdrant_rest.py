@@ -97,7 +97,8 @@ class Collection:
         return self.update(edge.UpdateOperation.delete_points([key(point) for point in body["points"]]))
 
     def post_points_vectors_delete(self, body):
-        return self.update(edge.UpdateOperation.delete_vectors([key(point) for point in body["points"]], body["vector"]))
+        points = [key(point) for point in body["points"]]
+        return self.update(edge.UpdateOperation.delete_vectors(points, body["vector"]))
 
     def post_points_payload(self, body):
         return self.update(edge.UpdateOperation.set_payload([key(point) for point in body["points"]], body["payload"]))

@@ -178,8 +178,9 @@ def test_an_application_writes_during_the_switch(docs):
         thread.join()
     old.switch(new, kept)
     np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
-    numbers = dict(zip(*lancedb.connect(docs).open_table("docs").to_arrow().select(["id", "number"]).to_pydict().values()))
-    assert len(numbers) == 60 and {key % 60: key for key in done}.items() <= numbers.items()
+    rows = lancedb.connect(docs).open_table("docs").to_arrow().to_pylist()
+    numbers = {row["id"]: row["number"] for row in rows}
+    assert len(rows) == len(numbers) == 60 and {key % 60: key for key in done}.items() <= numbers.items()
 
 
 def test_the_names_change_in_one_version(docs):
@@ -272,7 +273,7 @@ def test_a_folder_that_may_only_be_read():
         assert len(contents(old)) == 60 and contents(new) == {}
 
 
-# Importing takes longer than the work, so one process imports and each line forks another that works until it is killed.
+# Importing takes longer than the work, so one process imports, and each line forks another that works until killed.
 WORKERS = """
 import itertools, os, sys
 import numpy as np

@@ -71,7 +71,7 @@ class TestLocal(StoreContract):
         return Filled(open_store(start + "docs?text=body&changed=n"), *given, 10 ** 6)
 
     def test_payloads_are_copied_and_a_collection_in_use_keeps_its_own(self, filled, old, new, written):
-        texts = {key: text for batch in new.read(texts=True, vectors=False) for key, text in zip(batch.ids, batch.texts)}
+        texts = {key: text for batch in new.read(texts=True) for key, text in zip(batch.ids, batch.texts)}
         assert texts == dict(zip(filled.ids, filled.texts))
         old.switch(new, old.beside("_old"))
         name, _ = old._collection()
@@ -98,7 +98,7 @@ class TestLocal(StoreContract):
         assert set(order(old, changed=ROWS - 3)) == set(filled.ids[-3:])
         times = open_store(old.address.replace("changed=n", "changed=at.last"))
         with old.link.asking("write") as client:
-            for key, time in zip(filled.ids, ("2026-01-31T12:00:00Z", "2026-01-31T13:30:00+02:00", "2025-01-01T00:00:00")):
+            for key, time in zip(filled.ids, ("2026-01-31T12:00:00Z", "2026-01-31T13:30:00+02:00", "2025-01-01")):
                 client.set_payload("docs.1", {"at": {"last": time}}, points=[key], wait=True)
         assert times.newest() == "2026-01-31T12:00:00Z"
         assert set(order(times, changed="2026-01-31T11:00:00Z")) == set(filled.ids[:2])

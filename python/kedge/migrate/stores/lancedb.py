@@ -23,12 +23,13 @@ import pyarrow.compute as pc
 from ..errors import BadFile, Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from . import lance_rows as rows_of
-from .address import join_address, split_address
+from .address import join_address, require_width, split_address
+from .files import require_free
 
 OPTIONS = ("id", "text", "changed", "metric")
 MARK = "kedge-migrate"
-BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause and "
-        "run it again")
+BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause "
+        "and run it again")
 REASONS = {
     "ermission denied": "this user may not; change the permissions of the folder, or run as a user who may",
     "Read-only file system": "the disk is mounted read-only",
@@ -170,14 +171,10 @@ class LanceStore(Store):
 
     def create(self, like, width, owner):
         try:
-            found = self._place().mark.get("owner")
+            require_free(self.address, True, self._place().mark.get("owner"), owner)
+            return
         except Missing:
             pass
-        else:
-            if found != owner:
-                whose = f"was made by the migration {found!r}" if found else "was not made by this migration"
-                raise Error(f"{self.address} exists and {whose}; drop that column, or choose another place with 'into'")
-            return
         mark = {"owner": owner, "metric": like.describe().metric, "index": None}
         if isinstance(like, LanceStore):
             index = like._place().index()
@@ -248,9 +245,7 @@ class LanceStore(Store):
         place = self._place()
         if not len(ids):
             return
-        if vectors is not None and (np.ndim(vectors) != 2 or vectors.shape != (len(ids), place.width)):
-            raise Error(f"{self.address} holds vectors of {place.width} values, got an array of shape "
-                        f"{np.shape(vectors)} for {len(ids)} ids; was it made for another model?")
+        require_width(self, ids, vectors, place.width)
         key = place.table.schema.field(self.id_name)
         batch = pa.table([pa.array(ids, key.type), rows_of.vector_column(vectors, len(ids), place.width)],
                          [self.id_name, place.column])
@@ -299,7 +294,7 @@ class LanceStore(Store):
                 self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
 
     def _index(self, place):
-        """An index of the kind that the old column has; its settings are LanceDB's own for this width and these rows."""
+        """An index of the kind that the old column has; its settings are LanceDB's own for this many rows and values."""
         kind = place.mark.get("index")
         if kind is None or place.index() is not None:
             return
