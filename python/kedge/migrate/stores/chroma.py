@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""chroma:path#collection?changed=field and chroma://host:8000/collection: a collection of Chroma.
+
+Its documents are the texts. New vectors are a collection of their own with the old one's settings, documents and
+metadata, but without its embedding function, which belongs to the old model.
+"""
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import pathlib
+
+import chromadb
+import httpx
+import numpy as np
+from chromadb.config import Settings
+from chromadb.errors import ChromaError, NotFoundError
+
+from ..errors import Error, UsageError
+from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from .address import join_address, split_address
+
+OPTIONS = ("changed", "https", "token_env", "tenant", "database")
+OWNER, NAME, SOURCE, WIDTH = (f"kedge-migrate:{word}" for word in ("owner", "name", "source", "width"))
+METRICS = {"cosine": "cosine", "ip": "inner", "l2": "euclidean"}
+
+
+class ChromaStore(Store):
+    def __init__(self, address):
+        super().__init__(address)
+        self.remote = address.split(":", 1)[1].startswith("//")
+        self.place, self.name, self.options = split_address(address, OPTIONS)
+        self._client = None
+
+    @contextlib.contextmanager
+    def _saying(self, doing):
+        """Turns what Chroma raises into a sentence."""
+        try:
+            yield
+        except (httpx.HTTPError, ConnectionError) as error:
+            raise Error(f"{self.address}: cannot {doing} it: no answer from {self.place} ({error}); is the server "
+                        "running?") from None
+        except (ChromaError, ValueError, TypeError, OSError, RuntimeError) as error:
+            text = str(error) or type(error).__name__
+            if "Could not connect" in text:
+                text = f"no answer from {self.place}; is the server running?"
+            for sign, reason in (("readonly database", "this user may not write to the folder"),
+                                 ("disk is full", "the disk is full; make room and run it again"),
+                                 ("No space left", "the disk is full; make room and run it again")):
+                if sign in text:
+                    text = reason
+            raise Error(f"{self.address}: cannot {doing} it: {text}") from None
+
+    def _open(self):
+        if self._client is None:
+            # Nothing of what is stored here, or of its being used, is told to anyone.
+            quiet = Settings(anonymized_telemetry=False)
+            where = {key: self.options[key] for key in ("tenant", "database") if key in self.options}
+            if self.remote:
+                host, _, port = self.place.partition(":")
+                with self._saying("open"):
+                    self._client = chromadb.HttpClient(
+                        host=host, port=int(port or 8000), ssl=self.options.get("https", "0") not in ("", "0"),
+                        headers=self._token(), settings=quiet, **where)
+            else:
+                self._require_writable(pathlib.Path(self.place, "chroma.sqlite3"))
+                with self._saying("open"):
+                    self._client = self._persistent(quiet, where)
+        return self._client
+
+    def _require_writable(self, file):
+        """Chroma writes even to open a folder; where it cannot, it leaves this process unable to try again."""
+        if not file.is_file():
+            raise Missing(f"{self.address}: there is no Chroma database in the folder {self.place}")
+        if not all(os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+                   for path in (file, file.parent)):
+            raise Error(f"{self.address}: cannot open it: this user may not write to the folder {self.place}, which "
+                        "Chroma needs even to read; change its permissions, or run as a user who may")
+
+    def _token(self):
+        variable = self.options.get("token_env")
+        if variable is None:
+            return None
+        if not os.environ.get(variable):
+            raise Error(f"{self.address}: the variable {variable} is not set; it should hold the token")
+        return {"x-chroma-token": os.environ[variable]}
+
+    def _persistent(self, settings, where):
+        try:
+            return chromadb.PersistentClient(self.place, settings=settings, **where)
+        except ValueError as error:
+            if "different settings" not in str(error):
+                raise
+            # The application has this folder open in the same process, and Chroma allows one set of settings for it.
+            return chromadb.PersistentClient(self.place, **where)
+
+    def _collection(self, name=None):
+        """The collection as it is now, or None; it is never asked to embed anything."""
+        client = self._open()
+        with self._saying("read"):
+            try:
+                return client.get_collection(name or self.name, embedding_function=None)
+            except NotFoundError:
+                return None
+
+    def _there(self):
+        found = self._collection()
+        if found is None:
+            raise Missing(f"{self.address}: there is no collection {self.name!r}")
+        return found
+
+    def beside(self, ending):
+        return ChromaStore(join_address("chroma", self.place, self.name + ending, self.options, self.remote))
+
+    def create(self, like, width, owner):
+        found = self._collection()
+        if found is not None:
+            if (found.metadata or {}).get(OWNER) != owner:
+                other = (found.metadata or {}).get(OWNER)
+                whose = f"was made by the migration {other!r}" if other else "was not made by this migration"
+                raise Error(f"{self.address} exists and {whose}; delete it, or choose another place with 'into'")
+            return
+        if not isinstance(like, ChromaStore) or like.place != self.place:
+            raise UsageError(f"{self.address}: new vectors go beside the old ones, in the same Chroma; {like.address} is "
+                             "somewhere else")
+        old = like._there()
+        # Settings in metadata are an older way to say what is in the configuration.
+        metadata = {key: value for key, value in (old.metadata or {}).items() if not key.startswith("hnsw:")}
+        metadata.update({OWNER: owner, NAME: self.name, SOURCE: str(old.id), WIDTH: width})
+        settings = {kind: old.configuration_json[kind] for kind in ("hnsw", "spann") if old.configuration_json.get(kind)}
+        with self._saying("create"):
+            self._open().create_collection(self.name, configuration=settings, metadata=metadata, embedding_function=None)
+
+    def _index(self, found):
+        """(kind, settings) of the index."""
+        for kind in ("hnsw", "spann"):
+            if found.configuration_json.get(kind):
+                return kind, found.configuration_json[kind]
+        return "hnsw", {}
+
+    def _width(self, found):
+        metadata = found.metadata or {}
+        if WIDTH in metadata:
+            return metadata[WIDTH]
+        with self._saying("read"):
+            some = found.get(limit=1, include=["embeddings"])["embeddings"]
+        return len(some[0]) if len(some) else 0
+
+    def describe(self):
+        found = self._there()
+        kind, settings = self._index(found)
+        metric = METRICS[settings.get("space", "l2")]
+        with self._saying("read"):
+            # Compared by cosine, Chroma keeps directions and lengths apart: what comes back differs in the last bits.
+            return Contents(
+                found.count(), self._width(found), "float32 with rounding" if metric == "cosine" else "float32", metric,
+                texts=any(found.get(limit=1, include=["documents"])["documents"]),
+                owner=(found.metadata or {}).get(OWNER), index=f"{kind.upper()}, {settings.get('space', 'l2')}",
+                atomic="two collections change names one after the other; for an instant there is none of that name")
+
+    def _ids(self, found, where=None):
+        """All ids in their order; Chroma has no order of its own that stays when documents are replaced."""
+        with self._saying("read"):
+            return sorted(found.get(include=[], where=where)["ids"])
+
+    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+        found = self._there()
+        if ids is not None:
+            keys = list(dict.fromkeys(ids))
+        elif changed is not None and "changed" in self.options:
+            keys = self._changed(found, changed)
+        else:
+            keys = self._ids(found)
+        if after is not None:
+            keys = keys[bisect.bisect_right(keys, after):]
+        include = ["embeddings"] * vectors + ["documents"] * texts
+        for first in range(0, len(keys), size):
+            batch = self._batch(found, keys[first:first + size], include)
+            if len(batch):
+                yield batch
+
+    def _batch(self, found, keys, include):
+        with self._saying("read"):
+            got = found.get(ids=keys, include=include)
+        rank = {key: number for number, key in enumerate(got["ids"])}
+        order = [rank[key] for key in keys if key in rank]
+        vectors = np.asarray(got["embeddings"], np.float32)[order] if "embeddings" in include and order else None
+        texts = [got["documents"][number] for number in order] if "documents" in include else None
+        return Rows([got["ids"][number] for number in order], vectors, texts)
+
+    def _changed(self, found, since):
+        """The ids of documents whose field is not below this value; Chroma itself compares only numbers."""
+        field = self.options["changed"]
+        if isinstance(since, (int, float)):
+            return self._ids(found, {field: {"$gte": since}})
+        return sorted(key for key, value in self._values(found, field) if isinstance(value, str) and value >= since)
+
+    def _values(self, found, field):
+        keys = self._ids(found)
+        for first in range(0, len(keys), BATCH_ROWS):
+            with self._saying("read"):
+                got = found.get(ids=keys[first:first + BATCH_ROWS], include=["metadatas"])
+            for key, metadata in zip(got["ids"], got["metadatas"]):
+                if (metadata or {}).get(field) is not None:
+                    yield key, metadata[field]
+
+    def newest(self):
+        field = self.options.get("changed")
+        if field is None:
+            return None
+        best = None
+        for key, value in self._values(self._there(), field):
+            if best is not None and isinstance(value, str) != isinstance(best, str):
+                raise UsageError(f"{self.address}: {field!r} holds {value!r} in {key!r} and {best!r} elsewhere; expected "
+                                 "only numbers, or only texts that sort by time")
+            best = value if best is None or value > best else best
+        return best
+
+    def write(self, ids, vectors):
+        found = self._there()
+        width, metadata = self._width(found), found.metadata or {}
+        if not len(ids):
+            return
+        if vectors is not None and (np.ndim(vectors) != 2 or vectors.shape != (len(ids), width)):
+            raise Error(f"{self.address} holds vectors of {width} values, got an array of shape {np.shape(vectors)} for "
+                        f"{len(ids)} ids; was it made for another model?")
+        in_use = metadata.get(NAME) != self.name
+        if vectors is None and in_use:
+            raise Error(f"{self.address}: a document in Chroma cannot be without a vector, and this collection is in "
+                        "use; delete documents in the application")
+        with self._saying("write"):
+            size = self._open().get_max_batch_size()
+        for first in range(0, len(ids), size):
+            part = list(ids[first:first + size])
+            with self._saying("write"):
+                if vectors is None:
+                    found.delete(ids=part)
+                elif in_use:
+                    found.update(ids=part, embeddings=np.asarray(vectors[first:first + size], np.float32))
+                else:
+                    self._copy(found, part, vectors[first:first + size])
+
+    def _copy(self, found, ids, vectors):
+        """Writes vectors with the old collection's documents; those that are no longer there stay away."""
+        try:
+            source = self._open().get_collection_by_id(found.metadata[SOURCE], embedding_function=None)
+        except NotFoundError:
+            raise Missing(f"{self.address}: the collection it was made from is gone, and with it the documents") from None
+        got = source.get(ids=ids, include=["documents", "metadatas", "uris"])
+        if not got["ids"]:
+            return
+        row = {key: number for number, key in enumerate(ids)}
+        rows = np.asarray(vectors, np.float32)[[row[key] for key in got["ids"]]]
+        found.upsert(ids=got["ids"], embeddings=rows, documents=got["documents"], metadatas=got["metadatas"],
+                     uris=got["uris"] if any(got["uris"]) else None)
+
+    def search(self, queries, k):
+        found = self._there()
+        metric = METRICS[self._index(found)[1].get("space", "l2")]
+        with self._saying("search"):
+            got = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=k, include=["distances"])
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        for row, far in zip(scores, got["distances"]):
+            far = np.asarray(far, np.float32)
+            row[:len(far)] = -np.sqrt(np.maximum(far, 0)) if metric == "euclidean" else 1 - far
+        return got["ids"], scores
+
+    def switch(self, put, keep):
+        old, new, kept = self._collection(), self._collection(put.name), self._collection(keep.name)
+        if new is None:
+            if old is None or kept is None:
+                raise Missing(f"{put.address}: there is no such collection, so nothing can take the place of "
+                              f"{self.address}")
+            return
+        if old is not None and kept is not None:
+            raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; delete it")
+        if old is None and kept is None:
+            raise Missing(f"{self.address}: there is no collection {self.name!r}")
+        with self._saying("switch"):
+            if old is not None:
+                old.modify(name=keep.name)
+            new.modify(name=self.name)
+
+    def drop(self):
+        self._there()
+        with self._saying("drop"):
+            self._client.delete_collection(self.name)
+
+    def close(self):
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()

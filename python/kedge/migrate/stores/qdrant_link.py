@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to Qdrant: one client for each local folder, which Qdrant locks, and sentences for what goes wrong."""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pathlib
+import sqlite3
+import threading
+
+import httpx
+from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
+
+from ..errors import BadFile, Error
+from ..store import Missing
+
+TIMEOUT = 300   # seconds; a server that indexes may take its time over a write
+_folders = {}   # the path of a folder: its Folder
+_changing = threading.Lock()
+
+
+class Folder:
+    """The client of a local folder, shared by all stores in it, which use it one after the other."""
+
+    def __init__(self, path):
+        self.client = QdrantClient(path=path, force_disable_check_same_thread=True)
+        self.lock = threading.RLock()
+        self.users = 0
+
+
+class Link:
+    """How a store reaches its Qdrant; nothing is opened before the first question."""
+
+    def __init__(self, address, place, remote, options):
+        self.address, self.place, self.remote, self.options = address, place, remote, options
+        self._client = None
+        self._folder = None
+
+    @contextlib.contextmanager
+    def asking(self, doing):
+        """The client, for one question; an answer that is an error becomes a sentence."""
+        with self._saying(doing):
+            self._open()
+        with self._folder.lock if self._folder else contextlib.nullcontext(), self._saying(doing):
+            yield self._client
+
+    def _open(self):
+        if self._client is not None:
+            return
+        if self.remote:
+            self._client = self._server()
+            return
+        path = os.path.realpath(self.place)
+        if not pathlib.Path(path, "meta.json").is_file():
+            raise Missing(f"{self.address}: there is no folder of Qdrant's local mode at {self.place}")
+        with _changing:
+            if path not in _folders:
+                _folders[path] = Folder(path)
+            self._folder = _folders[path]
+            self._folder.users += 1
+        self._client = self._folder.client
+
+    def _server(self):
+        variable = self.options.get("api_key_env")
+        if variable and not os.environ.get(variable):
+            raise Error(f"{self.address}: the variable {variable} is not set; it should hold the API key")
+        secure = self.options.get("https", "0") not in ("", "0", "no", "false")
+        host = self.place if ":" in self.place.rpartition("]")[2] else self.place + ":6333"
+        return QdrantClient(url=f"http{'s' * secure}://{host}", api_key=os.environ.get(variable) if variable else None,
+                            timeout=TIMEOUT, check_compatibility=False)
+
+    def close(self):
+        client, self._client = self._client, None
+        folder, self._folder = self._folder, None
+        if folder is None:
+            if client is not None:
+                client.close()
+            return
+        with _changing:
+            folder.users -= 1
+            if not folder.users:
+                _folders.pop(os.path.realpath(self.place), None)
+                client.close()
+
+    @contextlib.contextmanager
+    def _saying(self, doing):
+        try:
+            yield
+        except UnexpectedResponse as error:
+            raise Error(f"{self.address}: cannot {doing} it: {answer(error)}") from None
+        except (ApiException, httpx.HTTPError) as error:
+            reason = str(getattr(error, "source", error)) or type(error).__name__
+            raise Error(f"{self.address}: cannot {doing} it: no answer from {self.place} ({reason}); is the server "
+                        "running, and is this its HTTP port?") from None
+        except sqlite3.Error as error:
+            raise Error(f"{self.address}: cannot {doing} it: {words(str(error))}") from None
+        except OSError as error:
+            raise Error(f"{self.address}: cannot {doing} it: {words(str(error))}") from None
+        except RuntimeError as error:
+            if "already accessed" not in str(error):
+                raise Error(f"{self.address}: cannot {doing} it: {error}") from None
+            raise Error(f"{self.address}: another process has this folder open, and Qdrant's local mode lets in only "
+                        "one; end the other, or run a Qdrant server") from None
+        except (ValueError, KeyError) as error:
+            kind = Error if self._client is not None else BadFile
+            raise kind(f"{self.address}: cannot {doing} it: {error}") from None
+
+
+def answer(error):
+    """What the server said was wrong."""
+    if error.status_code in (401, 403):
+        return "the server refuses this API key; name the variable that holds it with ?api_key_env="
+    try:
+        said = error.structured()["status"]["error"]
+    except (ValueError, KeyError, TypeError):
+        said = f"{error.reason_phrase}: {error.content[:200]!r}"
+    return f"the server answers {error.status_code}, {said}"
+
+
+def words(said):
+    for sign, reason in (("readonly database", "this user may not write to the folder"),
+                         ("ermission denied", "this user may not; change the permissions of the folder"),
+                         ("disk is full", "the disk is full; make room and run it again"),
+                         ("No space left", "the disk is full; make room and run it again")):
+        if sign in said:
+            return reason
+    return said
+
+
+@atexit.register
+def _close_all():
+    for folder in list(_folders.values()):
+        folder.client.close()

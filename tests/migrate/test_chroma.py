@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collections of Chroma as stores, in a folder and on Chroma's own server."""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
+from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.store import Missing, open_store
+
+def quiet():
+    """Settings of their own for each client, because clients change them."""
+    return Settings(anonymized_telemetry=False)
+
+
+def fill(client, ids, vectors, texts, space="cosine"):
+    made = client.create_collection("docs", embedding_function=None, metadata={"team": "search"},
+                                    configuration={"hnsw": {"space": space, "ef_construction": 120}})
+    made.add(ids=ids, embeddings=vectors, documents=texts, metadatas=[{"number": n} for n in range(len(ids))])
+
+
+class TestFolder(StoreContract):
+    tolerance = new_tolerance = 1e-6
+
+    @pytest.fixture
+    def place(self, tmp_path):
+        """(a client, the start of addresses)"""
+        with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+            yield client, f"chroma:{tmp_path}/db#"
+
+    @pytest.fixture
+    def filled(self, place):
+        client, start = place
+        vectors = unit_rows(ROWS, OLD_WIDTH)
+        ids = [f"doc {n}" for n in np.random.default_rng(7).permutation(ROWS)]
+        texts = [f"text of {key}" for key in ids]
+        fill(client, ids, vectors, texts)
+        return Filled(open_store(start + "docs?changed=number"), ids, vectors, texts)
+
+    def test_documents_settings_and_metadata_are_copied(self, place, filled, old, new, written):
+        client, _ = place
+        before, after = (client.get_collection(name, embedding_function=None) for name in ("docs", "docs_new"))
+        assert after.configuration_json["hnsw"] == before.configuration_json["hnsw"]
+        assert after.configuration_json["hnsw"]["ef_construction"] == 120
+        assert after.metadata["team"] == "search" and before.metadata == {"team": "search"}
+        for name in ("documents", "metadatas"):
+            found = [dict(zip(got["ids"], got[name]))
+                     for got in (collection.get(include=[name]) for collection in (before, after))]
+            assert found[0] == found[1] and len(found[0]) == ROWS
+        assert {text for batch in new.read(texts=True) for text in batch.texts} == set(filled.texts)
+
+    def test_rows_that_changed_since(self, place, filled, old, new):
+        client, start = place
+        assert old.newest() == ROWS - 1
+        docs = client.get_collection("docs", embedding_function=None)
+        docs.add(ids=["late"], embeddings=unit_rows(1, OLD_WIDTH), metadatas=[{"number": 500, "at": "2026-02-01"}])
+        assert set(order(old, changed=ROWS - 1)) == {filled.ids[-1], "late"}
+        by_time = open_store(start + "docs?changed=at")
+        assert by_time.newest() == "2026-02-01" and order(by_time, changed="2026-01-31") == ["late"]
+        assert order(by_time, changed="2026-02-02") == [] and open_store(start + "docs").newest() is None
+        docs.update(ids=[filled.ids[0]], metadatas=[{"at": 5}])
+        with pytest.raises(UsageError, match="only numbers, or only texts"):
+            by_time.newest()
+
+    def test_documents_that_left_stay_away(self, place, filled, old, new, written):
+        client, _ = place
+        client.get_collection("docs", embedding_function=None).delete(ids=filled.ids[:2])
+        new.write(filled.ids[:2], None)
+        new.write(filled.ids[:3], written[:3])
+        assert set(order(new)) == set(filled.ids[2:])
+        old.switch(new, old.beside("_old"))
+        old.write(filled.ids[:3], written[:3])
+        assert set(order(old)) == set(filled.ids[2:])
+        with pytest.raises(Error, match="cannot be without a vector"):
+            old.write(filled.ids[2:3], None)
+        assert len(contents(old)) == ROWS - 2
+
+    def test_a_switch_says_that_it_takes_two_steps_and_goes_on_after_the_first(self, place, filled, old, new, written):
+        client, _ = place
+        assert "one after the other" in old.describe().atomic
+        client.get_collection("docs", embedding_function=None).modify(name="docs_old")
+        kept = old.beside("_old")
+        old.switch(new, kept)
+        self.require_new(old, filled, written)
+        self.require_old(kept, filled)
+
+    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
+        other = old.beside("_old")
+        other.create(old, NEW_WIDTH, "another")
+        with pytest.raises(Error, match="docs_old.* is taken"):
+            old.switch(new, other)
+        with pytest.raises(Error, match="was made by the migration 'another'"):
+            other.create(old, NEW_WIDTH, OWNER)
+        other.drop()
+        with pytest.raises(Missing, match="nothing can take the place"):
+            old.switch(old.beside("_2"), other)
+        with pytest.raises(Error, match="cannot search it: .*dimension of 24, got 3"):
+            new.search(unit_rows(1, 3), 1)
+        self.require_old(old, filled)
+        self.require_new(new, filled, written)
+
+
+@contextlib.contextmanager
+def chroma_server(folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [pathlib.Path(sys.executable).with_name("chroma"), "run", "--path", folder, "--host", "127.0.0.1",
+               "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            assert process.poll() is None, "the server ended"
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/heartbeat", timeout=5).close()
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the server does not answer")
+        yield process, port
+    finally:
+        process.kill()
+        process.wait()
+
+
+class TestServer(TestFolder):
+    @pytest.fixture(scope="class")
+    def port(self, tmp_path_factory):
+        with chroma_server(tmp_path_factory.mktemp("server")) as (_, port):
+            yield port
+
+    @pytest.fixture
+    def place(self, port):
+        with contextlib.closing(chromadb.HttpClient("127.0.0.1", port, settings=quiet())) as client:
+            for found in client.list_collections():
+                client.delete_collection(found.name)
+            yield client, f"chroma://127.0.0.1:{port}/"
+
+
+def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
+    with chroma_server(tmp_path / "db") as (process, port):
+        fill(chromadb.HttpClient("127.0.0.1", port, settings=quiet()), ["one", "two"], unit_rows(2, 8), ["1", "2"])
+        store = open_store(f"chroma://127.0.0.1:{port}/docs")
+        new = store.beside("_new")
+        new.create(store, 8, OWNER)
+        assert order(store) == ["one", "two"]
+        process.kill()
+        process.wait()
+        for ask in (lambda: list(store.read()), lambda: new.write(["one"], unit_rows(1, 8)), store.describe,
+                    lambda: store.search(unit_rows(1, 8), 1), lambda: store.switch(new, store.beside("_old"))):
+            with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
+                ask()
+        with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
+            open_store(f"chroma://127.0.0.1:{port}/other").describe()
+
+
+@pytest.fixture
+def docs(tmp_path):
+    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+        fill(client, [f"d{n:03}" for n in range(60)], 3 * unit_rows(60, 8), [str(n) for n in range(60)], "l2")
+    return tmp_path / "db"
+
+
+@pytest.mark.parametrize("space, metric", [("l2", "euclidean"), ("ip", "inner"), ("cosine", "cosine")])
+def test_metrics(tmp_path, space, metric):
+    vectors, queries = 3 * unit_rows(60, 8), 2 * unit_rows(2, 8, seed=9)
+    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+        fill(client, [str(n) for n in range(60)], vectors, None, space)
+    store = open_store(f"chroma:{tmp_path}/db#docs")
+    found = store.describe()
+    assert (found.metric, found.index, found.texts) == (metric, f"HNSW, {space}", False)
+    assert found.kind == ("float32 with rounding" if space == "cosine" else "float32")
+    expected = {"euclidean": -np.linalg.norm(queries[:, None] - vectors, axis=2), "inner": queries @ vectors.T,
+                "cosine": queries @ vectors.T / 6}[metric]
+    ids, scores = store.search(queries, 4)
+    assert ids == [[str(n) for n in row] for row in np.argsort(-expected, axis=1)[:, :4]]
+    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-5)
+    if space != "cosine":
+        got = contents(store)
+        np.testing.assert_array_equal([got[str(n)] for n in range(60)], vectors)
+    store.close()
+
+
+KILLED = """
+import os, signal, sys
+from chromadb.api.models.Collection import Collection
+from kedge.migrate.store import open_store
+renames, modify = [], Collection.modify
+def then_die(self, **changes):
+    modify(self, **changes)
+    renames.append(changes)
+    if len(renames) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+Collection.modify = then_die
+old = open_store(sys.argv[1])
+old.switch(old.beside("_new"), old.beside("_old"))
+"""
+
+
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_switch_that_is_killed_completes(docs, renames):
+    old = open_store(f"chroma:{docs}#docs")
+    new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(60, 16)
+    ids, vectors = order(old), np.array(list(contents(old).values()))
+    new.create(old, 16, OWNER)
+    new.write(ids, made)
+    for store in (old, new):
+        store.close()
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    ended = subprocess.run([sys.executable, "-c", KILLED, old.address, str(renames)], env=environment)
+    assert ended.returncode == -signal.SIGKILL
+    np.testing.assert_array_equal(np.array(list(contents(kept).values())), vectors)
+    if renames == 1:
+        with pytest.raises(Missing):
+            old.describe()
+    for _ in range(2):
+        old.switch(new, kept)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        np.testing.assert_array_equal(np.array(list(contents(kept).values())), vectors)
+    old.switch(kept, new)
+    np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
+
+
+def test_more_rows_than_chroma_takes_at_once(docs, monkeypatch):
+    old = open_store(f"chroma:{docs}#docs")
+    new = old.beside("_new")
+    new.create(old, 4, OWNER)
+    monkeypatch.setattr(type(new._open()), "get_max_batch_size", lambda self: 7)
+    made = unit_rows(60, 4)
+    new.write(order(old), made)
+    np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
+    new.write(order(old)[:20], None)
+    assert order(new) == order(old)[20:]
+
+
+def test_an_application_in_the_same_process_keeps_its_settings(docs):
+    with contextlib.closing(chromadb.PersistentClient(str(docs))) as client:
+        store = open_store(f"chroma:{docs}#docs")
+        assert len(contents(store)) == client.get_collection("docs", embedding_function=None).count() == 60
+        store.close()
+
+
+def test_the_embedding_function_is_neither_called_nor_copied(tmp_path, monkeypatch):
+    from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
+    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+        made = client.create_collection("docs")
+        made.add(ids=["a", "b"], embeddings=unit_rows(2, 8), documents=["x", "y"])
+
+    def called(self, input):
+        raise AssertionError("it was asked to embed")
+
+    monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", called)
+    old = open_store(f"chroma:{tmp_path}/db#docs")
+    new = old.beside("_new")
+    new.create(old, 4, OWNER)
+    new.write(["a", "b"], unit_rows(2, 4))
+    old.switch(new, old.beside("_old"))
+    assert old.describe().width == 4 and old.search(unit_rows(1, 4), 2)[0]
+    function = old._there().configuration_json["embedding_function"]
+    assert not function or function["type"] == "legacy"
+
+
+def test_sentences(docs, tmp_path, monkeypatch):
+    for address, words in ((f"chroma:{tmp_path}/none#docs", "no Chroma database in the folder"),
+                           (f"chroma:{docs}#none", "there is no collection 'none'")):
+        with pytest.raises(Missing, match=words):
+            open_store(address).describe()
+    assert not (tmp_path / "none").exists()
+    for address in (f"chroma:{docs}", "chroma://127.0.0.1:1/", f"chroma:{docs}#docs?text=body"):
+        with pytest.raises(UsageError):
+            open_store(address)
+    monkeypatch.delenv("NO_SUCH_TOKEN", raising=False)
+    with pytest.raises(Error, match="the variable NO_SUCH_TOKEN is not set"):
+        open_store("chroma://127.0.0.1:1/docs?token_env=NO_SUCH_TOKEN").describe()
+    store = open_store(f"chroma:{docs}#docs")
+    with pytest.raises(UsageError, match="somewhere else"):
+        open_store(f"chroma:{docs}#new").create(open_store("npy:docs.npy"), 4, OWNER)
+    with pytest.raises(Error, match="cannot create it: .*name"):
+        store.beside("_ä").create(store, 4, OWNER)
+
+
+@contextlib.contextmanager
+def another_user():
+    """Root may write everywhere; the user nobody may not."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+def test_a_folder_that_may_only_be_read():
+    with tempfile.TemporaryDirectory() as folder:
+        with contextlib.closing(chromadb.PersistentClient(f"{folder}/db", settings=quiet())) as client:
+            fill(client, [str(n) for n in range(60)], unit_rows(60, 8), None)
+        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        old = open_store(f"chroma:{folder}/db#docs")
+        with another_user():
+            for ask in (lambda: old.beside("_new").create(old, 8, OWNER), old.describe):
+                with pytest.raises(Error, match="this user may not write to the folder"):
+                    ask()
+        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+            path.chmod(0o755)
+        assert len(contents(old)) == 60
+        with pytest.raises(Missing):
+            old.beside("_new").describe()
+        old.close()
