@@ -72,8 +72,8 @@ def sentence_transformers_folder(translator, model, out, normalize=True, pooled=
     fitted on what the model gives before its own Normalize module; that module is then left out.
 
     text-embeddings-inference reads Dense modules but no Normalize before one. Behind a model that has one, it would
-    apply the map to rows of other lengths than the map knows, and the bias would weigh too much or too little. A warning
-    says so; fit the map on rows before the Normalize, and give pooled=True, and both programs agree.
+    apply the map to rows of other lengths than the map knows, and the bias would weigh too much or too little. A
+    warning says so; fit the map on rows before the Normalize, and give pooled=True, and both programs agree.
     """
     try:
         from sentence_transformers import SentenceTransformer
