@@ -266,6 +266,26 @@ def test_top_up_replaces_translated_rows(folder, migration, capsys):
     assert len(asked) == ROWS + survey.TEXTS_TO_TIME + 1, "no document is embedded twice"
 
 
+def test_a_top_up_that_was_stopped_goes_on_to_the_same_end(folder, migration):
+    until("apply")
+    text = open("models.py").read()
+    stop = text.replace("def new(texts):", "def new(texts):\n    if len(open(__file__[:-9] + 'asked.txt').read().split()) > 250:"
+                        "\n        raise OSError('quota')")
+    open("models.py", "w").write(stop)
+    sys.modules.pop("models")
+    assert run("top-up", "-q", "--rows", 200) == 1
+    with migrate.Migration() as one:
+        assert 120 < one.journal.count_real() < 320
+    open("models.py", "w").write(text)
+    sys.modules.pop("models")
+    assert run("top-up", "-q", "--rows", 200) == 0
+    with migrate.Migration() as one:
+        assert one.journal.count_real() == 320
+    assert run("top-up", "-q", "--rows", 30) == 0
+    with migrate.Migration() as one:
+        assert one.journal.count_real() == 350
+
+
 def test_top_up_begins_with_what_queries_find(folder, migration):
     old, new = spaces()
     queries = np.array([3, 3, 3, 9])

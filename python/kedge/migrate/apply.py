@@ -24,13 +24,16 @@ def apply(migration, quiet=True):
     began, before = time.monotonic(), journal.fact("apply_rows", 0)
     if journal.fact("applied") is None:
         first_pass(migration, quiet)
+    rows, seconds = journal.fact("apply_rows", 0), max(time.monotonic() - began, 1e-9)
     write_real(migration)
     caught = catch_up(migration)
+    began = time.monotonic()
     migration.new.finish()
-    rows, seconds = journal.fact("apply_rows", 0), max(time.monotonic() - began, 1e-9)
+    index_seconds = time.monotonic() - began
     journal.note(applied=True, verified=None)
     found = {"rows": rows, "skipped": journal.fact("apply_skipped", 0), "real": journal.count_real(), **caught,
-             "seconds": seconds, "rows_per_second": (rows - before) / seconds, "into": migration.new.address}
+             "seconds": seconds, "index_seconds": index_seconds, "rows_per_second": (rows - before) / seconds,
+             "into": migration.new.shown}
     journal.log("apply", found)
     return found
 
@@ -42,11 +45,11 @@ def begin(migration):
     migration.new.create(migration.old, width, journal.owner)
     there = migration.new.describe()
     if there.width != width:
-        raise Error(f"{migration.new.address} is for vectors of {there.width} values, but the new model's have {width}; "
+        raise Error(f"{migration.new.shown} is for vectors of {there.width} values, but the new model's have {width}; "
                     "'rollback --drop' removes it, then run apply again")
     if journal.fact("apply_map") is None:
-        journal.note(apply_map=journal.fact("fitted_rows"), changed_from=migration.old.newest(), apply_after=None)
-    elif journal.fact("apply_map") != journal.fact("fitted_rows"):
+        journal.note(apply_map=journal.fact("fitted"), changed_from=migration.old.newest(), apply_after=None)
+    elif journal.fact("apply_map") != journal.fact("fitted"):
         raise Error("the map was fitted again after apply had begun, and one place cannot hold rows of two maps; "
                     "'rollback --drop' removes the new vectors, then run apply again")
 

@@ -10,7 +10,7 @@ def cutover(migration, yes=False):
     """Puts the new vectors where the old ones are; the old ones stay, under another name. Can be run again."""
     journal = migration.journal
     if migration.switched:
-        return {"already": True, "old": migration.kept.address}
+        return {"already": True, "old": migration.kept.shown}
     if journal.fact("applied") is None:
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
     if journal.fact("switching") is None:
@@ -28,7 +28,7 @@ def cutover(migration, yes=False):
         caught = journal.fact("switching")
         migration.place.switch(migration.beside, migration.kept)
     journal.note(switched=True, switching=None)
-    found = {"already": False, **caught, "old": migration.kept.address, "new": migration.place.address}
+    found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
     journal.log("cutover", found)
     return found
 

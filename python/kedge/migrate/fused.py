@@ -116,7 +116,7 @@ def sql(migration, install=False):
     from .stores import postgres_sql
 
     if not hasattr(migration.old, "column"):
-        raise UsageError(f"{migration.config.store}: an SQL function is for PostgreSQL; other stores search with "
+        raise UsageError(f"{migration.place.shown}: an SQL function is for PostgreSQL; other stores search with "
                          "kedge.migrate.search")
     text = postgres_sql.fused_search_sql(migration.old, migration.new)
     if install:

@@ -2,10 +2,11 @@
 """fit: the map from old vectors to new ones, by ridge or kernel, whichever has the smaller error on held-out rows."""
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from .errors import Error
-from .stores.scores import unit
 
 LEAST_ROWS = 20
 # Raw rows make the better index by ridge, and a kernel does not care: docs/methods.md has the table.
@@ -25,9 +26,16 @@ def fit(migration):
     bundle.save(migration.bundle_path, in_place=True)
     found = {"rows": len(ids), "waiting": waiting, "map": chosen, "errors": errors, "file": str(migration.bundle_path),
              "curve": learning_curve(old, migration.as_new(new), chosen, errors[chosen])}
-    journal.note(map=chosen, error=errors[chosen], fitted_rows=len(ids))
+    journal.note(map=chosen, error=errors[chosen], fitted=print_of(migration.bundle_path))
     journal.log("fit", found)
     return found
+
+
+def print_of(path):
+    """Tells one map from another."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else (
+            hashlib.sha256(file.read()).hexdigest())  # Python 3.10
 
 
 def learn(old, new, which="auto"):

@@ -10,6 +10,7 @@ import numpy as np
 from . import config as configs
 from .errors import Error, UsageError
 from .journal import Journal
+from .maps import print_of
 from .store import open_store
 from .stores.scores import unit
 
@@ -85,6 +86,8 @@ class Migration:
         if self.journal.fact("map") is None:
             raise Error("there is no map yet; run 'kedge-migrate fit'")
         try:
+            if print_of(self.bundle_path) != self.journal.fact("fitted"):
+                raise Error(f"{self.bundle_path} is not the map that 'kedge-migrate fit' made; put it back, or fit again")
             bundle = kedge.load(self.bundle_path)
         except OSError as error:
             raise Error(f"{error}; run 'kedge-migrate fit' again") from None

@@ -48,7 +48,7 @@ def report(migration, out=None):
 
 
 def headline(migration, state):
-    return [migration.config.store.split("?")[0], state, f"{migration.journal.count_real():,} real vectors"]
+    return [migration.place.shown.split("?")[0], state, f"{migration.journal.count_real():,} real vectors"]
 
 
 def sentences(migration, checked, state, share):

@@ -81,7 +81,7 @@ def draw_more(migration, wanted, quiet):
             break
         candidates *= 4  # many rows could not be used
     if not kept and not already:
-        raise Error(f"{store.address} has no rows that can be translated, so there is nothing to draw a sample from")
+        raise Error(f"{store.shown} has no rows that can be translated, so there is nothing to draw a sample from")
     journal.add_sample([id for id, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
 
 

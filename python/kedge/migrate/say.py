@@ -72,7 +72,7 @@ def check(found):
 
 def apply(found):
     yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into {found['into']} "
-           f"({found['rows_per_second']:,.0f} rows/s)")
+           f"({found['rows_per_second']:,.0f} rows/s, and {found['index_seconds']:.0f} s for its index)")
     if found["skipped"]:
         yield f"{found['skipped']:,} rows of zeros, NaN or infinity have no translation and were left out"
     yield f"meanwhile {found['arrived']:,} rows arrived, {found['changed']:,} changed, {found['removed']:,} went; all caught up"

@@ -12,8 +12,8 @@ def status(migration):
         rows = migration.old.describe().rows
     except Error:
         rows = None  # a store that does not answer must not hide what the journal knows
-    return {"config": str(migration.path), "state": state, "next": following, "old": migration.old.address,
-            "new": migration.new.address, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
+    return {"config": str(migration.path), "state": state, "next": following, "old": migration.old.shown,
+            "new": migration.new.shown, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
             "real": journal.count_real(), "sample": journal.rows("SELECT count(*) FROM sample")[0][0],
             "map": journal.fact("map"), "error": journal.fact("error"), "verified": journal.fact("verified"),
             "steps": [(at, step) for at, step, _ in journal.steps()]}

@@ -10,6 +10,7 @@ import abc
 import contextlib
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -51,6 +52,11 @@ class Store(abc.ABC):
 
     def __init__(self, address: str):
         self.address = address
+
+    @property
+    def shown(self) -> str:
+        """The address as people may see it, without a password."""
+        return re.sub(r"(//[^/@:]*:)[^/@]+@", r"\1...@", self.address)
 
     @abc.abstractmethod
     def beside(self, ending: str) -> "Store":

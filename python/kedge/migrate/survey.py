@@ -22,7 +22,7 @@ def plan(migration, quiet=True):
     found = look_at(migration.place, contents, Progress("plan", contents.rows, quiet))
     seconds = max(time.monotonic() - began, 1e-9)
     texts = Texts(migration)
-    found.update(store=migration.config.store, width=contents.width, kind=contents.kind, metric=contents.metric,
+    found.update(store=migration.place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,
                  index=contents.index, texts=texts.there, atomic=contents.atomic, read_rows_per_second=found["rows"] / seconds,
                  sample=min(migration.config.sample, found["usable"]))
     found.update(cost(migration, texts, found, seconds))

@@ -51,5 +51,5 @@ class Texts:
 
     def require(self, what):
         if not self.there:
-            raise Error(f"{what} needs the documents' texts, and {self.store.address} has none; name a file with 'texts', "
+            raise Error(f"{what} needs the documents' texts, and {self.store.shown} has none; name a file with 'texts', "
                         "or the store's column in its address (text=...)")

@@ -26,27 +26,35 @@ def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
     if vectors:
         take(migration, vectors)
     else:
-        chosen = choose(migration, wanted(migration, rows, share))
+        chosen = choose(migration, goal(migration, rows, share) - journal.count_real())
         if migration.config.embed:
             embed(migration, chosen, quiet)
         else:
             hand_out(migration, chosen)
     migration.new.finish()
+    journal.note(top_up_goal=None)
     found = told(migration)
     journal.log("top-up", found)
     return found
 
 
-def wanted(migration, rows, share):
-    """How many documents to embed now."""
-    total, real = migration.old.describe().rows, migration.journal.count_real()
+def goal(migration, rows, share):
+    """How many documents are to be real in the end. A run that was stopped had a goal too: the same words mean that one."""
+    journal = migration.journal
+    total, real = migration.old.describe().rows, journal.count_real()
     if rows is not None and share is not None:
         raise UsageError("give either a number of rows or a share of all, not both")
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"a share lies between 0 and 1, found {share}")
-    if rows is not None and rows < 1:
+    if rows is None:
+        return max(real, round((1 if share is None else share) * total))
+    if rows < 1:
         raise UsageError(f"rows must be 1 or more, found {rows}")
-    return rows if rows is not None else max(0, round((1 if share is None else share) * total) - real)
+    begun = journal.fact("top_up_goal")
+    if begun is None or begun["rows"] != rows:
+        begun = {"rows": rows, "until": min(real + rows, total)}
+        journal.note(top_up_goal=begun)
+    return max(real, begun["until"])
 
 
 def choose(migration, count):

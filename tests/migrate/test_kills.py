@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at random moments of apply, cutover and top-up: nothing is lost, nothing is there twice, the old vectors can be
+read at every moment, and the end is that of a migration that nobody disturbed."""
+import os
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from made_up import models, spaces
+
+from kedge.migrate import Migration, open_store
+
+ROWS, REAL = 9000, 1200
+KILLS = int(os.environ.get("KEDGE_KILLS", "10"))
+STEPS = (["apply"], ["verify"], ["cutover", "--yes"], ["top-up", "--share", str((200 + REAL) / ROWS)], ["verify"])
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return spaces(ROWS)
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory, vectors):
+    import psycopg
+    from postgres_server import server
+
+    with server(tmp_path_factory.mktemp("server")) as address, psycopg.connect(address, autocommit=True) as connection:
+        def make(name, folder):
+            connection.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, body text, embedding vector({vectors[0].shape[1]}))")
+            with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+                for n, row in enumerate(vectors[0]):
+                    copy.write_row((n, str(n), str(row.tolist())))
+            return f"{address}&table={name}&column=embedding&text=body"
+        yield make
+
+
+@pytest.fixture(scope="module")
+def lancedb(vectors):
+    import lancedb as lance
+    import pyarrow as pa
+
+    def make(name, folder):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors[0].ravel()), vectors[0].shape[1])
+        lance.connect(folder / "db").create_table(name, pa.table({
+            "id": np.arange(ROWS), "body": [str(n) for n in range(ROWS)], "embedding": column}))
+        return f"lancedb:{folder}/db#{name}.embedding?text=body"
+    return make
+
+
+def start(folder, step):
+    return subprocess.Popen([sys.executable, "-m", "kedge.migrate", *step, "-q"], cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def prepare(folder, make, name, vectors):
+    """A migration that is ready to be applied."""
+    folder.mkdir()
+    models(folder, vectors[1])
+    address = make(name, folder)
+    (folder / "migrate.toml").write_text(f"store = '{address}'\nembed = 'models:new'\nsample = 200\nmap = 'ridge'\n")
+    for step in (["sample"], ["fit"]):
+        finish(start(folder, step))
+
+
+def finish(process):
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+
+
+def old_is_there(folder, vectors):
+    """Every old vector can be read, wherever the journal says that they are."""
+    found = np.full_like(vectors[0], np.nan)
+    for address in places(folder):
+        store = open_store(address)
+        try:
+            for batch in store.read():
+                if batch.vectors.shape[1] == vectors[0].shape[1]:
+                    found[batch.ids] = batch.vectors
+        except Exception:
+            continue  # this place does not exist now
+        finally:
+            store.close()
+    np.testing.assert_array_equal(found, vectors[0])
+
+
+def places(folder):
+    with Migration(folder / "migrate.toml", alone=False) as migration:
+        return [migration.place.address, migration.kept.address]
+
+
+def rows_of(folder):
+    with Migration(folder / "migrate.toml", alone=False) as migration:
+        ids, rows = [], []
+        for batch in migration.new.read():
+            ids += batch.ids
+            rows.append(batch.vectors)
+        assert sorted(ids) == list(range(ROWS)), "nothing is lost, nothing is there twice"
+        return np.concatenate(rows)[np.argsort(ids)], migration.journal.real()
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "lancedb"])
+def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind, tmp_path, vectors, request):
+    make = request.getfixturevalue(kind)
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    prepare(undisturbed, make, "calm", vectors)
+    seconds = {}
+    for n, step in enumerate(STEPS):
+        began = time.monotonic()
+        finish(start(undisturbed, step))
+        seconds[n] = time.monotonic() - began
+    expected, real = rows_of(undisturbed)
+    prepare(killed, make, "stormy", vectors)
+    chance = random.Random(0)
+    for n, step in enumerate(STEPS):
+        for _ in range(0 if step == ["verify"] else KILLS // 3 + 1):
+            process = start(killed, step)
+            time.sleep(chance.uniform(.3, 1) * seconds[n])
+            process.kill()
+            process.communicate()
+            old_is_there(killed, vectors)
+        finish(start(killed, step))
+    found, also_real = rows_of(killed)
+    assert len(real) == len(also_real) == 200 + REAL
+    # Both tables have the same documents, so the samples and the maps are the same.
+    assert real == also_real
+    np.testing.assert_array_equal(found, expected)
+    asked = len((killed / "asked.txt").read_text().split())
+    assert asked <= 200 + REAL + 64 * (KILLS // 3 + 1), "at most one batch is embedded again for each kill"
