@@ -17,7 +17,7 @@ class View:
 
     @staticmethod
     def over(base, staged, own_ids):
-        """Staged rows replace, remove and follow those of the file. Without own ids they are in the order of numbers."""
+        """Staged rows replace, remove and follow those of the file. Without own ids the numbers give the order."""
         if not staged.exists():
             return base if base is not None else View(np.empty(0, np.int64), empty(staged.width))
         ids, slots, removed = staged.live()

@@ -95,20 +95,51 @@ def switch_files(here, put, keep, endings=()):
     A second name for the old file, and then one rename: the name 'here' always leads to a file. Called again after a
     crash it goes on: files beside that were given a second name are recognised by being the same file.
     """
-    if not put.exists() and not keep.exists():
-        raise Missing(f"{put}: there is no such file, so nothing can take the place of {here}")
+    require_something(here, put, keep)
     with saying("switch", here):
         if put.exists():
             if keep.exists() and here.exists() and not os.path.samefile(keep, here):
                 raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
-            second_name(here, keep)
-            for ending in endings:
+            for ending in ("", *endings):
                 second_name(with_ending(here, ending), with_ending(keep, ending))
             sync_folder(here.parent)
             os.replace(put, here)
         for ending in endings:
             move_beside(*(with_ending(path, ending) for path in (here, put, keep)))
         sync_folder(here.parent)
+
+
+def switch_folders(here, put, keep, endings=()):
+    """The same for folders, which have no second names: they change names in one step where the system can.
+
+    A file beside says which folder was which before, so that a switch that was cut short is not undone by the next.
+    """
+    require_something(here, put, keep)
+    begun = with_ending(here, ".switching.json")
+    with saying("switch", here):
+        if put.exists():
+            if keep.exists() and here.exists():
+                raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
+            for ending in endings:
+                second_name(with_ending(here, ending), with_ending(keep, ending))
+            if here.exists():
+                exchanged = Mark(begun).read().get("put") == here.stat().st_ino
+                if not exchanged:
+                    write_whole(begun, json.dumps({"put": put.stat().st_ino}))
+                    exchanged = exchange(here, put)
+                os.rename(put if exchanged else here, keep)
+            if put.exists():
+                os.rename(put, here)
+            sync_folder(here.parent)
+        for ending in endings:
+            move_beside(*(with_ending(path, ending) for path in (here, put, keep)))
+        begun.unlink(missing_ok=True)
+        sync_folder(here.parent)
+
+
+def require_something(here, put, keep):
+    if not put.exists() and not keep.exists():
+        raise Missing(f"{put} does not exist, so nothing can take the place of {here}")
 
 
 def second_name(source, target):
@@ -129,14 +160,20 @@ def move_beside(here, put, keep):
         here.unlink()
 
 
+def can_exchange():
+    """Whether the system knows how; some disks still refuse."""
+    try:
+        return hasattr(ctypes.CDLL(None), "renameat2")
+    except OSError:
+        return False
+
+
 def exchange(first, second):
     """Two files or folders change names in one step; False where the system cannot."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
+    if not can_exchange():
         return False
-    done = rename(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), EXCHANGE)
-    if done == 0:
+    rename = ctypes.CDLL(None, use_errno=True).renameat2
+    if rename(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):

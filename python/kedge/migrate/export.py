@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a map is all that is wanted: inside a FAISS index, or inside the new model itself.
+
+Both let a store that stays as it is answer queries of the new model, so the translator goes from the new model to the
+old one: bundle.translator("new", "old"). Both hold an affine map and nothing else. For other places there is ONNX,
+translator.to_onnx("map.onnx"), which also takes maps with a kernel.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+import warnings
+
+import numpy as np
+
+from .errors import Error, UsageError
+
+SAMPLE_ROWS = 256
+# What modules.json called these before sentence-transformers 5.4; text-embeddings-inference knows only these names.
+OLD_NAMES = {name: f"sentence_transformers.models.{name}" for name in
+             ("Transformer", "Pooling", "Dense", "Normalize", "LayerNorm", "Dropout")}
+
+
+def require_affine(translator, holder):
+    if translator.kernel is not None:
+        raise UsageError(f"this translator has a kernel, and {holder} holds only an affine map; fit it again with "
+                         "method=\"ridge\", or write it as ONNX")
+
+
+def faiss_pre_transform(translator, index, normalize=None):
+    """The index with the map before it: search() takes queries of the new model, the rows inside stay as they are.
+
+    The map is also applied to what is added from now on, so add() takes rows of the new model as well; to add rows of
+    the old model, add them to 'index' itself and set ntotal. normalize: whether mapped queries get length 1; by default
+    they do where the index compares by inner product and its rows have length 1. 'index' is not copied.
+    """
+    import faiss
+
+    require_affine(translator, "a LinearTransform of FAISS")
+    if translator.n_features_out != index.d:
+        raise UsageError(f"the translator gives vectors of {translator.n_features_out} values, but the index holds "
+                         f"vectors of {index.d}; it must go from the new model to the one of the index")
+    linear = faiss.LinearTransform(translator.n_features_in, translator.n_features_out, True)
+    faiss.copy_array_to_vector(np.ascontiguousarray(translator.weight, np.float32).ravel(), linear.A)
+    faiss.copy_array_to_vector(np.ascontiguousarray(translator.bias, np.float32), linear.b)
+    linear.is_trained = True
+    made = faiss.IndexPreTransform(index)
+    if unit_rows(index) if normalize is None else normalize:
+        made.prepend_transform(faiss.NormalizationTransform(index.d, 2.0))
+    made.prepend_transform(linear)
+    return made
+
+
+def unit_rows(index):
+    """Whether it compares by inner product and its rows have length 1, by a sample of them."""
+    import faiss
+
+    from .stores.faiss_kinds import walk
+
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT or not index.ntotal:
+        return False
+    rows = walk(index).take(np.unique(np.linspace(0, index.ntotal - 1, SAMPLE_ROWS).astype(np.int64)))
+    return bool(np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 0.1)  # codes that lose much are off by some percent
+
+
+def sentence_transformers_folder(translator, model, out, normalize=True, pooled=False):
+    """Writes the model with the map behind it, as a folder that SentenceTransformer and text-embeddings-inference read.
+
+    model: its name or folder. normalize: whether a Normalize module comes last. pooled: whether the translator was
+    fitted on what the model gives before its own Normalize module; that module is then left out.
+
+    text-embeddings-inference reads Dense modules but no Normalize before one. Behind a model that has one, it would
+    apply the map to rows of other lengths than the map knows, and the bias would weigh too much or too little. A
+    warning says so; fit the map on rows before the Normalize, and give pooled=True, and both programs agree.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+        try:
+            from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+        except ImportError:  # where they were before
+            from sentence_transformers.models import Dense, Normalize
+    except ImportError as error:
+        raise Error(f"needs {error.name}, which is not installed; pip install 'kedge[encode]'") from None
+    require_affine(translator, "a Dense module")
+    out = pathlib.Path(out)
+    if out.exists():
+        raise Error(f"{out} exists; choose another folder, or move it away")
+    try:
+        net = SentenceTransformer(str(model), device="cpu")
+    except (OSError, ValueError) as error:
+        raise Error(f"{model} cannot be read as a sentence-transformers model: {str(error).splitlines()[0]}") from None
+    if pooled:
+        while isinstance(net[-1], Normalize):
+            del net[-1]
+    elif any(isinstance(module, Normalize) for module in net) and np.any(translator.bias):
+        warnings.warn(f"{model} has a Normalize module before the map, which text-embeddings-inference does not apply; "
+                      "its vectors will differ from those of sentence-transformers. Fit the map on rows before that "
+                      "module, and give pooled=True", stacklevel=2)
+    append(net, translator, Dense, Normalize if normalize else None)
+    save(net, out)
+
+
+def append(net, translator, dense, last):
+    import torch
+
+    named = "get_embedding_dimension" if hasattr(net, "get_embedding_dimension") else "get_sentence_embedding_dimension"
+    width = getattr(net, named)()
+    if width is not None and width != translator.n_features_in:
+        raise UsageError(f"the translator takes vectors of {translator.n_features_in} values, but the model gives "
+                         f"{width}; it must go from this model to the one of the store")
+    net.append(dense(translator.n_features_in, translator.n_features_out, activation_function=torch.nn.Identity(),
+                     init_weight=torch.from_numpy(translator.weight.copy()),
+                     init_bias=torch.from_numpy(translator.bias.copy())))
+    if last is not None:
+        net.append(last())
+
+
+def save(net, out):
+    """The folder appears whole."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".kedge-", dir=out.parent) as between:
+            made = pathlib.Path(between, "model")
+            net.save(str(made), create_model_card=False)
+            listed = made / "modules.json"
+            modules = json.loads(listed.read_text())
+            for module in modules:
+                module["type"] = OLD_NAMES.get(module["type"].rsplit(".", 1)[-1], module["type"])
+            listed.write_text(json.dumps(modules, indent=2))
+            os.replace(made, out)
+    except OSError as error:
+        raise Error(f"{out}: cannot write it: {error.strerror or error}") from None

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""parquet:folder#column?id=id&text=body&changed=updated_at: a column of vectors in a Parquet file or a folder of them.
+
+Ids are those of the column 'id', or the one named in the address; without one they are the numbers of the rows, over
+all files in the order of their names. The new place, folder_new, gets the same files with all other columns, the same
+row groups (those with more than 256 MB of vectors are split), schema metadata and compression. Vectors are staged in
+folder_new.staged, an SQLite file as large as they are, until finish() writes the files, one by one, each whole.
+Later changes are staged again, and the next finish() writes those files anew that hold them.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import urllib.parse
+
+import numpy as np
+
+from ..errors import Error, UsageError
+from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from .files import Mark, can_exchange, require_free, saying, switch_files, switch_folders, sync_folder, with_ending
+from .parquet_files import Files, matrix, rewrite
+from .parquet_staged import Staged
+from .scores import best_of
+
+OPTIONS = ("id", "text", "changed")
+MARK, STAGED = ".owner.json", ".staged"
+
+
+class ParquetStore(Store):
+    def __init__(self, address):
+        super().__init__(address)
+        place, _, query = address.split(":", 1)[1].partition("?")
+        name, _, self.column = place.partition("#")
+        self.path = pathlib.Path(name)
+        self.options = dict(urllib.parse.parse_qsl(query))
+        for option in set(self.options) - set(OPTIONS):
+            raise UsageError(f"{address}: '{option}' means nothing here; behind the ? may be {', '.join(OPTIONS)}")
+        self.query = query
+        self.mark = Mark(with_ending(self.path, MARK))
+        self.staged = Staged(with_ending(self.path, STAGED))
+
+    def beside(self, ending):
+        suffix = ".parquet" if self.path.suffix == ".parquet" else ""
+        path = self.path.with_name(self.path.name.removesuffix(suffix) + ending + suffix)
+        column = f"#{self.column}" if self.column else ""
+        return ParquetStore(f"parquet:{path}{column}{'?' if self.query else ''}{self.query}")
+
+    def close(self):
+        self.staged.close()
+
+    def _files(self):
+        return Files(self.path, self.column, self.options)
+
+    def _begun(self):
+        """What is in the files, or None if it is a place that has none yet."""
+        try:
+            return self._files()
+        except Missing:
+            if self.mark.owner() is None:
+                raise
+            return None
+
+    def create(self, like, width, owner):
+        there = self.path.exists() or self.mark.path.exists()
+        require_free(self.path, there, self.mark.owner(), owner)
+        if not isinstance(like, ParquetStore):
+            raise UsageError(f"{self.path}: Parquet files are made like other Parquet files, not like {like.address}")
+        like_files = like._files()
+        with saying("write", self.path):
+            known = self.mark.read()
+            # Where the other columns come from; a place that was switched and is back again asks anew.
+            self.mark.write(owner, width=known.get("width", width), like=os.path.abspath(like.path),
+                            column=like_files.column, kind=like_files.kind())
+
+    def describe(self):
+        files, made = self._begun(), self.mark.read()
+        if files is None:
+            rows = self.staged.count() if self.staged.exists() else 0
+            return Contents(rows, made["width"], made["kind"], owner=made["owner"], atomic=self._atomic())
+        exact = not self.staged.exists() and not any(part.nulls for part in files.parts)
+        rows = files.rows if exact else sum(len(batch) for batch in self.read(vectors=False))
+        width = made.get("width") or files.width()
+        if width is None:
+            raise Error(f"{self.path}: the column '{files.column}' holds no vector")
+        return Contents(rows, width, files.kind(), texts=files.text is not None, owner=self.mark.owner(),
+                        atomic=self._atomic())
+
+    def _atomic(self):
+        if self.path.suffix == ".parquet" or can_exchange():
+            return None
+        return "two folders change names one after the other; for an instant there is none of that name"
+
+    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+        """The rows of the files, with what is staged for them, and then staged rows that no file has yet."""
+        files = self._begun()
+        start, staged_after = self._place_of(after, files)
+        seen = self._staged_before(files, start)
+        ids = None if ids is None else set(ids)
+        if files is not None:
+            yield from self._from_files(files, start, ids, changed, vectors, texts, size, seen)
+        if ids is not None:
+            yield from self._staged_of(ids - seen, vectors, size)
+        elif changed is None:
+            yield from self._staged_rest(staged_after, seen, vectors, size)
+
+    def _place_of(self, key, files):
+        """The row of the files and the number among the staged rows from which reading goes on after an id."""
+        if key is None:
+            return 0, 0
+        row = None if files is None else files.row_of(key)
+        if row is not None:
+            return row + 1, 0
+        number = self.staged.number(key) if self.staged.exists() else None
+        if number is None:
+            raise Error(f"{self.path}: the row {key!r}, after which reading was to go on, is no longer there; start "
+                        "again")
+        return 0 if files is None else files.rows, number
+
+    def _staged_before(self, files, end):
+        """The staged ids among the first rows of the files."""
+        found = set()
+        if end and files is not None and self.staged.exists():
+            for first, batch in files.batches(files.known_by()):
+                if first >= end:
+                    break
+                found.update(self.staged.find(files.ids(first, batch)[:end - first]))
+        return found
+
+    def _from_files(self, files, start, ids, changed, vectors, texts, size, seen):
+        if changed is not None and files.changed is None:
+            raise UsageError(f"{self.address}: names no column that says when a row changed; add changed= to it")
+        width = self.mark.read().get("width") or (files.width() if vectors else None)
+        for part in files.parts if ids is None else files.parts_with(ids):
+            wanted = [files.id, files.text if texts else None, files.changed if changed is not None else None,
+                      files.column if vectors or part.nulls else None]
+            # Some column must be read to know how many rows there are.
+            columns = [name for name in wanted if name] or [files.schema.names[0]]
+            for first, batch in files.batches(columns, start, size, [part]):
+                keys = files.ids(first, batch)
+                there, rows = self._overlaid(files, first, batch, keys, width, vectors, seen)
+                if changed is not None:
+                    there &= files.since(batch, changed)
+                if ids is not None:
+                    there &= np.array([key in ids for key in keys])
+                if there.any():
+                    told = batch.column(files.text).to_pylist() if texts and files.text else None
+                    yield Rows(chosen(keys, there), rows[there] if vectors else None, told and chosen(told, there))
+
+    def _overlaid(self, files, first, batch, keys, width, vectors, seen):
+        """Which rows of a batch have a vector, and their vectors, with what is staged over those of the file."""
+        there, rows = np.ones(len(keys), bool), np.zeros((len(keys), width), np.float32) if vectors else None
+        if files.column in batch.schema.names:
+            there, found = matrix(batch.column(files.column), f"{self.path}, from row {first}")
+            if vectors and found is not None:
+                if found.shape[1] != width:
+                    raise Error(f"{self.path}: the column '{files.column}' holds vectors of {width} and of "
+                                f"{found.shape[1]} values; a migration needs one width")
+                rows[there] = found
+        staged = self.staged.find(keys)
+        seen.update(staged)
+        overlay(keys, staged, there, rows)
+        return there, rows
+
+    def _staged_of(self, ids, vectors, size):
+        found = [(key, value) for key, value in self.staged.find(list(ids)).items() if value is not None]
+        for first in range(0, len(found), size):
+            part = found[first:first + size]
+            yield Rows([key for key, _ in part],
+                       np.array([np.frombuffer(value, np.float32) for _, value in part]) if vectors else None)
+
+    def _staged_rest(self, after, seen, vectors, size):
+        """Staged rows that no file has yet."""
+        if not self.staged.exists():
+            return
+        for keys, rows in self.staged.batches(size, self.mark.read()["width"], after):
+            fresh = np.array([key not in seen for key in keys])
+            if fresh.any():
+                yield Rows([key for key, use in zip(keys, fresh) if use], rows[fresh] if vectors else None)
+
+    def write(self, ids, vectors):
+        made = self.mark.read()
+        width = made.get("width")
+        if width is None:
+            raise Error(f"{self.path} was not made by a migration, so that nothing is written to it")
+        if not len(ids):
+            return
+        if vectors is not None:
+            vectors = np.ascontiguousarray(vectors, np.float32)
+            if vectors.shape != (len(ids), width):
+                raise Error(f"{self.path} holds vectors of {width} values; found {vectors.shape[-1]} for {len(ids)} "
+                            "ids")
+            if made["kind"] == "float16":  # as the files will give them back
+                vectors = vectors.astype(np.float16).astype(np.float32)
+        with saying("write", self.path):
+            self.staged.write(list(ids), vectors)
+
+    def search(self, queries, k):
+        return best_of(self.read(), queries, k, self.describe().metric)
+
+    def finish(self):
+        if not self._pending():
+            return
+        made = self.mark.read()
+        like = made.get("like")
+        template = self._files() if like is None else Files(pathlib.Path(like), made["column"], self.options)
+        with saying("write", self.path):
+            merge(self, template, made["width"])
+            self.staged.remove()
+
+    def _pending(self):
+        return self.mark.path.exists() and (self.staged.exists() or not self.path.exists())
+
+    def switch(self, put, keep):
+        if put.path.exists() or put.staged.exists():
+            if not keep.path.exists():
+                put.finish()
+            known = put.mark.read()
+            if known.get("like"):  # from now on the other columns are its own
+                with saying("write", put.path):
+                    put.mark.write(**{**known, "like": None})
+        for store in (self, put, keep):
+            store.close()
+        way = switch_files if self.path.is_file() else switch_folders
+        way(self.path, put.path, keep.path, [MARK, STAGED])
+
+    def drop(self):
+        self.staged.remove()
+        with saying("remove", self.path):
+            if self.path.is_dir():
+                shutil.rmtree(self.path)
+            self.path.unlink(missing_ok=True)
+            self.mark.path.unlink(missing_ok=True)
+
+    def newest(self):
+        return self._files().newest()
+
+
+def chosen(values, there):
+    return [value for value, use in zip(values, there) if use]
+
+
+def overlay(keys, staged, there, rows):
+    """Puts staged vectors in the place of those of the same keys."""
+    for place, key in enumerate(keys if staged else ()):
+        if key in staged:
+            there[place] = staged[key] is not None
+            if rows is not None and there[place]:
+                rows[place] = np.frombuffer(staged[key], np.float32)
+
+
+def merge(store, template, width):
+    """Writes every file of the template into the store's place, with the vectors that are staged or already there."""
+    first, matched = 0, 0
+    for path in template.paths:
+        target = store.path if store.path.suffix == ".parquet" else store.path / path.relative_to(template.place)
+        known = Files(target, template.column, store.options) if target.exists() else None
+        if known is not None and target != path and not known.same_ids(template, path):
+            unfinish(store, known, width)
+            known = None
+        offset, parts = first, [part for part in template.parts if part.path == path]
+        if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not concerned(
+                store, template, parts):
+            first += sum(part.rows for part in parts)
+            continue
+
+        def fill(row, batch):
+            nonlocal matched
+            keys = template.ids(row, batch)
+            there, rows = np.zeros(len(keys), bool), np.zeros((len(keys), width), np.float32)
+            if known is not None:
+                there, rows = known.vectors(row - offset, len(keys), width)
+            staged = store.staged.find(keys)
+            matched += sum(value is not None for value in staged.values())
+            overlay(keys, staged, there, rows)
+            return there, rows
+
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = with_ending(target, ".partial")
+        try:
+            first = rewrite(path, partial, template.column, width, fill, first)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+        sync_folder(target.parent)
+    require_all(store, template, matched)
+
+
+def concerned(store, template, parts):
+    """Whether something is staged for rows of these parts."""
+    return any(store.staged.find(template.ids(first, batch))
+               for first, batch in template.batches(template.known_by(), parts=parts))
+
+
+def unfinish(store, known, width):
+    """The vectors of a file whose rows are not the template's any more, staged unless newer ones are."""
+    for first, batch in known.batches([name for name in (known.id, known.column) if name]):
+        there, rows = matrix(batch.column(known.column), str(known.place))
+        if rows is not None:
+            keys = chosen(known.ids(first, batch), there)
+            newer = store.staged.find(keys)
+            fresh = np.array([key not in newer for key in keys])
+            store.staged.write(chosen(keys, fresh), rows[fresh])
+
+
+def require_all(store, template, matched):
+    if store.staged.exists() and matched < store.staged.count():
+        raise Error(f"{store.path}: {store.staged.count() - matched} vectors are staged under ids that no row of "
+                    f"{template.place} has; remove them, or add the rows")

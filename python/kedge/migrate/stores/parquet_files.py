@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads Parquet files, one or a folder of them, a batch at a time, and writes them again with other vectors."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ... import _arrow
+from ..errors import BadFile, Error, UsageError
+from ..store import Missing
+
+GROUP_BYTES = 256 << 20  # of vectors in memory at a time
+
+
+@contextlib.contextmanager
+def reading(path):
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise BadFile(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+@dataclasses.dataclass
+class Part:
+    """A row group and the number of its first row."""
+    path: pathlib.Path
+    group: int
+    rows: int
+    first: int
+    nulls: bool  # whether some rows may have no vector
+
+
+class Files:
+    """What is in the files now: they are looked at once, when this is made."""
+
+    def __init__(self, place, column, options):
+        self.place = place
+        self.paths = [place] if place.is_file() else sorted(
+            path for path in place.rglob("*.parquet") if not path.name.startswith("."))
+        if not place.exists():
+            raise Missing(f"{place}: there is no such file or folder")
+        if not self.paths:
+            raise Missing(f"{place} holds no Parquet files")
+        with reading(self.paths[0]):
+            self.schema = pq.read_schema(self.paths[0])
+            self.column = column or _arrow.choose(self.schema, str(place))
+        self.id, self.text, self.changed = (options.get(name) for name in ("id", "text", "changed"))
+        if self.id is None and "id" in self.schema.names:
+            self.id = "id"
+        self._require_columns()
+        self.parts = list(self._look())
+        self.rows = sum(part.rows for part in self.parts)
+
+    def _require_columns(self):
+        for name in (self.column, self.id, self.text, self.changed):
+            if name is not None and name not in self.schema.names:
+                raise UsageError(f"{self.paths[0]} has no column '{name}'; it has {', '.join(self.schema.names)}")
+        field = self.schema.field(self.column)
+        if not _arrow.is_vectors(field.type) or not pa.types.is_floating(value_type(field.type)):
+            raise BadFile(f"{self.paths[0]}: the column '{self.column}' is {field.type}; expected a list of floats in "
+                          "every row")
+
+    def _look(self):
+        first = 0
+        for path in self.paths:
+            with reading(path):
+                file = pq.ParquetFile(path)
+                schema, found = file.schema_arrow, file.metadata
+            if self.column not in schema.names or (self.id and self.id not in schema.names):
+                missing = self.id if self.column in schema.names else self.column
+                raise BadFile(f"{path} has no column '{missing}', which {self.paths[0]} has")
+            for group in range(found.num_row_groups):
+                about = found.row_group(group)
+                yield Part(path, group, about.num_rows, first, has_nulls(about, self.column))
+                first += about.num_rows
+
+    def width(self):
+        """Of the first vector there is; None if there is none."""
+        kind = self.schema.field(self.column).type
+        size = getattr(getattr(kind, "storage_type", kind), "list_size", None)
+        if size is not None:
+            return size
+        for _, batch in self.batches([self.column]):
+            found = pc.list_value_length(storage(batch.column(self.column))).drop_null()
+            if len(found):
+                return found[0].as_py()
+        return None
+
+    def kind(self):
+        return "float16" if pa.types.is_float16(value_type(self.schema.field(self.column).type)) else "float32"
+
+    def batches(self, columns, start=0, size=4096, parts=None):
+        """(number of the first row, record batch) from the row 'start' on; without columns, only the number of rows."""
+        for part in self.parts if parts is None else parts:
+            if part.first + part.rows <= start:
+                continue
+            with reading(part.path):
+                file = pq.ParquetFile(part.path, pre_buffer=False)
+                source = file.iter_batches(size, row_groups=[part.group], columns=columns)
+            row = part.first
+            while True:
+                with reading(part.path):
+                    batch = next(source, None)
+                if batch is None:
+                    break
+                skip = max(start - row, 0)
+                if skip < len(batch):
+                    yield row + skip, batch.slice(skip)
+                row += len(batch)
+
+    def known_by(self):
+        """The column that ids() needs; without ids any will do, as it has as many rows."""
+        return [self.id or self.schema.names[0]]
+
+    def ids(self, first, batch):
+        if self.id is None:
+            return list(range(first, first + len(batch)))
+        column = batch.column(self.id)
+        if column.null_count:
+            raise BadFile(f"{self.place}: row {first + _arrow.first_null(column)} has no id")
+        if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)
+                or pa.types.is_large_string(column.type)):
+            raise BadFile(f"{self.place}: the ids in the column '{self.id}' are {column.type}; expected whole numbers "
+                          "or text")
+        return column.to_pylist()
+
+    def parts_with(self, ids):
+        """The parts in which some of these ids are."""
+        if not ids:
+            return []
+        if self.id is None:
+            return [part for part in self.parts if any(part.first <= key < part.first + part.rows for key in ids)]
+        wanted = self.id_values(ids)
+        return [part for part in self.parts if any(pc.any(pc.is_in(batch.column(self.id), wanted)).as_py()
+                                                   for _, batch in self.batches([self.id], parts=[part]))]
+
+    def id_values(self, ids):
+        try:
+            return pa.array(list(ids), self.schema.field(self.id).type)
+        except (pa.ArrowException, OverflowError, TypeError):
+            raise Error(f"{self.place}: the ids in the column '{self.id}' are {self.schema.field(self.id).type}; found "
+                        f"{next(iter(ids))!r}") from None
+
+    def row_of(self, key):
+        """The number of the row with this id; None if there is none."""
+        if self.id is None:
+            return key if isinstance(key, int) and 0 <= key < self.rows else None
+        value = self.id_values([key])[0]
+        for first, batch in self.batches([self.id]):
+            place = pc.index(batch.column(self.id), value).as_py()
+            if place >= 0:
+                return first + place
+        return None
+
+    def same_ids(self, other, path):
+        """Whether the rows of this one file are those of one of the other's."""
+        parts = [part for part in other.parts if part.path == path]
+        if [part.rows for part in self.parts] != [part.rows for part in parts]:
+            return sum(part.rows for part in self.parts) == sum(part.rows for part in parts) and self.id is None
+        if self.id is None:
+            return True
+        ours, theirs = self.batches([self.id]), other.batches([self.id], parts=parts)
+        return all(mine.column(0).equals(its.column(0)) for (_, mine), (_, its) in zip(ours, theirs))
+
+    def vectors(self, first, count, width):
+        """(which rows have a vector, matrix) of some rows."""
+        there, rows, end = np.zeros(count, bool), np.zeros((count, width), np.float32), first + count
+        for row, batch in self.batches([self.column], first):
+            batch = batch.slice(0, max(end - row, 0))
+            if not len(batch):
+                break
+            here = np.arange(row - first, row - first + len(batch))
+            there[here], found = matrix(batch.column(self.column), f"{self.place}, from row {row}")
+            if found is not None:
+                rows[here[there[here]]] = found
+        return there, rows
+
+    def newest(self):
+        if self.changed is None:
+            return None
+        found = [pc.max(batch.column(self.changed)) for _, batch in self.batches([self.changed])]
+        values = [plain(value) for value in found if value.is_valid]
+        return max(values) if values else None
+
+    def since(self, batch, value):
+        """Which rows changed at or after this."""
+        column = batch.column(self.changed)
+        if pa.types.is_temporal(column.type):
+            value = pa.scalar(value, pa.int64()).cast(whole(column.type)).cast(column.type)
+        return np.asarray(pc.fill_null(pc.greater_equal(column, value), True))
+
+
+def whole(kind):
+    return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+
+
+def plain(scalar):
+    """A number or text; times as what they are counted in, which no zone or rounding changes."""
+    return scalar.cast(whole(scalar.type)).as_py() if pa.types.is_temporal(scalar.type) else scalar.as_py()
+
+
+def storage(column):
+    return column.storage if hasattr(column, "storage") else column
+
+
+def value_type(kind):
+    return getattr(kind, "storage_type", kind).value_type
+
+
+def has_nulls(group, name):
+    """False only if the file says that every row has a vector."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema.split(".")[0] == name:
+            found = column.statistics
+            return found is None or not found.has_null_count or found.null_count > 0
+    return True
+
+
+def matrix(column, label):
+    """(which rows have a vector, their vectors as float32)."""
+    there = np.asarray(column.is_valid())
+    if not there.any():
+        return there, None
+    try:
+        rows = _arrow.rows(column.filter(pa.array(there)), label)
+    except (ValueError, TypeError) as error:
+        raise BadFile(str(error)) from None
+    return there, np.asarray(rows, np.float32)
+
+
+def vectors_like(kind, width, there, rows):
+    """A column of the old one's type, but for the width; null where no row is there."""
+    inner = value_type(kind)
+    values = pa.array(np.asarray(rows, inner.to_pandas_dtype()).ravel())
+    made = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(~there))
+    if hasattr(kind, "storage_type"):
+        return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(inner, [width]), made)
+    if pa.types.is_fixed_size_list(kind):
+        return made
+    return made.cast(pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner))
+
+
+def rewrite(source, target, column, width, fill, first):
+    """Copies a file with its row groups and everything else, but for the vectors: fill(first row, batch) gives them as
+    (which rows have one, matrix). Groups that are too large to hold are split."""
+    with reading(source):
+        file = pq.ParquetFile(source, pre_buffer=False)
+        schema, about = file.schema_arrow, file.metadata
+    place = schema.names.index(column)
+    kind = schema.field(place).type
+    empty = vectors_like(kind, width, np.empty(0, bool), np.empty((0, width)))
+    field = pa.field(column, empty.type, True, schema.field(place).metadata)
+    made = schema.set(place, field)
+    words = about.row_group(0).column(0).compression.lower() if about.num_row_groups else "snappy"
+    most = max(GROUP_BYTES // (4 * width), 1024)
+    with pq.ParquetWriter(target, made, compression="none" if words == "uncompressed" else words) as writer:
+        for group in range(about.num_row_groups):
+            for batch in gathered(file, source, group, most):
+                there, rows = fill(first, batch)
+                full = batch.set_column(place, field, vectors_like(kind, width, there, rows))
+                writer.write_table(full.cast(made), row_group_size=len(full))
+                first += len(batch)
+    with open(target, "rb+") as done:
+        os.fsync(done.fileno())
+    return first
+
+
+def gathered(file, path, group, most):
+    """The rows of a group as one table, or as several of 'most' rows."""
+    source = file.iter_batches(min(most, max(file.metadata.row_group(group).num_rows, 1)), row_groups=[group])
+    while True:
+        with reading(path):
+            batch = next(source, None)
+        if batch is None:
+            return
+        yield pa.Table.from_batches([batch])

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors that are written but not yet in Parquet files, in an SQLite file beside the place: files are written whole,
+rows come in batches and may be replaced."""
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+
+import numpy as np
+
+from ..errors import BadFile, Error
+
+MAKE = "CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, vector BLOB)"
+PUT = "INSERT INTO rows (id, vector) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET vector = excluded.vector"
+MOST_NAMES = 10_000  # in one question
+
+
+class Staged:
+    """number gives the order in which ids first came; a row without a vector is one that was removed."""
+
+    def __init__(self, path):
+        self.path = path
+        self._link = None
+
+    def exists(self):
+        return self.path.exists()
+
+    @contextlib.contextmanager
+    def _open(self):
+        try:
+            if self._link is None:
+                # Used by one thread at a time, but not always the same.
+                self._link = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+                self._link.execute("PRAGMA page_size = 16384")  # vectors then fit a page or few
+                self._link.execute("PRAGMA synchronous = FULL")
+                self._link.execute(MAKE)
+            yield self._link
+        except sqlite3.DatabaseError as error:
+            said = str(error)
+            if "full" in said:
+                raise Error(f"{self.path}: the disk is full; make room and run it again") from None
+            if "malformed" in said or "not a database" in said:
+                raise BadFile(f"{self.path} is damaged; 'rollback --drop' removes it") from None
+            raise Error(f"{self.path} cannot be used: {said}") from None
+
+    def write(self, ids, vectors):
+        with self._open() as link:
+            link.execute("BEGIN IMMEDIATE")
+            try:
+                link.executemany(PUT, ((key, None if vectors is None else vectors[n].tobytes())
+                                       for n, key in enumerate(ids)))
+                link.execute("COMMIT")
+            except BaseException:
+                if link.in_transaction:
+                    link.execute("ROLLBACK")
+                raise
+
+    def find(self, ids):
+        """{id: float32 bytes, or None if removed} of those that are staged."""
+        if not self.exists():
+            return {}
+        found = {}
+        with self._open() as link:
+            for first in range(0, len(ids), MOST_NAMES):
+                part = ids[first:first + MOST_NAMES]
+                places = ",".join("?" * len(part))
+                found.update(link.execute(f"SELECT id, vector FROM rows WHERE id IN ({places})", part))
+        return found
+
+    def number(self, key):
+        with self._open() as link:
+            found = link.execute("SELECT number FROM rows WHERE id = ?", [key]).fetchone()
+        return None if found is None else found[0]
+
+    def batches(self, size, width, after=0):
+        """(ids, matrix) of the rows that have a vector, in their order."""
+        while self.exists():
+            with self._open() as link:
+                found = link.execute("SELECT number, id, vector FROM rows WHERE number > ? AND vector IS NOT NULL "
+                                     "ORDER BY number LIMIT ?", [after, size]).fetchall()
+            if not found:
+                return
+            after = found[-1][0]
+            matrix = np.frombuffer(b"".join(row[2] for row in found), np.float32).reshape(len(found), width)
+            yield [row[1] for row in found], matrix
+
+    def count(self):
+        with self._open() as link:
+            return link.execute("SELECT count(*) FROM rows WHERE vector IS NOT NULL").fetchone()[0]
+
+    def close(self):
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def remove(self):
+        self.close()
+        self.path.unlink(missing_ok=True)
+        self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
