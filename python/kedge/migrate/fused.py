@@ -10,6 +10,7 @@ from .stores.scores import closeness
 
 CANDIDATES = 100
 QUERIES_AT_ONCE = 32
+LEAST_SPREAD = 1e-9  # scores that differ by rounding alone have no deviation
 
 
 def fuse(old_scores, new_scores, weights=(1, 1)):
@@ -22,7 +23,7 @@ def fuse(old_scores, new_scores, weights=(1, 1)):
         scores = np.asarray(scores, np.float64)
         there = ~np.isnan(scores)
         spread = scores[there].std() if there.any() else 0
-        if spread > 0:
+        if spread > LEAST_SPREAD:
             # What is missing is taken for the worst candidate: a row is not punished beyond that.
             total += weight * np.where(there, scores, scores[there].min()) / spread
     return total
@@ -115,9 +116,6 @@ def sql(migration, install=False):
     """The fused search as an SQL function, and whether it was installed. For PostgreSQL."""
     from .stores import postgres_sql
 
-    if not hasattr(migration.old, "column"):
-        raise UsageError(f"{migration.place.shown}: an SQL function is for PostgreSQL; other stores search with "
-                         "kedge.migrate.search")
     text = postgres_sql.fused_search_sql(migration.old, migration.new)
     if install:
         postgres_sql.install(migration.old, migration.new)

@@ -142,6 +142,6 @@ def report(found):
 
 
 def sql(found):
-    yield found["sql"]
+    yield found["sql"].rstrip()
     if found["installed"]:
-        yield f"-- installed as {found['name']}"
+        yield "-- installed"

@@ -14,12 +14,13 @@ import json
 from psycopg import sql
 
 from ..errors import Error, UsageError
+from ..fused import LEAST_SPREAD
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
 
 LEAST_SERVER = 140000
-# Scores that differ by rounding alone have no deviation.
-LEAST_SPREAD = 1e-9
+# A cosine with a vector of zeros is not a number; it scores 0. Distances are squared, as kedge.migrate.search does.
+SCORES = {"cosine": "CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END", "inner": "-{d}", "euclidean": "-{d} * {d} / 2"}
 
 # Parameters carry the function's name, for a column of the table may be called k. The body is parsed once and follows
 # columns by number, so it means the same two columns after they are renamed.
@@ -66,9 +67,7 @@ def fused_search_sql(old, new, name=None):
         parts[f"{which}_operator"] = table.operator(OPERATORS[metric])
         distance = sql.SQL("(d.{} {} {}.{})").format(parts[which], parts[f"{which}_operator"], parts["f"],
                                                     sql.Identifier(f"{which}_query"))
-        # A cosine with a vector of zeros is not a number; it scores 0 as elsewhere.
-        parts[f"{which}_score"] = (sql.SQL("CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END") if metric == "cosine"
-                                   else sql.SQL("-{d}")).format(d=distance)
+        parts[f"{which}_score"] = sql.SQL(SCORES[metric]).format(d=distance)
     mark = sql.Literal(MARK + json.dumps({"columns": [old.at.column, new.at.column]}))
     remark = sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, mark)
     return f"{sql.SQL(_FUNCTION).format(**parts).as_string()};\n{remark.as_string()};\n"
