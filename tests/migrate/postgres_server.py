@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 def server(folder=None, **settings):
     """The address of a server that keeps its data in 'folder', with pgvector in its database; stopped at the end.
 
-    Without a folder it is a temporary one, not one of pytest: for root the server runs as another user, and every pytest
+    Without a folder it is a temporary one, not one of pytest: for root the server runs as another user, and each pytest
     that starts closes the folder they share to other users.
     """
     if folder is None:
