@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import lancedb
@@ -153,6 +154,35 @@ def test_other_columns_versions_and_late_rows_stay(docs):
     assert table.schema.names == ["id", "v", "at", "day", "number", "word"]
 
 
+def test_an_application_writes_during_the_switch(docs):
+    old = open_store(f"lancedb:{docs}#docs.v")
+    new, kept, made, done, end = old.beside("_new"), old.beside("_old"), unit_rows(60, 16), [], threading.Event()
+    new.create(old, 16, OWNER)
+    new.write(list(range(60)), made)
+
+    def application():
+        table = lancedb.connect(docs).open_table("docs")
+        while not end.wait(0.05):
+            table.checkout_latest()
+            table.update(where=f"id = {len(done) % 60}", values={"number": len(done)})
+            done.append(len(done))
+
+    thread = threading.Thread(target=application)
+    thread.start()
+    try:
+        old.switch(new, kept)
+    except Error as error:  # on a slow machine the application may win every time
+        assert "let them pause and run it again" in str(error)
+    finally:
+        end.set()
+        thread.join()
+    old.switch(new, kept)
+    np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+    rows = lancedb.connect(docs).open_table("docs").to_arrow().to_pylist()
+    numbers = {row["id"]: row["number"] for row in rows}
+    assert len(rows) == len(numbers) == 60 and {key % 60: key for key in done}.items() <= numbers.items()
+
+
 def test_the_names_change_in_one_version(docs):
     old = open_store(f"lancedb:{docs}#docs.v")
     new = old.beside("_new")
@@ -243,7 +273,7 @@ def test_a_folder_that_may_only_be_read():
         assert len(contents(old)) == 60 and contents(new) == {}
 
 
-# Importing takes longer than the work, so one process imports and each line forks another that works until it is killed.
+# Importing takes longer than the work, so one process imports, and each line forks another that works until killed.
 WORKERS = """
 import itertools, os, sys
 import numpy as np

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collections of Qdrant as stores."""
+"""Collections of Qdrant as stores: in local mode, and over HTTP from Qdrant's own engine."""
+import contextlib
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
 import uuid
 
 import numpy as np
@@ -7,23 +15,370 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, open_store
+from kedge.migrate.stores import qdrant
+from qdrant_rest import qdrant_server
+
+
+def alias(client, name, collection):
+    client.update_collection_aliases([qdrant.creating(name, collection)])
+
+
+def fill(client, ids, vectors, payloads, distance="Cosine", name="docs.1", **settings):
+    client.create_collection(name, vectors_config=models.VectorParams(size=vectors.shape[1], distance=distance),
+                             **settings)
+    client.upsert(name, [models.PointStruct(id=key, vector=vector, payload=payload)
+                         for key, vector, payload in zip(ids, vectors.tolist(), payloads)], wait=True)
+
+
+def fill_docs(client, ids):
+    """The collection docs.1 with the alias docs, and what is in it."""
+    vectors, texts = unit_rows(ROWS, OLD_WIDTH), [f"document {key}" for key in ids]
+    fill(client, ids, vectors, [{"body": text, "n": n} for n, text in enumerate(texts)])
+    alias(client, "docs", "docs.1")
+    return ids, vectors, texts
+
+
+class Local(contextlib.closing):
+    """A client of a local folder, for a moment."""
+
+    def __init__(self, folder):
+        super().__init__(QdrantClient(path=str(folder)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder to copy, because local mode takes its time over every point."""
+    folder = tmp_path_factory.mktemp("made") / "db"
+    with Local(folder) as client:
+        ids = [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
+        return folder, fill_docs(client, ids)
 
 
 class TestLocal(StoreContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
-    def filled(self, tmp_path):
-        vectors = unit_rows(ROWS, OLD_WIDTH)
-        ids = [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
-        texts = [f"document {key}" for key in ids]
-        client = QdrantClient(path=tmp_path / "db")
-        client.create_collection("docs.1", vectors_config=models.VectorParams(size=OLD_WIDTH, distance="Cosine"))
-        client.upsert("docs.1", [models.PointStruct(id=key, vector=vector, payload={"body": text})
-                               for key, vector, text in zip(ids, vectors.tolist(), texts)])
-        client.update_collection_aliases([models.CreateAliasOperation(
-            create_alias=models.CreateAlias(alias_name="docs", collection_name="docs.1"))])
-        client.close()
-        return Filled(open_store(f"qdrant:{tmp_path}/db#docs?text=body"), ids, vectors, texts)
+    def start(self, tmp_path):
+        """What addresses begin with."""
+        return f"qdrant:{tmp_path}/db#"
+
+    @pytest.fixture
+    def filled(self, tmp_path, start, made):
+        folder, given = made
+        shutil.copytree(folder, tmp_path / "db")
+        return Filled(open_store(start + "docs?text=body&changed=n"), *given, 10 ** 6)
+
+    def test_payloads_are_copied_and_a_collection_in_use_keeps_its_own(self, filled, old, new, written):
+        texts = {key: text for batch in new.read(texts=True) for key, text in zip(batch.ids, batch.texts)}
+        assert texts == dict(zip(filled.ids, filled.texts))
+        old.switch(new, old.beside("_old"))
+        name, _ = old._collection()
+        with old.link.asking("write") as client:
+            client.set_payload(name, {"body": "changed"}, points=filled.ids[:1], wait=True)
+            client.delete(name, points_selector=filled.ids[1:2], wait=True)
+        old.write(filled.ids[:3], written[:3])
+        found = {key: text for batch in old.read(texts=True) for key, text in zip(batch.ids, batch.texts)}
+        assert found[filled.ids[0]] == "changed" and found[filled.ids[2]] == filled.texts[2]
+        assert filled.ids[1] not in found and len(found) == ROWS - 1
+        old.write(filled.ids[2:3], None)
+        assert filled.ids[2] not in order(old) and old.describe().rows == ROWS - 2
+        with old.link.asking("read") as client:
+            assert client.retrieve(name, filled.ids[2:3])[0].payload["body"] == filled.texts[2]
+
+    def test_documents_that_left_stay_away(self, filled, old, new):
+        with old.link.asking("write") as client:
+            client.delete("docs.1", points_selector=filled.ids[:2], wait=True)
+        new.write(filled.ids[:3], unit_rows(3, NEW_WIDTH))
+        assert order(new) == filled.ids[2:3]
+
+    def test_rows_that_changed_since(self, filled, old, new):
+        assert old.newest() == ROWS - 1
+        assert set(order(old, changed=ROWS - 3)) == set(filled.ids[-3:])
+        times = open_store(old.address.replace("changed=n", "changed=at.last"))
+        with old.link.asking("write") as client:
+            for key, time in zip(filled.ids, ("2026-01-31T12:00:00Z", "2026-01-31T13:30:00+02:00", "2025-01-01")):
+                client.set_payload("docs.1", {"at": {"last": time}}, points=[key], wait=True)
+        assert times.newest() == "2026-01-31T12:00:00Z"
+        assert set(order(times, changed="2026-01-31T11:00:00Z")) == set(filled.ids[:2])
+        assert order(times, changed=times.newest()) == filled.ids[:1]
+        words = open_store(old.address.replace("changed=n", "changed=body"))
+        with pytest.raises(UsageError, match="expected numbers, or times"):
+            words.newest()
+        for store in (times, words):
+            store.close()
+
+    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
+        other = old.beside("_old")
+        other.create(old, NEW_WIDTH, "another")
+        with pytest.raises(Error, match="docs_old.* is taken"):
+            old.switch(new, other)
+        with pytest.raises(Error, match="was made by the migration 'another'"):
+            other.create(old, NEW_WIDTH, OWNER)
+        other.drop()
+        with pytest.raises(Missing, match="nothing can take the place"):
+            old.switch(old.beside("_2"), other)
+        self.require_old(old, filled)
+        self.require_new(new, filled, written)
+
+    def test_a_collection_without_an_alias_is_not_switched(self, start, filled, old, new, written):
+        plain = open_store(start + "docs.1")
+        self.require_old(plain, filled)
+        assert old.describe().atomic is None and "make an alias" in plain.describe().atomic
+        with pytest.raises(Error, match="is a collection, which Qdrant cannot rename.*make an alias"):
+            plain.switch(new, plain.beside("_old"))
+        self.require_old(plain, filled)
+        plain.close()
+
+    def test_a_place_made_by_half_is_completed(self, filled, old, new):
+        with old.link.asking("write") as client:
+            client.update_collection_aliases([qdrant.deleting("docs_new")])
+        with pytest.raises(Missing):
+            new.describe()
+        new.create(old, NEW_WIDTH, OWNER)
+        assert new.describe().owner == OWNER
+
+    def test_large_batches_go_in_parts(self, filled, new, written, monkeypatch):
+        monkeypatch.setattr(qdrant, "REQUEST_BYTES", 5000)
+        new.write(filled.ids, -written)
+        self.require_new(new, filled, -written)
+
+
+class Server(contextlib.closing):
+    """A client of a server, for a moment."""
+
+    def __init__(self, port):
+        super().__init__(QdrantClient(url=f"http://127.0.0.1:{port}", check_compatibility=False))
+
+
+class TestServer(TestLocal):
+    @pytest.fixture
+    def served(self, tmp_path):
+        with qdrant_server(tmp_path) as (served, port):
+            served.port = port
+            yield served
+
+    @pytest.fixture
+    def start(self, served):
+        return f"qdrant://127.0.0.1:{served.port}/"
+
+    @pytest.fixture
+    def filled(self, served, start):
+        numbers = np.random.default_rng(8).integers(1, 2 ** 63, ROWS).astype(object) * 2 ** 60
+        with Server(served.port) as client:
+            given = fill_docs(client, [str(uuid.UUID(int=number)) for number in numbers])
+        return Filled(open_store(start + "docs?text=body&changed=n"), *given, str(uuid.UUID(int=3)))
+
+    def test_the_switch_is_one_request(self, served, filled, old, new, written):
+        served.asked.clear()
+        old.switch(new, old.beside("_old"))
+        assert [asked for asked in served.asked if asked[0] != "GET"] == [("POST", "/collections/aliases")]
+
+    def test_a_server_that_keeps_no_metadata(self, served, filled, old):
+        served.metadata = False
+        with pytest.raises(Error, match="needs Qdrant 1.16 or newer"):
+            old.beside("_new").create(old, 8, OWNER)
+        assert list(served.collections) == ["docs.1"]
+
+    @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
+    def test_keys(self, served, filled, old, monkeypatch):
+        served.api_key = "secret"
+        with pytest.raises(Error, match="refuses this API key"):
+            old.describe()
+        monkeypatch.setenv("THE_KEY", "secret")
+        assert open_store(old.address + "&api_key_env=THE_KEY").describe().rows == ROWS
+        monkeypatch.delenv("THE_KEY")
+        with pytest.raises(Error, match="the variable THE_KEY is not set"):
+            open_store(old.address + "&api_key_env=THE_KEY").describe()
+
+
+@pytest.fixture(params=["local", "server"])
+def place(request, tmp_path):
+    """(a function that gives a client for a moment, what addresses begin with)"""
+    if request.param == "local":
+        yield functools.partial(Local, tmp_path / "db"), f"qdrant:{tmp_path}/db#"
+        return
+    with qdrant_server(tmp_path) as (_, port):
+        yield functools.partial(Server, port), f"qdrant://127.0.0.1:{port}/"
+
+
+def test_numbers_come_before_uuids_everywhere(place):
+    client, start = place
+    numbers = [5, 1, 2 ** 63, 10]
+    words = [str(uuid.UUID(int=n)) for n in (2 ** 127, 7, 2 ** 64)]
+    with client() as client:
+        fill(client, words + numbers, unit_rows(7, 8), [{}] * 7)
+    with contextlib.closing(open_store(start + "docs.1")) as store:
+        expected = sorted(numbers) + sorted(words)
+        assert order(store) == order(store, size=2) == expected
+        for number, after in enumerate(expected):
+            assert order(store, after=after, size=2) == expected[number + 1:]
+        assert order(store, after=6) == expected[2:], "an id that is gone marks its place all the same"
+
+
+@pytest.mark.parametrize("distance, metric", [("Euclid", "euclidean"), ("Dot", "inner"), ("Cosine", "cosine")])
+def test_metrics(place, distance, metric):
+    client, start = place
+    vectors, queries = 3 * unit_rows(60, 8), 2 * unit_rows(2, 8, seed=9)
+    with client() as client:
+        fill(client, list(range(60)), vectors, [{}] * 60, distance)
+    with contextlib.closing(open_store(start + "docs.1")) as store:
+        found = store.describe()
+        assert found.metric == metric and found.kind == "float32" + " of length 1" * (metric == "cosine")
+        expected = {"euclidean": -np.linalg.norm(queries[:, None] - vectors, axis=2), "inner": queries @ vectors.T,
+                    "cosine": queries @ vectors.T / 6}[metric]
+        ids, scores = store.search(queries, 4)
+        assert ids == np.argsort(-expected, axis=1)[:, :4].tolist()
+        np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-4)
+        got = np.array(list(contents(store).values()))
+        if metric == "cosine":
+            np.testing.assert_allclose(got, vectors / 3, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(got, vectors)
+
+
+@pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+def test_other_vectors_and_settings_are_copied(place):
+    client, start = place
+    vectors, images = unit_rows(40, 8), unit_rows(40, 4, seed=3)
+    with client() as client:
+        client.create_collection(
+            "docs.1", vectors_config={
+                "text": models.VectorParams(size=8, distance="Cosine", hnsw_config=models.HnswConfigDiff(m=24)),
+                "image": models.VectorParams(size=4, distance="Dot")},
+            sparse_vectors_config={"words": models.SparseVectorParams()})
+        client.upsert("docs.1", [models.PointStruct(id=n, payload={"n": n}, vector={
+            "image": images[n].tolist(), "words": models.SparseVector(indices=[n, 99], values=[1.0, 2.0]),
+            **({"text": vectors[n].tolist()} if n < 30 else {})}) for n in range(40)], wait=True)
+        client.create_payload_index("docs.1", "n", field_schema="integer", wait=True)
+        alias(client, "docs", "docs.1")
+    with contextlib.closing(open_store(start + "docs")) as nameless:
+        with pytest.raises(UsageError, match="it has (text, image|image, text); say which with .vector="):
+            nameless.describe()
+    old = open_store(start + "docs?vector=text")
+    assert (old.describe().rows, old.describe().index) == (30, "HNSW, m=24")
+    assert order(old) == order(old, vectors=False) == list(range(30)) and order(old, ids=[1, 35]) == [1]
+    assert order(old, ids=[1, 35], vectors=False) == [1]
+    new, kept = old.beside("_new"), old.beside("_old")
+    new.create(old, 16, OWNER)
+    made = unit_rows(30, 16)
+    new.write(list(range(30)), made)
+    assert new.describe().index == "HNSW, m=24"
+    old.switch(new, kept)
+    np.testing.assert_allclose(np.array(list(contents(old).values())), made, atol=1e-6)
+    name, found = old._collection()
+    with old.link.asking("read") as client:
+        point = client.retrieve(name, [7], with_vectors=True)[0]
+    np.testing.assert_allclose(point.vector["image"], images[7], atol=1e-6)
+    assert point.payload == {"n": 7} and sorted(point.vector["words"].indices) == [7, 99]
+    if old.remote:
+        assert list(found.payload_schema) == ["n"]
+    for store in (old, new, kept):
+        store.close()
+
+
+def test_vectors_that_a_map_does_not_fit(place):
+    client, start = place
+    with client() as client:
+        client.create_collection("many", vectors_config=models.VectorParams(
+            size=8, distance="Cosine", multivector_config=models.MultiVectorConfig(comparator="max_sim")))
+        client.create_collection("blocks", vectors_config=models.VectorParams(size=8, distance="Manhattan"))
+    for name, words in (("many", "each point has many vectors"), ("blocks", "compares by Manhattan")):
+        with contextlib.closing(open_store(start + name)) as store, pytest.raises(UsageError, match=words):
+            store.describe()
+
+
+def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
+    with qdrant_server(tmp_path) as (_, port):
+        with Server(port) as client:
+            fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
+            alias(client, "docs", "docs.1")
+        old = open_store(f"qdrant://127.0.0.1:{port}/docs")
+        new = old.beside("_new")
+        new.create(old, 8, OWNER)
+    for ask in (old.describe, lambda: list(old.read()), lambda: new.write([1], unit_rows(1, 8)), new.finish, new.drop,
+                lambda: old.search(unit_rows(1, 8), 1), lambda: old.switch(new, old.beside("_old"))):
+        with pytest.raises(Error, match="no answer from 127.0.0.1:.*is the server running"):
+            ask()
+    for store in (old, new):
+        store.close()
+
+
+def test_addresses(monkeypatch):
+    asked = []
+    monkeypatch.setattr("kedge.migrate.stores.qdrant_link.QdrantClient", lambda **given: asked.append(given))
+    monkeypatch.setenv("THE_KEY", "secret")
+    for address in ("qdrant://host/docs", "qdrant://host:7000/docs?https=1&api_key_env=THE_KEY", "qdrant://[::1]/docs"):
+        open_store(address).link._open()
+    assert [(given["url"], given["api_key"]) for given in asked] == [
+        ("http://host:6333", None), ("https://host:7000", "secret"), ("http://[::1]:6333", None)]
+    store = open_store("qdrant://host:7000/docs?vector=a&text=b").beside("_new")
+    assert store.address == "qdrant://host:7000/docs_new?vector=a&text=b"
+    for address in ("qdrant://host", "qdrant://host/", "qdrant:folder", "qdrant://host/docs?column=v"):
+        with pytest.raises(UsageError):
+            open_store(address)
+
+
+def test_a_local_folder_has_one_process(tmp_path):
+    with Local(tmp_path / "db") as client:
+        fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
+    code = ("import sys\nfrom qdrant_client import QdrantClient\nclient = QdrantClient(path=sys.argv[1])\n"
+            "print('open', flush=True)\nsys.stdin.read()\nclient.close()")
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "db"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"open\n"
+        store = open_store(f"qdrant:{tmp_path}/db#docs.1")
+        with pytest.raises(Error, match="another process has this folder open.*run a Qdrant server"):
+            store.describe()
+        other.stdin.close()
+        other.wait()
+    assert store.describe().rows == 2
+    store.close()
+    with Local(tmp_path / "db"):
+        pass
+
+
+def test_local_sentences(tmp_path):
+    with pytest.raises(Missing, match="no folder of Qdrant's local mode"):
+        open_store(f"qdrant:{tmp_path}/none#docs").describe()
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "meta.json").write_text("{")
+    with pytest.raises(BadFile, match="cannot read it"):
+        open_store(f"qdrant:{tmp_path}/bad#docs").describe()
+    with Local(tmp_path / "db") as client:
+        fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
+    with contextlib.closing(open_store(f"qdrant:{tmp_path}/db#docs.1")) as store:
+        with pytest.raises(UsageError, match="somewhere else"):
+            store.beside("_new").create(open_store("npy:docs.npy"), 4, OWNER)
+        with pytest.raises(Error, match="cannot search it"):
+            store.search(unit_rows(1, 5), 1)
+
+
+@contextlib.contextmanager
+def another_user():
+    """Root may write everywhere; the user nobody may not."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+def test_a_folder_that_may_only_be_read():
+    with tempfile.TemporaryDirectory() as folder:
+        with Local(f"{folder}/db") as client:
+            fill(client, list(range(60)), unit_rows(60, 8), [{}] * 60)
+            alias(client, "docs", "docs.1")
+        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        old = open_store(f"qdrant:{folder}/db#docs")
+        with another_user(), pytest.raises(Error, match="this user may not"):
+            old.beside("_new").create(old, 8, OWNER)
+        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
+            path.chmod(0o755)
+        assert len(contents(old)) == 60
+        old.close()

@@ -6,7 +6,7 @@ import numpy as np
 
 from .errors import UsageError
 from .migration import Migration
-from .stores.scores import score
+from .stores.scores import closeness
 
 CANDIDATES = 100
 QUERIES_AT_ONCE = 32
@@ -107,7 +107,7 @@ def _scores(vectors, query, ids, metric):
     found = np.full(len(ids), np.nan)
     there = [n for n, id in enumerate(ids) if id in vectors]
     if there:
-        found[there] = score(query[None], np.stack([vectors[ids[n]] for n in there]), metric)[0]
+        found[there] = closeness(query[None], np.stack([vectors[ids[n]] for n in there]), metric)[0]
     return found
 
 

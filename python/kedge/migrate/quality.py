@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .fused import CANDIDATES, fuse
-from .stores.scores import score
+from .stores.scores import closeness
 
 K = 10
 RESAMPLES = 1000
@@ -18,9 +18,9 @@ class Bench:
     """
 
     def __init__(self, old, new, translated, old_queries, new_queries, skip, judged, metrics):
-        self.by_old = _without(score(old_queries, old, metrics[0]), skip)
-        self.by_new = _without(score(new_queries, new, metrics[1]), skip)
-        self.by_translated = _without(score(new_queries, translated, metrics[1]), skip)
+        self.by_old = _without(closeness(old_queries, old, metrics[0]), skip)
+        self.by_new = _without(closeness(new_queries, new, metrics[1]), skip)
+        self.by_translated = _without(closeness(new_queries, translated, metrics[1]), skip)
         self.judged, self.truth = judged, _best(self.by_new)
 
     def measure(self, real=None):
@@ -53,7 +53,7 @@ class Ranking:
         self.kept = [([], np.empty((2, 0))) for _ in new_queries]
 
     def add(self, ids, old, new):
-        scores = [score(queries, rows, metric) for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
+        scores = [closeness(queries, rows, metric) for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
         for query, (known, before) in enumerate(self.kept):
             both = np.hstack([before, np.stack([scores[0][query], scores[1][query]])])
             best = np.unique(np.argsort(-both, axis=1, kind="stable")[:, :CANDIDATES])

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of the form scheme:place#name?key=value and scheme://host:port/name?key=value."""
+"""What stores with names in them share: addresses, as scheme:place#name?key=value and scheme://host/name?key=value, and
+what must hold before anything is changed."""
 from __future__ import annotations
 
 import urllib.parse
 
-from ..errors import UsageError
+import numpy as np
+
+from ..errors import Error, UsageError
 
 
 def split_address(address, known):
@@ -32,3 +35,15 @@ def join_address(scheme, place, name, options, remote=False):
     query = urllib.parse.urlencode(options)
     start = f"{scheme}://{place}/" if remote else f"{scheme}:{place}#"
     return start + name + ("?" + query if query else "")
+
+
+def require_same_place(store, like):
+    if type(store) is not type(like) or store.place != like.place:
+        raise UsageError(f"{store.address}: new vectors go beside the old ones, with the documents; {like.address} is "
+                         "somewhere else")
+
+
+def require_width(store, ids, vectors, width):
+    if vectors is not None and np.shape(vectors) != (len(ids), width):
+        raise Error(f"{store.address} holds vectors of {width} values; found an array of shape {np.shape(vectors)} for "
+                    f"{len(ids)} ids, so it was made for another model")

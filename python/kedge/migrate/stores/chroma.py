@@ -19,7 +19,8 @@ from chromadb.errors import ChromaError, NotFoundError
 
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .address import join_address, split_address
+from .address import join_address, require_same_place, require_width, split_address
+from .files import require_free
 
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
 OWNER, NAME, SOURCE, WIDTH = (f"kedge-migrate:{word}" for word in ("owner", "name", "source", "width"))
@@ -115,22 +116,17 @@ class ChromaStore(Store):
 
     def create(self, like, width, owner):
         found = self._collection()
-        if found is not None:
-            if (found.metadata or {}).get(OWNER) != owner:
-                other = (found.metadata or {}).get(OWNER)
-                whose = f"was made by the migration {other!r}" if other else "was not made by this migration"
-                raise Error(f"{self.address} exists and {whose}; delete it, or choose another place with 'into'")
+        if require_free(self.address, found is not None, found and (found.metadata or {}).get(OWNER), owner):
             return
-        if not isinstance(like, ChromaStore) or like.place != self.place:
-            raise UsageError(f"{self.address}: new vectors go beside the old ones, in the same Chroma; {like.address} is "
-                             "somewhere else")
+        require_same_place(self, like)
         old = like._there()
         # Settings in metadata are an older way to say what is in the configuration.
         metadata = {key: value for key, value in (old.metadata or {}).items() if not key.startswith("hnsw:")}
         metadata.update({OWNER: owner, NAME: self.name, SOURCE: str(old.id), WIDTH: width})
-        settings = {kind: old.configuration_json[kind] for kind in ("hnsw", "spann") if old.configuration_json.get(kind)}
+        kind, settings = self._index(old)
         with self._saying("create"):
-            self._open().create_collection(self.name, configuration=settings, metadata=metadata, embedding_function=None)
+            self._open().create_collection(self.name, configuration={kind: settings}, metadata=metadata,
+                                           embedding_function=None)
 
     def _index(self, found):
         """(kind, settings) of the index."""
@@ -212,8 +208,8 @@ class ChromaStore(Store):
         best = None
         for key, value in self._values(self._there(), field):
             if best is not None and isinstance(value, str) != isinstance(best, str):
-                raise UsageError(f"{self.address}: {field!r} holds {value!r} in {key!r} and {best!r} elsewhere; expected "
-                                 "only numbers, or only texts that sort by time")
+                raise UsageError(f"{self.address}: {field!r} holds {value!r} in {key!r} and {best!r} elsewhere; "
+                                 "expected only numbers, or only texts that sort by time")
             best = value if best is None or value > best else best
         return best
 
@@ -222,9 +218,7 @@ class ChromaStore(Store):
         width, metadata = self._width(found), found.metadata or {}
         if not len(ids):
             return
-        if vectors is not None and (np.ndim(vectors) != 2 or vectors.shape != (len(ids), width)):
-            raise Error(f"{self.address} holds vectors of {width} values, got an array of shape {np.shape(vectors)} for "
-                        f"{len(ids)} ids; was it made for another model?")
+        require_width(self, ids, vectors, width)
         in_use = metadata.get(NAME) != self.name
         if vectors is None and in_use:
             raise Error(f"{self.address}: a document in Chroma cannot be without a vector, and this collection is in "
@@ -246,7 +240,7 @@ class ChromaStore(Store):
         try:
             source = self._open().get_collection_by_id(found.metadata[SOURCE], embedding_function=None)
         except NotFoundError:
-            raise Missing(f"{self.address}: the collection it was made from is gone, and with it the documents") from None
+            raise Missing(f"{self.address}: the collection it was made from is gone, with the documents") from None
         got = source.get(ids=ids, include=["documents", "metadatas", "uris"])
         if not got["ids"]:
             return

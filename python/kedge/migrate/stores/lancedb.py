@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
+import time
 
 import lancedb
 import lancedb.index
@@ -22,13 +23,25 @@ import pyarrow.compute as pc
 from ..errors import BadFile, Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from . import lance_rows as rows_of
-from .address import join_address, split_address
+from .address import join_address, require_width, split_address
+from .files import require_free
 
 OPTIONS = ("id", "text", "changed", "metric")
 MARK = "kedge-migrate"
+BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause "
+        "and run it again")
+REASONS = {
+    "ermission denied": "this user may not; change the permissions of the folder, or run as a user who may",
+    "Read-only file system": "the disk is mounted read-only",
+    "No space left": "the disk is full; make room and run it again",
+    "oo many concurrent writers": BUSY,
+    "commit conflict": BUSY,
+}
 METRICS = {"cosine": "cosine", "dot": "inner", "l2": "euclidean"}
 NEVER = datetime.timedelta(days=365_000)   # the table's versions are the user's, to keep or to clean up
 AN_HOUR = datetime.timedelta(hours=1)      # so that whoever is reading the new vectors can go on
+A_DAY = datetime.timedelta(days=1)         # for joining anew when applications change rows meanwhile
+TRIES = 10
 INDEXES = {
     "IVF_FLAT": lancedb.index.IvfFlat,
     "IVF_SQ": lancedb.index.IvfSq,
@@ -87,12 +100,7 @@ class LanceStore(Store):
             yield
         except (OSError, RuntimeError, ValueError, TypeError, pa.ArrowException) as error:
             text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            for sign, reason in (("ermission denied", "this user may not; change the permissions of the folder, or run "
-                                                      "as a user who may"),
-                                 ("Read-only file system", "the disk is mounted read-only"),
-                                 ("No space left", "the disk is full; make room and run it again")):
-                if sign in str(error):
-                    text = reason
+            text = next((reason for sign, reason in REASONS.items() if sign in str(error)), text)
             raise Error(f"{self.address}: cannot {doing} it: {text}") from None
 
     def _connect(self):
@@ -163,14 +171,10 @@ class LanceStore(Store):
 
     def create(self, like, width, owner):
         try:
-            found = self._place().mark.get("owner")
+            require_free(self.address, True, self._place().mark.get("owner"), owner)
+            return
         except Missing:
             pass
-        else:
-            if found != owner:
-                whose = f"was made by the migration {found!r}" if found else "was not made by this migration"
-                raise Error(f"{self.address} exists and {whose}; drop that column, or choose another place with 'into'")
-            return
         mark = {"owner": owner, "metric": like.describe().metric, "index": None}
         if isinstance(like, LanceStore):
             index = like._place().index()
@@ -241,9 +245,7 @@ class LanceStore(Store):
         place = self._place()
         if not len(ids):
             return
-        if vectors is not None and (np.ndim(vectors) != 2 or vectors.shape != (len(ids), place.width)):
-            raise Error(f"{self.address} holds vectors of {place.width} values, got an array of shape "
-                        f"{np.shape(vectors)} for {len(ids)} ids; was it made for another model?")
+        require_width(self, ids, vectors, place.width)
         key = place.table.schema.field(self.id_name)
         batch = pa.table([pa.array(ids, key.type), rows_of.vector_column(vectors, len(ids), place.width)],
                          [self.id_name, place.column])
@@ -285,11 +287,14 @@ class LanceStore(Store):
     def finish(self):
         place = self._place()
         with self._saying("finish"):
-            place.table.optimize(cleanup_older_than=AN_HOUR if place.apart else NEVER)
-            self._index(place)
+            if place.apart:
+                place.table.optimize(cleanup_older_than=AN_HOUR)
+                self._index(place)
+            else:
+                self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
 
     def _index(self, place):
-        """An index of the kind that the old column has; its settings are LanceDB's own for this width and these rows."""
+        """An index of the kind that the old column has; its settings are LanceDB's own for this many rows and values."""
         kind = place.mark.get("index")
         if kind is None or place.index() is not None:
             return
@@ -308,22 +313,35 @@ class LanceStore(Store):
             if keep.column_name in names:
                 raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; drop that column")
             with self._saying("switch"):
-                self._main().alter_columns({"path": self._column(self._main()), "rename": keep.column_name},
-                                           {"path": put.column_name, "rename": self.column_name})
+                self._change(lambda table: table.alter_columns(
+                    {"path": self._column(table), "rename": keep.column_name},
+                    {"path": put.column_name, "rename": self.column_name}))
         elif keep.column_name not in names:
             raise Missing(f"{put.address}: there is no such column, so nothing can take the place of {self.address}")
 
     def _join(self):
         """Makes a column of the table of new vectors. That table goes last, so a join that was killed begins again."""
-        apart, table = self._place(), self._main()
+        apart = self._place()
         with self._saying("join"):
-            if self.column_name in table.schema.names:
-                table.drop_columns([self.column_name])
-            table.add_columns(apart.field)
-            table.merge_insert(self.id_name).when_matched_update_all().execute(apart.table.search().to_batches())
-            table.optimize(cleanup_older_than=NEVER)  # the join moved the rows, and they have to come back into the other indexes
-            self._index(Place(table, self.column_name, False))
+            if self.column_name in self._main().schema.names:
+                self._change(lambda table: table.drop_columns([self.column_name]))
+            self._change(lambda table: table.add_columns(apart.field))
+            (self._main().merge_insert(self.id_name).when_matched_update_all()
+             .execute(apart.table.search().to_batches(), timeout=A_DAY))
+            # The join moved the rows, and they have to come back into the other indexes.
+            self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
+            self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
+
+    def _change(self, change):
+        """Changes the table; once more with its newest version if an application's change came between."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return change(self._main())
+            except RuntimeError as error:
+                if "conflict" not in str(error) or not tries_left:
+                    raise
+                time.sleep(0.2)
 
     def drop(self):
         with self._saying("drop"):
@@ -331,7 +349,7 @@ class LanceStore(Store):
                 self._connect().drop_table(self._apart_name)
             table = self._main()
             if self._column(table) in table.schema.names:
-                table.drop_columns([self.column_name])
+                self._change(lambda table: table.drop_columns([self.column_name]))
 
     def close(self):
         self._link = self._apart_ids = None

@@ -11,6 +11,8 @@ from ..errors import Error
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
 NAME_BYTES = 63
+QUICK = ("btree", "hash", "brin")
+OPERATORS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 # Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
 _WORDS = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | [A-Za-z_\u0080-\uffff][\w$]* | \(\d+\)""", re.VERBOSE)
 
@@ -48,6 +50,15 @@ def on_column(connection, table_oid, number):
             for name, schema, method, valid, operators, text in found]
 
 
+def worth_turns(connection, table_oid, number):
+    """Whether rows go into an index that is slow to take them, though not for the sake of this column."""
+    mine = {index.name for index in on_column(connection, table_oid, number)}
+    others = connection.execute(
+        "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE "
+        "i.indrelid = %s AND m.amname <> ALL(%s)", [table_oid, list(QUICK)]).fetchall()
+    return not mine and bool(others)
+
+
 def rewritten(tail, old_name, new_name, old_width, new_width):
     """The definition for another column: its name, and its width where a cast in an expression gives one."""
     previous = ""
@@ -77,19 +88,20 @@ def make_like(connection, table, old, new, who):
     # A builder that a killed run left on the server holds this lock until it is done; then its index is there.
     with connection.transaction():
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(table.name))
-    there = {index.name: index for index in on_column(connection, table.oid, new.number)}
+    there = {(index.method, index.tail): index for index in on_column(connection, table.oid, new.number)}
     names = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [old_column, new_column]).fetchone()
     for index in on_column(connection, table.oid, old.number):
-        name = new_name(index.name, ending)
-        if name in there and there[name].valid:
+        tail = rewritten(index.tail, *names, old.width, new.width)
+        found = there.get((index.method, tail))
+        if found is not None and found.valid:
             continue
-        made = sql.SQL("{} ON {} USING {} {}").format(
-            sql.Identifier(name), table.name, sql.SQL(index.method),
-            sql.SQL(rewritten(index.tail, *names, old.width, new.width).replace("{", "{{").replace("}", "}}")))
+        name = found.name if found is not None else new_name(index.name, ending)
+        made = sql.SQL("{} ON {} USING {} {}").format(sql.Identifier(name), table.name, sql.SQL(index.method),
+                                                     sql.SQL(tail))
         if table.partitioned:
             raise Error(f"{who}: PostgreSQL makes no index on a partitioned table without blocking its writers; run "
                         f"CREATE INDEX {made.as_string(connection)} at a quiet time, then go on")
-        if name in there:
+        if found is not None:
             connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
         connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + made)
 

@@ -17,7 +17,7 @@ INTEGERS = ("smallint", "integer", "bigint")
 @dataclasses.dataclass
 class Table:
     oid: int
-    name: sql.Identifier
+    schema: str
     plain_name: str
     partitioned: bool
     id: sql.Identifier
@@ -26,6 +26,10 @@ class Table:
     extension: str            # the schema pgvector lives in
     version: tuple[int, ...]  # of pgvector
     vector_oids: dict[str, int]
+
+    @property
+    def name(self):
+        return sql.Identifier(self.schema, self.plain_name)
 
     @property
     def integers(self):
@@ -69,16 +73,19 @@ def look_up(connection, at, who):
     oid, schema, table, kind = found
     if kind not in ("r", "p"):
         raise UsageError(f"{who}: {table} is not a table; name the table that holds the vectors")
-    types = dict(connection.execute("SELECT attname, format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = %s "
+    types = dict(connection.execute("SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = %s "
                                     "AND attnum > 0 AND NOT attisdropped", [oid]).fetchall())
     for column in filter(None, (at.id, at.text, at.changed)):
         if column not in types:
             raise Missing(f"{who}: the table has no column {column!r}; it has {', '.join(types)}")
     id_name = _id_column(connection, oid, at, who)
+    for name in filter(None, (schema, table, id_name, at.column, at.text, at.changed)):
+        if "%" in name:  # psycopg takes it for a parameter, and doubling it is right in only some statements
+            raise UsageError(f"{who}: the name {name!r} has a % in it, which kedge-migrate cannot use; rename it")
     vectors = dict(connection.execute("SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = "
                                       "typnamespace WHERE nspname = %s AND typname IN ('vector', 'halfvec')",
                                       [extension[0]]).fetchall())
-    return Table(oid, sql.Identifier(schema, table), table, kind == "p", sql.Identifier(id_name), types[id_name],
+    return Table(oid, schema, table, kind == "p", sql.Identifier(id_name), types[id_name],
                  types.get(at.changed), extension[0], tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
 

@@ -22,7 +22,7 @@ from .postgres_table import drop_functions, find_column, look_up, mark_column, o
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
-METRICS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
+TURNS = 8
 
 
 class PostgresStore(Store):
@@ -74,13 +74,19 @@ class PostgresStore(Store):
         return column
 
     def metric(self):
-        """How the column's index compares; by cosine if it has none."""
-        return next((index.metric for index in self._indexes() if index.metric), "cosine")
+        """How the column's index compares; while it has none, that of the column it replaces; without that, cosine."""
+        column = self._column()
+        for number in (column.number, (column.mark or {}).get("like")):
+            for index in self._indexes(number):
+                if index.metric:
+                    return index.metric
+        return "cosine"
 
-    def _indexes(self):
-        table, column = self._table(), self._column()
+    def _indexes(self, number=None):
+        table = self._table()
+        number = number or self._column().number
         with self._link.talk() as connection:
-            return postgres_index.on_column(connection, table.oid, column.number)
+            return postgres_index.on_column(connection, table.oid, number)
 
     def describe(self):
         name, table, column = self._name(), self._table(), self._column()
@@ -96,8 +102,7 @@ class PostgresStore(Store):
     def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
         if changed is not None and self.at.changed is None:
             raise UsageError(f"{self.name}: the address names no column that says when rows changed; add &changed=NAME")
-        if texts and self.at.text is None:
-            raise UsageError(f"{self.name}: the address names no column of texts; add &text=NAME")
+        texts = texts and self.at.text is not None
         name, table, column = self._name(), self._table(), self._column()
         parts = [sql.SQL("d.{}" if table.integers else "d.{}::text").format(table.id)]
         parts += [sql.SQL("d.{}").format(name)] if vectors else []
@@ -124,6 +129,9 @@ class PostgresStore(Store):
         while True:
             found = self._rows(asked + (first if after is None else later) + order,
                                values if after is None else [*values, after])
+            if found and found[-1][0] == after:
+                raise Error(f"{self.name}: ids of type {table.id_type} do not come back from text as they were; name "
+                            "another unique column with &id=")
             if found:
                 yield found
                 after = found[-1][0]
@@ -161,14 +169,42 @@ class PostgresStore(Store):
             return connection.execute(sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchone()[0]
 
     def write(self, ids, vectors):
-        name, table, column, ids = self._name(), self._table(), self._column(), self._id_list(ids)
-        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        """One transaction, or a few where that spares an index much work; then a crash may leave some of the rows."""
+        table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is not None:
             vectors = np.asarray(vectors)
             self._check_shape(vectors, len(ids), column)
+        for turn in self._turns(ids, column):
+            self._update(table, column, [ids[n] for n in turn], vectors if vectors is None else vectors[turn])
+
+    def _turns(self, ids, column):
+        """The rows in the order to write them: a list of places for every transaction.
+
+        A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the
+        rows of a page take turns: what the first left behind is room for the next. An HNSW index on another column, which
+        takes rows many times slower than the table does, then sees one row of a page and not all.
+        """
+        table = self._table()
+        with self._link.talk() as connection:
+            if self._link.held or not postgres_index.worth_turns(connection, table.oid, column.number):
+                return [range(len(ids))]
+            places = dict(connection.execute(sql.SQL(
+                "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) "
+                "FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
+                    sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
+        turns = [[] for _ in range(TURNS)]
+        for n, one in enumerate(ids):
+            turns[places.get(one, 0) % TURNS].append(n)
+        return [turn for turn in turns if turn]
+
+    def _update(self, table, column, ids, vectors):
+        """In one transaction; ids that are gone are left out."""
+        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        if vectors is not None:
             source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
         statement = sql.SQL("UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE d.{} = s.id").format(
-            table.name, name, sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source), table.id)
+            table.name, self._name(), sql.SQL("NULL" if vectors is None else "s.vector"), sql.SQL(", ").join(source),
+            table.id)
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
         with self._link.talk() as connection, connection.transaction():
@@ -208,7 +244,7 @@ class PostgresStore(Store):
             raise UsageError(f"{self.name} holds vectors of {column.width} values; got a query of {queries.shape[1]}")
         statement = sql.SQL("SELECT d.{}{}, d.{column} {} %s::{} AS distance FROM {} d WHERE d.{column} IS NOT NULL "
                             "ORDER BY distance LIMIT {}").format(
-            table.id, sql.SQL("" if table.integers else "::text"), table.operator(METRICS[metric]),
+            table.id, sql.SQL("" if table.integers else "::text"), table.operator(postgres_index.OPERATORS[metric]),
             table.of_extension(column.type), table.name, sql.Literal(k), column=name)
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         with self._link.talk() as connection, connection.transaction():

@@ -15,7 +15,8 @@ from qdrant_client import models
 
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .address import join_address, split_address
+from .address import join_address, require_same_place, require_width, split_address
+from .files import require_free
 from .qdrant_link import Link
 
 OPTIONS = ("vector", "text", "changed", "https", "api_key_env")
@@ -75,14 +76,9 @@ class QdrantStore(Store):
         with self.link.asking("create") as client:
             there = client.collection_exists(name)
             mark = self._mark(client.get_collection(name)) if there else {}
-        if there and mark.get("owner") != owner:
-            whose = f"was made by the migration {mark['owner']!r}" if mark else "was not made by this migration"
-            raise Error(f"{self.address} exists and {whose}; delete it, or choose another place with 'into'")
-        if there:
+        if require_free(self.address, there, mark.get("owner"), owner):
             return
-        if not isinstance(like, QdrantStore) or like.place != self.place:
-            raise UsageError(f"{self.address}: new vectors go beside the old ones, on the same Qdrant; {like.address} is "
-                             "somewhere else")
+        require_same_place(self, like)
         source, found = like._collection()
         name = f"{source.split('.')[0]}.{hashlib.sha256((owner + self.name).encode()).hexdigest()[:8]}"
         with self.link.asking("create") as client:
@@ -116,8 +112,8 @@ class QdrantStore(Store):
     def _require_mark(self, client, name):
         if not self._mark(client.get_collection(name)):
             client.delete_collection(name)
-            raise Error(f"{self.address}: this server keeps no metadata of collections, so a migration cannot mark what "
-                        "it made; it needs Qdrant 1.16 or newer")
+            raise Error(f"{self.address}: this server keeps no metadata of collections, so a migration cannot mark "
+                        "what it made; it needs Qdrant 1.16 or newer")
 
     def describe(self):
         name, found = self._collection()
@@ -130,8 +126,8 @@ class QdrantStore(Store):
         hnsw = params.hnsw_config or found.config.hnsw_config
         quantized = params.quantization_config or found.config.quantization_config
         atomic = None if name != self.name else (
-            f"{self.name} is a collection, which Qdrant cannot rename, so there is no cutover of it: make an alias that "
-            "leads to it, let applications and kedge-migrate use the alias, and the cutover is one step")
+            f"{self.name} is a collection, which Qdrant cannot rename, so there is no cutover of it: make an alias "
+            "that leads to it, let applications and kedge-migrate use the alias, and the cutover is one step")
         with self.link.asking("read") as client:
             rows = client.count(name, count_filter=self._having(), exact=True).count
         return Contents(rows, params.size, kind, METRICS[params.distance], texts="text" in self.options,
@@ -212,9 +208,7 @@ class QdrantStore(Store):
         width, mark = self._params(found).size, self._mark(found)
         if not len(ids):
             return
-        if vectors is not None and (np.ndim(vectors) != 2 or vectors.shape != (len(ids), width)):
-            raise Error(f"{self.address} holds vectors of {width} values, got an array of shape {np.shape(vectors)} for "
-                        f"{len(ids)} ids; was it made for another model?")
+        require_width(self, ids, vectors, width)
         in_use = mark.get("name") != self.name
         if vectors is None:
             with self.link.asking("write") as client:
@@ -235,8 +229,8 @@ class QdrantStore(Store):
         return [name for name in names + list(params.sparse_vectors or {}) if name != self.vector]
 
     def _points(self, source, ids, vectors, others, in_use):
-        """Points as they are to be written. Payloads and other vectors come from the old collection; a collection in use
-        keeps its own. Documents that are no longer there stay away."""
+        """Points as they are to be written. Payloads and other vectors come from the old collection; a collection in
+        use keeps its own. Documents that are no longer there stay away."""
         with self.link.asking("read") as client:
             found = {point.id: point for point in client.retrieve(source, ids, with_payload=not in_use,
                                                                   with_vectors=others or False)}
@@ -247,7 +241,8 @@ class QdrantStore(Store):
             if in_use:
                 yield models.PointVectors(id=key, vector={self.vector: vector} if self.vector else vector)
             elif self.vector or others:
-                yield models.PointStruct(id=key, vector={**(old or {}), self.vector: vector}, payload=found[key].payload)
+                yield models.PointStruct(id=key, vector={**(old or {}), self.vector: vector},
+                                         payload=found[key].payload)
             else:
                 yield models.PointStruct(id=key, vector=vector, payload=found[key].payload)
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search over the old and the new column at once, as one SQL function that any client of the database can call.
+
+    SELECT * FROM kedge_search_docs(old_query => '[...]', new_query => '[...]', k => 10);
+
+It is kedge.migrate.search in SQL: the candidates are the best of both columns; each column's scores are divided by
+their standard deviation over the candidates, weighted and summed. A candidate without a vector in a column counts as
+the worst there; a column whose scores are all alike counts nothing. With one query only, its column is searched alone.
+"""
+from __future__ import annotations
+
+import json
+
+from psycopg import sql
+
+from ..errors import Error, UsageError
+from .postgres_index import NAME_BYTES, OPERATORS
+from .postgres_table import MARK
+
+LEAST_SERVER = 140000
+# Scores that differ by rounding alone have no deviation.
+LEAST_SPREAD = 1e-9
+
+# Parameters carry the function's name, for a column of the table may be called k. The body is parsed once and follows
+# columns by number, so it means the same two columns after they are renamed.
+_FUNCTION = """CREATE OR REPLACE FUNCTION {function}(
+  old_query {old_type}, new_query {new_type}, k integer DEFAULT 10, candidates integer DEFAULT 100,
+  old_weight float8 DEFAULT 1, new_weight float8 DEFAULT 1)
+RETURNS TABLE (id {id_type}, score float8) LANGUAGE sql STABLE
+{settings}
+BEGIN ATOMIC
+  WITH candidate AS (
+    (SELECT d.{id} AS id FROM {table} d WHERE {f}.old_query IS NOT NULL AND d.{old} IS NOT NULL
+     ORDER BY d.{old} {old_operator} {f}.old_query LIMIT greatest({f}.candidates, {f}.k))
+    UNION
+    (SELECT d.{id} AS id FROM {table} d WHERE {f}.new_query IS NOT NULL AND d.{new} IS NOT NULL
+     ORDER BY d.{new} {new_operator} {f}.new_query LIMIT greatest({f}.candidates, {f}.k))
+  ), scored AS (
+    SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {table} d ON d.{id} = c.id
+  ), spread AS (
+    SELECT min(a) AS worst_a, stddev_pop(a) AS spread_a, min(b) AS worst_b, stddev_pop(b) AS spread_b FROM scored
+  ), fused AS (
+    SELECT s.id, CASE WHEN {f}.old_query IS NULL THEN b WHEN {f}.new_query IS NULL THEN a ELSE
+      CASE WHEN spread_a > {least} THEN {f}.old_weight * coalesce(a, worst_a) / spread_a ELSE 0 END +
+      CASE WHEN spread_b > {least} THEN {f}.new_weight * coalesce(b, worst_b) / spread_b ELSE 0 END END AS score
+    FROM scored s CROSS JOIN spread
+  )
+  SELECT fused.id, fused.score FROM fused ORDER BY fused.score DESC, fused.id LIMIT {f}.k;
+END"""
+
+
+def fused_search_sql(old, new, name=None):
+    """The statements that make the function, as text; old and new are stores of two columns of one table."""
+    if not hasattr(old, "at") or not hasattr(old.at, "table"):
+        raise UsageError(f"{old.shown}: a search function is for PostgreSQL; other stores use kedge.migrate.search")
+    old._same_table(new)
+    table = old._table()
+    name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")
+    function = sql.Identifier(table.schema, name)
+    parts = {"function": function, "f": sql.Identifier(name), "table": table.name, "id": table.id,
+             "id_type": sql.SQL(table.id_type), "least": sql.Literal(LEAST_SPREAD), "settings": _settings(old, new)}
+    for which, store in (("old", old), ("new", new)):
+        metric = store.metric()
+        parts[which] = store._name()
+        parts[f"{which}_type"] = table.of_extension(store._column().type)
+        parts[f"{which}_operator"] = table.operator(OPERATORS[metric])
+        distance = sql.SQL("(d.{} {} {}.{})").format(parts[which], parts[f"{which}_operator"], parts["f"],
+                                                    sql.Identifier(f"{which}_query"))
+        # A cosine with a vector of zeros is not a number; it scores 0 as elsewhere.
+        parts[f"{which}_score"] = (sql.SQL("CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END") if metric == "cosine"
+                                   else sql.SQL("-{d}")).format(d=distance)
+    mark = sql.Literal(MARK + json.dumps({"columns": [old.at.column, new.at.column]}))
+    remark = sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, mark)
+    return f"{sql.SQL(_FUNCTION).format(**parts).as_string()};\n{remark.as_string()};\n"
+
+
+def _settings(old, new):
+    """How the function is planned. Its limits are not known then, so the planner is told to look rows up by index."""
+    settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "hnsw.ef_search": "100"}
+    if old._table().version >= (0, 8):
+        settings.update({"hnsw.iterative_scan": "strict_order", "ivfflat.iterative_scan": "relaxed_order"})
+    if all(any(index.metric for index in store._indexes()) for store in (old, new)):
+        settings.update({"enable_seqscan": "off", "enable_sort": "off"})
+    return sql.SQL("\n").join(sql.SQL(f"SET {name} = {value}") for name, value in settings.items())
+
+
+def install(old, new, name=None):
+    """Makes the function, or makes it anew."""
+    statements = fused_search_sql(old, new, name)
+    with old._link.talk() as connection, connection.transaction():
+        if connection.info.server_version < LEAST_SERVER:
+            raise Error(f"{old.name}: the search function needs PostgreSQL 14 or later; this server is "
+                        f"{connection.info.server_version // 10000}; use kedge.migrate.search instead")
+        connection.execute(statements)

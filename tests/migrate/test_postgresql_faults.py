@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong with PostgreSQL ends in a sentence, and leaves the table as it was or a whole batch further."""
+import multiprocessing
+import random
+import time
+
+import numpy as np
+import psycopg
+import pytest
+
+from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.store import Missing, open_store
+from postgres_tables import address, sql  # noqa: F401
+
+ROWS, WIDTH, BATCH, KILLS = 400, 8, 16, 30
+
+
+@pytest.fixture
+def docs(sql, address):
+    """A table whose vectors tell their ids, and its store."""
+    sql.execute(f"""GRANT USAGE ON SCHEMA public TO public;
+                    CREATE TABLE docs (id int PRIMARY KEY, changed timestamptz DEFAULT now(),
+                                       embedding vector({WIDTH}));
+                    INSERT INTO docs SELECT i, now(), array_fill(i::real, ARRAY[{WIDTH}])::vector
+                    FROM generate_series(1, {ROWS}) i""")
+    store = open_store(f"{address}&table=docs&column=embedding")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def new(docs):
+    store = docs.beside("_new")
+    store.create(docs, WIDTH, "one")
+    yield store
+    store.close()
+
+
+def table_as_text(sql):
+    """All there is to see of the table: its columns, their comments, its rows, its indexes."""
+    return sql.execute("""SELECT (SELECT array_agg(attname || coalesce(col_description(attrelid, attnum), '') ORDER BY
+                          attnum) FROM pg_attribute WHERE attrelid = 'docs'::regclass AND NOT attisdropped)::text,
+                          (SELECT array_agg(d::text ORDER BY id) FROM docs d)::text,
+                          (SELECT array_agg(indexdef ORDER BY 1) FROM pg_indexes WHERE tablename = 'docs')::text
+                       """).fetchone()
+
+
+def user(sql, address, name, *grants):
+    """The address for a user with these rights alone."""
+    sql.execute(f"DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN")
+    for grant in grants:
+        sql.execute(f"GRANT {grant} TO {name}")
+    return address.replace("//postgres:@", f"//{name}@")
+
+
+def test_a_user_who_may_only_read(sql, address, docs):
+    reader = user(sql, address, "reader", "SELECT ON docs")
+    before = table_as_text(sql)
+    old = open_store(f"{reader}&table=docs&column=embedding")
+    assert old.describe().rows == ROWS and sum(len(batch) for batch in old.read()) == ROWS
+    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH))),
+                 old.frozen().__enter__):
+        with pytest.raises(Error, match="has no right to do this .*; nothing was changed; connect as the owner"):
+            step()
+    assert table_as_text(sql) == before
+    docs.beside("_new").create(docs, WIDTH, "one")
+    before = table_as_text(sql)
+    made = old.beside("_new")
+    for step in (made.drop, made.finish, lambda: old.switch(made, old.beside("_old"))):
+        sql.execute("CREATE INDEX IF NOT EXISTS docs_index ON docs USING hnsw (embedding vector_l2_ops)")
+        before = table_as_text(sql)
+        with pytest.raises(Error, match="has no right to do this"):
+            step()
+    assert table_as_text(sql) == before
+
+
+def test_a_user_who_may_not_even_read(sql, address, docs):
+    nobody = open_store(user(sql, address, "nobody") + "&table=docs&column=embedding")
+    with pytest.raises(Error, match="docs.embedding: the user of the address has no right .*permission denied"):
+        nobody.describe()
+
+
+def test_a_connection_that_may_only_read(sql, address, docs):
+    before = table_as_text(sql)
+    old = open_store(f"{address}&table=docs&column=embedding&options=-c%20default_transaction_read_only%3Don")
+    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH)))):
+        with pytest.raises(Error, match="this connection may only read"):
+            step()
+    assert table_as_text(sql) == before
+
+
+def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql, address, docs):
+    sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
+                   $$ BEGIN NEW.changed := now(); RETURN NEW; END $$;
+                   CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
+    writer = user(sql, address, "writer", "ALL ON docs")
+    sql.execute("ALTER TABLE docs OWNER TO writer; GRANT CREATE ON SCHEMA public TO writer")
+    before = table_as_text(sql)
+    old = open_store(f"{writer}&table=docs&column=embedding&changed=changed")
+    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH)))):
+        with pytest.raises(Error, match="the trigger touched runs for every row .* nothing was changed; connect as"):
+            step()
+    assert table_as_text(sql) == before
+    sql.execute("GRANT SET ON PARAMETER session_replication_role TO writer")
+    made = old.beside("_new")
+    made.create(old, 3, "one")
+    made.write([1], np.ones((1, 3)))
+    assert made.describe().rows == 1
+    sql.execute("REVOKE SET ON PARAMETER session_replication_role FROM writer; ALTER TABLE docs OWNER TO postgres")
+
+
+def test_what_is_missing(sql, address, docs):
+    for query, says in (("table=no", "there is no table no in this database, or this user cannot see it"),
+                        ("table=docs&column=no", "the table has no column 'no'"),
+                        ("table=docs&text=no", "no column 'no'; it has id, changed, embedding"),
+                        ("table=docs&id=no", "no column 'no'; it has id, changed, embedding")):
+        with pytest.raises(Missing, match=says):
+            open_store(f"{address}&{query}").describe()
+    for query, says in (("table=docs&column=id", "docs.id is of type integer; expected vector or halfvec"),
+                        ("table=docs&id=changed", "the column 'changed' has no unique index"),
+                        ("table=pg_stat_activity", "pg_stat_activity is not a table")):
+        with pytest.raises(UsageError, match=says):
+            open_store(f"{address}&{query}").describe()
+    sql.execute("ALTER TABLE docs ADD title vector(3)")
+    with pytest.raises(UsageError, match="the table has the vector columns title, embedding; add &column=NAME"):
+        open_store(f"{address}&table=docs").describe()
+    sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey")
+    with pytest.raises(UsageError, match="no primary key of one column; add &id=NAME"):
+        open_store(f"{address}&table=docs&column=embedding").describe()
+    sql.execute("DROP TABLE docs")
+    with pytest.raises(Missing):
+        list(docs.read())
+
+
+def test_a_database_without_the_extension(sql, address):
+    sql.execute("DROP DATABASE IF EXISTS bare")
+    sql.execute("CREATE DATABASE bare")
+    with pytest.raises(Missing, match="the database has no pgvector; install it on the server and run"):
+        open_store(address.replace("/postgres?", "/bare?") + "&table=docs").describe()
+    sql.execute("DROP DATABASE bare")
+
+
+def test_an_extension_in_a_schema_of_its_own(sql, address, docs):
+    sql.execute("""DROP EXTENSION vector CASCADE; CREATE SCHEMA tools; CREATE EXTENSION vector SCHEMA tools;
+                   ALTER TABLE docs ADD embedding tools.vector(2); UPDATE docs SET embedding = '[1,0]';
+                   CREATE INDEX near ON docs USING hnsw (embedding tools.vector_ip_ops)""")
+    old = open_store(f"{address}&table=docs")
+    made = old.beside("_new")
+    made.create(old, 2, "one")
+    made.write([1, 2], np.eye(2))
+    made.finish()
+    assert made.search(np.array([1.0, 0.5]), 2)[0] == [[1, 2]] and made.metric() == "inner"
+    sql.execute("DROP EXTENSION vector CASCADE; DROP SCHEMA tools")
+
+
+def test_no_server_and_no_password_in_the_sentence():
+    with pytest.raises(Error, match="docs.embedding: cannot connect to PostgreSQL: .*; check that the") as caught:
+        open_store("postgresql://me:secret@127.0.0.1:9/db?table=docs&column=embedding").describe()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_wrong_width_and_values_that_are_no_vectors(sql, new):
+    before = table_as_text(sql)
+    for rows in (np.ones((2, WIDTH + 1)), np.ones((3, WIDTH)), np.ones(2)):
+        with pytest.raises(Error, match=f"docs.embedding_new takes 2 vectors of {WIDTH} values for 2 ids; got"):
+            new.write([1, 2], rows)
+    for value in (np.nan, np.inf):
+        rows = np.ones((2, WIDTH))
+        rows[1, 3] = value
+        with pytest.raises(Error, match="PostgreSQL refused a value: .* not allowed in vector; this step was undone"):
+            new.write([1, 2], rows)
+    with pytest.raises(UsageError, match="the ids of this table are numbers"):
+        new.write(["a"], np.ones((1, WIDTH)))
+    assert table_as_text(sql) == before
+
+
+def test_a_full_disk(sql, new):
+    """The server raises what it raises when a file does not grow, at a row in the middle of a batch."""
+    sql.execute("""CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 20 THEN
+                   RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END IF; RETURN NEW; END $$;
+                   CREATE TRIGGER fill BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION fill()""")
+    before = table_as_text(sql)
+    with pytest.raises(Error, match="the disk of the server is full .*could not extend file.*; this step was undone"):
+        new.write(range(1, 41), np.ones((40, WIDTH)))
+    assert table_as_text(sql) == before
+    sql.execute("DROP TRIGGER fill ON docs")
+    new.write(range(1, 41), np.ones((40, WIDTH)))
+    assert new.describe().rows == 40
+
+
+def cut(sql, store):
+    """Ends the store's session on the server, as a restart or a broken line would."""
+    process = store._link.connect().info.backend_pid
+    sql.execute("SELECT pg_terminate_backend(%s, 5000)", [process])
+
+
+def test_a_lost_connection(sql, docs, new):
+    before = table_as_text(sql)
+    lost = "the connection to PostgreSQL was lost .*run it again to go on"
+    new.describe()
+    cut(sql, new)
+    with pytest.raises(Error, match=lost):
+        new.write([1, 2], np.ones((2, WIDTH)))
+    assert table_as_text(sql) == before
+    new.write([1, 2], np.ones((2, WIDTH)))
+    pages = docs.read(size=100)
+    first = next(pages)
+    cut(sql, docs)
+    with pytest.raises(Error, match=lost):
+        next(pages)
+    assert [one for batch in docs.read(after=first.ids[-1]) for one in batch.ids] == list(range(101, ROWS + 1))
+
+
+def test_a_connection_lost_while_the_table_is_locked(sql, docs, new):
+    before = table_as_text(sql)
+    keep = docs.beside("_old")
+    with pytest.raises(Error, match="the connection was lost while the table was locked; nothing was changed"):
+        with docs.frozen(new, keep):
+            new.write([1], np.ones((1, WIDTH)))
+            docs.switch(new, keep)
+            cut(sql, docs)
+            with pytest.raises(Error, match="was lost"):
+                new.write([2], np.ones((1, WIDTH)))
+            new.write([3], np.ones((1, WIDTH)))  # must not go to a new connection, without the lock
+    assert table_as_text(sql) == before
+    with docs.frozen(new, keep):
+        docs.switch(new, keep)
+    assert sql.execute("SELECT count(embedding_old) FROM docs").fetchone() == (ROWS,)
+
+
+def migrate(address):
+    """Moves the vectors and switches, or switches back if that is done."""
+    old = open_store(f"{address}&application_name=killed&table=docs&column=embedding")
+    new, keep = old.beside("_new"), old.beside("_old")
+    if "embedding_old" in vector_columns(old._link.connect()):
+        old.switch(keep, new)
+        return
+    new.create(old, WIDTH, "one")
+    for batch in old.read(size=BATCH):
+        new.write(batch.ids, batch.vectors + 1)
+    new.finish()
+    with old.frozen(new, keep):
+        old.switch(new, keep)
+
+
+def run(address, sql, seconds=None):
+    """In a process of its own, killed after so many seconds; the server goes on until its statement is done."""
+    process = multiprocessing.get_context("fork").Process(target=migrate, args=(address,))
+    process.start()
+    while seconds is not None and process.is_alive() and not sessions(sql):
+        time.sleep(0.002)
+    process.join(seconds)
+    process.kill()
+    process.join()
+    while sessions(sql):
+        time.sleep(0.01)
+    return process.exitcode
+
+
+@pytest.mark.parametrize("index", ["btree (embedding)", "hnsw (embedding vector_l2_ops)"])
+def test_killed_at_thirty_moments(sql, address, docs, index):
+    sql.execute(f"CREATE INDEX near ON docs USING {index}")
+    step = 1 if "hnsw" in index else BATCH  # to spare an HNSW index, a batch is a few transactions
+    expected = np.repeat(np.arange(1, ROWS + 1, dtype=np.float32)[:, None], WIDTH, axis=1)
+    new, keep = docs.beside("_new"), docs.beside("_old")
+    chance, filled = random.Random(7), set()
+    for _ in range(KILLS):
+        run(address, sql, chance.random() * 0.3)
+        names = vector_columns(sql)
+        assert names in (["embedding"], ["embedding", "embedding_new"], ["embedding", "embedding_old"])
+        switched = "embedding_old" in names
+        found = list((keep if switched else docs).read())
+        assert np.array_equal(np.concatenate([batch.vectors for batch in found]), expected)
+        if len(names) > 1:
+            made = docs if switched else new
+            found = [(one, row) for batch in made.read() for one, row in zip(batch.ids, batch.vectors)]
+            assert len(found) % step == 0 and all((row == one + 1).all() for one, row in found)
+            assert made.describe().owner == "one" and (not switched or len(found) == ROWS)
+            filled.add((switched, len(found)))
+        if not switched:
+            new.drop()
+    assert len(filled) > 3  # or the moments were all the same
+    if switched:
+        docs.switch(keep, new)
+    assert run(address, sql) == 0
+    assert docs.describe().rows == ROWS and docs.describe().index.startswith(f"near_new USING {index[:4]}")
+
+
+def vector_columns(sql):
+    return [name for name, in sql.execute("SELECT attname FROM pg_attribute WHERE attrelid = 'docs'::regclass AND "
+                                          "attname LIKE 'embedding%' AND NOT attisdropped ORDER BY attname")]
+
+
+def sessions(sql):
+    return sql.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'").fetchone()[0]
