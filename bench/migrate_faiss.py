@@ -5,7 +5,8 @@
 faiss: read_index, write_index and a sync to disk, all rows in memory. copy: the store class reads and writes without
 translating. translate: the same through a ridge map, as `kedge-migrate apply` does it, reading, translating and writing
 at the same time. Each runs in a process of its own, in turn, several rounds; the median counts. Memory is RssAnon, what
-cannot be given back to the disk: its most in the first quarter of the rows and over all.
+cannot be given back to the disk: its most in the first quarter of the rows and over all. With --cold the old file is
+first forgotten by the system's cache, as one that nobody has just written would be.
 
     PYTHONPATH=python python bench/migrate_faiss.py --rows 100000
 """
@@ -118,14 +119,21 @@ def one(way, folder, width):
     print(json.dumps({"seconds": seconds, "quarter": memory.quarter, "most": memory.most}))
 
 
+def forget(path):
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def all_ways(asked, folder):
     make_rows(pathlib.Path(folder, "docs.index"), asked.rows, asked.width)
     found = {way: [] for way in WAYS}
     for _ in range(asked.rounds):
         for way in WAYS:
             width = asked.new_width if way == "translate" else asked.width
-            done = subprocess.run([sys.executable, __file__, "--one", way, "--folder", folder, "--new-width", str(width)],
-                                  check=True, stdout=subprocess.PIPE, text=True)
+            if asked.cold:
+                forget(f"{folder}/docs.index")
+            command = [sys.executable, __file__, "--one", way, "--folder", folder, "--new-width", str(width)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             found[way].append(json.loads(done.stdout.splitlines()[-1]))
     base = statistics.median(run["seconds"] for run in found["faiss"])
     print(f"{asked.rows:,} rows of {asked.width} values, translated to {asked.new_width}")
@@ -143,6 +151,7 @@ def main():
     parser.add_argument("--new-width", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", help="where to work; three times the rows must fit")
+    parser.add_argument("--cold", action="store_true", help="read the old file from the disk, not from the cache")
     parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:

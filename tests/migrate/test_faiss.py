@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from kedge.migrate.errors import BadFile, Error
+from kedge.migrate.errors import Error
 from kedge.migrate.store import open_store
 
 OWN_IDS = [7_000_000_000 + 13 * ((n * 37) % ROWS) for n in range(ROWS)]  # large, not from 0, not in order

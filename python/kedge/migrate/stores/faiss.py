@@ -133,7 +133,7 @@ class FaissStore(Store):
             else:
                 matrix = faiss_flat.Matrix(self.path, flat.matrix_at, flat.width)
                 base = View(faiss_flat.stored_ids(self.path, flat), matrix.take)
-            if len(np.unique(base.ids)) != len(base.ids):
+            if faiss_kinds.takes_ids(made["words"]) and len(np.unique(base.ids)) != len(base.ids):
                 raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, "
                             "so build the index again with ids of their own")
             base = base.without(made.get("gaps"))
@@ -157,9 +157,9 @@ class FaissStore(Store):
         if ids is not None:
             places = np.sort(lookup(view.ids, whole_numbers(ids, self.path))[1])
         else:
-            places = np.arange(0 if after is None else view.behind(after, self.path), len(view.ids))
+            places = range(0 if after is None else view.behind(after, self.path), len(view.ids))
         for first in range(0, len(places), size):
-            batch = places[first:first + size]
+            batch = np.asarray(places[first:first + size])
             with reading(self.path):
                 rows = view.take(batch) if vectors else None
             yield Rows(view.ids[batch].tolist(), rows)

@@ -79,7 +79,8 @@ class Staged:
         """The ids that have a row, in the order they first came, and the slots of their rows; and all removed ids."""
         entries = self.entries()
         ids, slots = entries["id"], entries["slot"]
-        if not (len(ids) > 1 and (np.diff(ids) <= 0).any()):  # each came once
+        sorted_ids = np.sort(ids)
+        if not (sorted_ids[1:] == sorted_ids[:-1]).any():  # each came once
             kept, removed = slots >= 0, ids[slots < 0]
             return ids[kept], slots[kept], removed
         unique, first = np.unique(ids, return_index=True)
