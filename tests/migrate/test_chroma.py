@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
@@ -19,6 +18,7 @@ from chromadb.config import Settings
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, open_store
+from limits import nearly_full, only_read, open_folder, small_disk
 
 def quiet():
     """Settings of their own for each client, because clients change them."""
@@ -291,32 +291,35 @@ def test_sentences(docs, tmp_path, monkeypatch):
         store.beside("_ä").create(store, 4, OWNER)
 
 
-@contextlib.contextmanager
-def another_user():
-    """Root may write everywhere; the user nobody may not."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-
-
 def test_a_folder_that_may_only_be_read():
-    with tempfile.TemporaryDirectory() as folder:
-        with contextlib.closing(chromadb.PersistentClient(f"{folder}/db", settings=quiet())) as client:
+    with open_folder() as folder:
+        with contextlib.closing(chromadb.PersistentClient(folder / "db", settings=quiet())) as client:
             fill(client, [str(n) for n in range(60)], unit_rows(60, 8), None)
-        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
         old = open_store(f"chroma:{folder}/db#docs")
-        with another_user():
+        with only_read(folder):
             for ask in (lambda: old.beside("_new").create(old, 8, OWNER), old.describe):
                 with pytest.raises(Error, match="this user may not write to the folder"):
                     ask()
-        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-            path.chmod(0o755)
         assert len(contents(old)) == 60
         with pytest.raises(Missing):
             old.beside("_new").describe()
         old.close()
+
+
+def test_a_full_disk(tmp_path):
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        ids = [f"{n:03}" for n in range(300)]
+        with contextlib.closing(chromadb.PersistentClient(disk / "db", settings=quiet())) as client:
+            fill(client, ids, unit_rows(300, 64), None, "ip")
+        old = open_store(f"chroma:{disk}/db#docs")
+        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(300, 512)
+        new.create(old, 512, OWNER)
+        with nearly_full(disk, 100_000):
+            with pytest.raises(Error, match="the disk is full; make room and run it again"):
+                new.write(ids, made)
+            assert order(old) == ids and order(new) == []
+        new.write(ids, made)
+        old.switch(new, kept)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        for store in (old, new, kept):
+            store.close()

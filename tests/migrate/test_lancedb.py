@@ -3,12 +3,10 @@
 import contextlib
 import datetime
 import os
-import pathlib
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -21,6 +19,7 @@ import pytest
 from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, open_store
+from limits import nearly_full, only_read, open_folder, small_disk
 
 
 def column(vectors, kind=pa.float32()):
@@ -239,38 +238,37 @@ def test_a_column_that_is_taken(docs):
     assert old.describe().owner is None and new.describe().owner == OWNER
 
 
-@contextlib.contextmanager
-def another_user():
-    """Root may write everywhere; the user nobody may not."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-
-
 def test_a_folder_that_may_only_be_read():
-    with tempfile.TemporaryDirectory() as folder:
-        make(f"{folder}/db", {"id": list(range(60)), "v": column(unit_rows(60, 8))})
+    with open_folder() as folder:
+        make(folder / "db", {"id": list(range(60)), "v": column(unit_rows(60, 8))})
         old = open_store(f"lancedb:{folder}/db#docs.v")
         new = old.beside("_new")
         new.create(old, 8, OWNER)
-        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        try:
-            with another_user():
-                assert len(contents(old)) == 60
-                for change in (lambda: new.write([1], unit_rows(1, 8)), new.drop, lambda: old.write([1], None),
-                               lambda: old.switch(new, old.beside("_old")),
-                               lambda: old.beside("_2").create(old, 8, OWNER)):
-                    with pytest.raises(Error, match="cannot .* it: this user may not"):
-                        change()
-        finally:
-            for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-                path.chmod(0o755)
+        with only_read(folder):
+            assert len(contents(old)) == 60
+            for change in (lambda: new.write([1], unit_rows(1, 8)), new.drop, lambda: old.write([1], None),
+                           lambda: old.switch(new, old.beside("_old")),
+                           lambda: old.beside("_2").create(old, 8, OWNER)):
+                with pytest.raises(Error, match="cannot .* it: this user may not"):
+                    change()
         assert len(contents(old)) == 60 and contents(new) == {}
+
+
+def test_a_full_disk(tmp_path):
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        make(disk / "db", {"id": list(range(500)), "v": column(unit_rows(500, 64))})
+        old = open_store(f"lancedb:{disk}/db#docs.v")
+        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(500, 512)
+        new.create(old, 512, OWNER)
+        new.write(list(range(100)), made[:100])
+        with nearly_full(disk, 100_000):
+            for change in (lambda: new.write(list(range(100, 500)), made[100:]), lambda: old.switch(new, kept)):
+                with pytest.raises(Error, match="the disk is full; make room and run it again"):
+                    change()
+            assert order(old) == list(range(500)) and order(new) == list(range(100))
+        new.write(list(range(100, 500)), made[100:])
+        old.switch(new, kept)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
 
 
 # Importing takes longer than the work, so one process imports, and each line forks another that works until killed.

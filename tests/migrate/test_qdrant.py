@@ -2,12 +2,9 @@
 """Collections of Qdrant as stores: in local mode, and over HTTP from Qdrant's own engine."""
 import contextlib
 import functools
-import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 
 import numpy as np
@@ -18,6 +15,7 @@ from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, c
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, open_store
 from kedge.migrate.stores import qdrant
+from limits import nearly_full, only_read, open_folder, small_disk
 from qdrant_rest import qdrant_server
 
 
@@ -356,29 +354,30 @@ def test_local_sentences(tmp_path):
             store.search(unit_rows(1, 5), 1)
 
 
-@contextlib.contextmanager
-def another_user():
-    """Root may write everywhere; the user nobody may not."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if os.getuid() == 0:
-            os.seteuid(0)
-
-
 def test_a_folder_that_may_only_be_read():
-    with tempfile.TemporaryDirectory() as folder:
-        with Local(f"{folder}/db") as client:
+    with open_folder() as folder:
+        with Local(folder / "db") as client:
             fill(client, list(range(60)), unit_rows(60, 8), [{}] * 60)
             alias(client, "docs", "docs.1")
-        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
         old = open_store(f"qdrant:{folder}/db#docs")
-        with another_user(), pytest.raises(Error, match="this user may not"):
+        with only_read(folder), pytest.raises(Error, match="this user may not"):
             old.beside("_new").create(old, 8, OWNER)
-        for path in [pathlib.Path(folder), *pathlib.Path(folder).rglob("*")]:
-            path.chmod(0o755)
         assert len(contents(old)) == 60
         old.close()
+
+
+def test_a_full_disk(tmp_path):
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        with Local(disk / "db") as client:
+            fill(client, list(range(100)), unit_rows(100, 64), [{}] * 100, "Dot")
+            alias(client, "docs", "docs.1")
+        old = open_store(f"qdrant:{disk}/db#docs")
+        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(100, 512)
+        new.create(old, 512, OWNER)
+        with nearly_full(disk, 50_000), pytest.raises(Error, match="the disk is full; make room and run it again"):
+            new.write(list(range(100)), made)
+        new.write(list(range(100)), made)
+        old.switch(new, kept)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        for store in (old, new, kept):
+            store.close()

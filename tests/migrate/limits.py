@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a store may meet: folders that may only be read, and disks that are full."""
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import pytest
+
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def another_user():
+    """Root may write everywhere; the user nobody may not."""
+    if os.geteuid() == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+@contextlib.contextmanager
+def open_folder():
+    """A folder that other users can get to, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+@contextlib.contextmanager
+def only_read(folder):
+    """While this lasts, the folder may only be read, and not by root."""
+    paths = [folder, *folder.rglob("*")]
+    modes = [path.stat().st_mode for path in paths]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        with another_user():
+            yield
+    finally:
+        for path, mode in zip(paths, modes):
+            path.chmod(mode)
+
+
+@contextlib.contextmanager
+def small_disk(folder, size):
+    """A disk of its own in the folder; only root can have one."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"needs a disk of its own to fill, and cannot mount one: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextlib.contextmanager
+def nearly_full(folder, free):
+    """While this lasts, so many bytes are free on the disk of the folder."""
+    disk = os.statvfs(folder)
+    ballast = folder / "ballast"
+    ballast.write_bytes(b"x" * max(disk.f_bavail * disk.f_frsize - free, 0))
+    try:
+        yield
+    finally:
+        ballast.unlink()
