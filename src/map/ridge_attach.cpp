@@ -36,6 +36,12 @@ double require_strength(double strength) {
   throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number from 0 to {}", strength, kMostRidge));
 }
 
+/// Whether the mean of the rows is zero but for rounding; by chance alone it is never that small.
+bool is_centred(const Eigen::Ref<const EigenRows<double>>& rows) {
+  constexpr double kRounding = 1e-10;
+  return rows.colwise().mean().squaredNorm() <= kRounding * rows.squaredNorm() / static_cast<double>(rows.rows());
+}
+
 /// The features of one ridge: a scale for each eigenvector of the space's covariance.
 struct Candidate {
   double whitening;
@@ -99,9 +105,11 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
 
   Spread spread = targets_.spread();
   if (mean_of_support) spread.squares = spread.variances;
+  // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
+  // freedom that it takes makes a map that only repeats its rows look perfect.
+  const double own_means = mean_of_support || is_centred(rows) ? 1 : 0;
   const auto candidate = [&](double whitening) {
-    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), mean_of_support ? 1 : 0,
-                          strength);
+    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), own_means, strength);
   };
   Candidate best = candidate(kWhitenings.front());
   if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {

@@ -129,6 +129,17 @@ TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
   for (std::size_t i = 0; i < rx.cells().size(); ++i) EXPECT_NEAR(rx.cells()[i], ry.cells()[i], 1e-5);
 }
 
+/// With fewer rows than values a map can repeat any rows; that says nothing of others.
+TEST(Adapter, RowsThatHaveNothingInCommonDoNotLookExplained) {
+  FitOptions options;
+  options.method = Method::ridge;
+  options.similarity = Similarity::inner;
+  const Matrix x = random_matrix(40, 60, 1);
+  const Matrix y = random_matrix(40, 20, 2);
+  const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
+  EXPECT_LT(bundle.space("x").ridge->mean_r2, 0.2);
+}
+
 TEST(Adapter, WantsTwoSpacesAndASimilarityItCanWorkIn) {
   const Pair pair;
   FitOptions options;

@@ -161,6 +161,26 @@ def test_the_rows_for_a_target_follow_the_curve():
     assert maps.rows_for([(100, .5), (200, .5), (400, .5)], .1) is None
 
 
+def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out():
+    """Also with fewer rows than values, and with rows that are there twice."""
+    rng = np.random.default_rng(0)
+    old, new = spaces(40)
+    old = np.hstack([old, .1 * rng.normal(size=(40, 50))]).astype(np.float32)
+    old[7], new[7] = old[3], new[3]
+    strength, error = maps.best_ridge(old, new)
+    missed = []
+    for n in range(40):
+        rest = np.arange(40) != n
+        x, y = old[rest].astype(float), new[rest].astype(float)
+        centre = x - x.mean(axis=0)
+        # The penalty is that of all rows, which is what the closed form leaves one row out of.
+        penalty = strength * np.square(old - old.mean(axis=0)).sum() / old.shape[1]
+        weight = np.linalg.solve(centre.T @ centre + penalty * np.eye(old.shape[1]), centre.T @ (y - y.mean(axis=0)))
+        missed.append(new[n] - y.mean(axis=0) - (old[n] - x.mean(axis=0)) @ weight)
+    shares = np.square(missed).sum(axis=0) / np.square(new - new.mean(axis=0)).sum(axis=0)
+    assert error == pytest.approx(shares.mean(), rel=1e-5)
+
+
 def test_fit_takes_the_smaller_error(folder, capsys):
     begin("--embed", "models:new")
     assert run("sample", "-q") == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fit: the map from old vectors to new ones, by ridge or kernel, whichever has the smaller error on held-out rows."""
+"""fit: the map from old vectors to new ones, by ridge or kernel, whichever has the smaller leave-one-out error."""
 from __future__ import annotations
 
 import hashlib
@@ -12,6 +12,7 @@ LEAST_ROWS = 20
 # Raw rows make the better index by ridge, and a kernel does not care: docs/methods.md has the table.
 METHODS = {"ridge": {"method": "ridge", "similarity": "inner"}, "kernel": {"method": "kernel"}}
 CURVE_SHARES = (.25, .5, 1)
+STRENGTHS = (.003, .01, .03, .1, .3, 1, 3, 10, 30)
 
 
 def fit(migration):
@@ -39,18 +40,48 @@ def print_of(path):
 
 
 def learn(old, new, which="auto"):
-    """(bundle, {method: share of the new vectors' variance that it misses}, chosen): the error is on rows left out."""
+    """(bundle, {method: leave-one-out error as a share of the new vectors' variance}, chosen)."""
     import kedge
 
-    tried, errors = {}, {}
+    strength, errors = None, {}
+    if which != "kernel":
+        strength, errors["ridge"] = best_ridge(old, new)
+    tried = {}
     for method in METHODS if which == "auto" else [which]:
+        options = {**METHODS[method], **({"ridge": strength} if method == "ridge" else {})}
         try:
-            tried[method] = kedge.fit({"old": old, "new": new}, support=len(old), **METHODS[method])
+            tried[method] = kedge.fit({"old": old, "new": new}, support=len(old), **options)
         except ValueError as error:
             raise Error(f"no map can be learned from the sample: {error}") from None
-        errors[method] = 1 - (tried[method]["old"].r2 or 0.0)
+        errors.setdefault(method, 1 - (tried[method]["old"].r2 or 0.0))
     chosen = min(errors, key=errors.get)
     return tried[chosen], errors, chosen
+
+
+def best_ridge(old, new):
+    """(strength, leave-one-out error) of the ridge with the smallest such error, the mean over new values as of a kernel.
+
+    Each row is left out exactly. Generalised cross-validation, which kedge.fit chooses by, can be led astray where there
+    are fewer rows than values and some of them are alike.
+    """
+    x, y = (np.asarray(rows, np.float64) - rows.mean(axis=0, dtype=np.float64) for rows in (old, new))
+    left, values, _ = np.linalg.svd(x, full_matrices=False)
+    squares, inside = values**2, left.T @ y
+    mean = squares.sum() / x.shape[1]
+    if not mean > 0:
+        raise Error("no map can be learned from the sample: its old vectors are all alike")
+    variances = np.square(y).sum(axis=0)
+    varies = variances > 0
+    if not varies.any():
+        raise Error("no map can be learned from the sample: its new vectors are all alike")
+    found = []
+    for strength in STRENGTHS:
+        kept = squares / (squares + strength * mean)
+        taken = np.minimum(1 / len(x) + left**2 @ kept, 1 - 1e-9)  # a row that alone decides its own value says nothing
+        missed = (y - left @ (kept[:, None] * inside)) / (1 - taken)[:, None]
+        found.append((float(np.mean(np.square(missed).sum(axis=0)[varies] / variances[varies])), strength))
+    error, strength = min(found)
+    return strength, error
 
 
 def learning_curve(old, new, method, last):
