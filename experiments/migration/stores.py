@@ -145,7 +145,8 @@ def top_up_to(migration, measure, share):
     chosen = top_up.choose(migration, round(share * total) - migration.journal.count_real())
     for first in range(0, len(chosen), 500):
         some = chosen[first:first + 500]
-        top_up.keep(migration, some, measure.new[[int(id) for id in some]])
+        top_up.note(migration, some, measure.new[[int(id) for id in some]])
+    apply.write_real(migration)
     migration.new.finish()
 
 

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS steps (at TEXT NOT NULL, step TEXT NOT NULL, found TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL, old BLOB NOT NULL, text TEXT, new BLOB);
 CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB);
+CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
 
@@ -159,6 +160,9 @@ class Journal:
         """(ids, vectors) that are embedded and not yet in the store."""
         found = self.rows("SELECT id, vector FROM real WHERE vector IS NOT NULL")
         return [id for id, _ in found], _matrix([vector for _, vector in found])
+
+    def count_waiting(self):
+        return self.rows("SELECT count(*) FROM real WHERE vector IS NOT NULL")[0][0]
 
     def written(self, ids):
         """The store has the real vectors of these."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads, changes and writes batches at the same time: a store waits for its disk while the processor translates."""
+"""Reads, changes and writes batches at the same time: a store waits for its disk while processors translate."""
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import queue
 import threading
 
@@ -12,33 +14,22 @@ class _Stopped(Exception):
     """Another worker has failed; its error is the one to tell."""
 
 
-def run(batches, change, write):
-    """write(change(batch)) for every batch, in order, by three threads. The first error of any of them is raised."""
-    stop, failed = threading.Event(), []
-    read, changed = queue.Queue(AHEAD), queue.Queue(AHEAD)
+def run(batches, change, write, workers=None):
+    """write(change(batch)) for every batch, in order. One thread reads, one writes, 'workers' change, each with one
+    processor: all of them by default. The first error of any of them is raised."""
+    with _one_thread_each() as processors, concurrent.futures.ThreadPoolExecutor(workers or processors) as pool:
+        changed, stop, failed = queue.Queue(AHEAD), threading.Event(), []
 
-    def put(where, item):
-        while not stop.is_set():
-            try:
-                return where.put(item, timeout=.1)
-            except queue.Full:
-                continue
-        raise _Stopped
+        def read_all():
+            for batch in batches:
+                _put(changed, pool.submit(change, batch), stop)
+            _put(changed, None, stop)
 
-    def items(where):
-        while True:
-            try:
-                item = where.get(timeout=.1)
-            except queue.Empty:
-                if stop.is_set():
-                    raise _Stopped from None
-                continue
-            if item is None:
-                return
-            yield item
+        def write_all():
+            for future in _items(changed, stop):
+                write(future.result())
 
-    def working(work):
-        def body():
+        def working(work):
             try:
                 work()
             except _Stopped:
@@ -46,34 +37,53 @@ def run(batches, change, write):
             except BaseException as error:
                 failed.append(error)
                 stop.set()
-        return body
 
-    def read_all():
-        for batch in batches:
-            put(read, batch)
-        put(read, None)
+        threads = [threading.Thread(target=working, args=(work,), daemon=True) for work in (read_all, write_all)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(.2)  # short, so that Ctrl-C is heard
+        except BaseException:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            raise
+        if failed:
+            raise failed[0]
 
-    def write_all():
-        for item in items(changed):
-            write(item)
 
-    def change_all():
-        for batch in items(read):
-            put(changed, change(batch))
-        put(changed, None)
+def _put(where, item, stop):
+    while not stop.is_set():
+        try:
+            return where.put(item, timeout=.1)
+        except queue.Full:
+            continue
+    raise _Stopped
 
-    workers = [threading.Thread(target=working(work), daemon=True) for work in (read_all, write_all)]
-    for worker in workers:
-        worker.start()
+
+def _items(where, stop):
+    while True:
+        try:
+            item = where.get(timeout=.1)
+        except queue.Empty:
+            if stop.is_set():
+                raise _Stopped from None
+            continue
+        if item is None:
+            return
+        yield item
+
+
+@contextlib.contextmanager
+def _one_thread_each():
+    """Threads of BLAS that wait for each other would take the processor from those that read and write."""
+    import kedge
+
+    before = kedge.threads()
+    kedge.set_threads(1)
     try:
-        working(change_all)()
-        for worker in workers:
-            while worker.is_alive():
-                worker.join(.2)  # short, so that Ctrl-C is heard
-    except BaseException:
-        stop.set()
-        for worker in workers:
-            worker.join()
-        raise
-    if failed:
-        raise failed[0]
+        yield before
+    finally:
+        kedge.set_threads(before)

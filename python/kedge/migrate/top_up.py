@@ -15,6 +15,7 @@ from .sample import read_matrix, require_width, write_waiting
 from .texts import Texts
 
 HITS = 10
+WRITE_ROWS = 1024
 
 
 def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
@@ -81,7 +82,7 @@ def hits(migration):
 
 
 def embed(migration, chosen, quiet):
-    """Batch by batch: embedded, noted, written."""
+    """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes."""
     texts, function = Texts(migration), embedder(migration.config.embed)
     texts.require("top-up")
     progress = Progress("top-up", len(chosen), quiet)
@@ -89,19 +90,21 @@ def embed(migration, chosen, quiet):
         ids = chosen[first:first + BATCH_TEXTS]
         some = [(id, text) for id, text in zip(ids, texts.of(ids)) if text]
         if some:
-            keep(migration, [id for id, _ in some], function([text for _, text in some]))
+            note(migration, [id for id, _ in some], function([text for _, text in some]))
+        if migration.journal.count_waiting() >= WRITE_ROWS:
+            write_real(migration)
         progress.advance(len(ids))
+    write_real(migration)
     progress.close()
 
 
-def keep(migration, ids, vectors):
-    """Notes vectors of the new model, and puts them into the new place."""
+def note(migration, ids, vectors):
+    """Keeps vectors of the new model in the journal until they are written."""
     require_width(migration, vectors.shape[1])
     old = {id: row for batch in migration.old.read(ids=ids) for id, row in zip(batch.ids, batch.vectors)}
     there = [n for n, id in enumerate(ids) if id in old]  # others were removed meanwhile
     if there:
         migration.journal.embedded([ids[n] for n in there], [old[ids[n]] for n in there], vectors[there])
-    write_real(migration)
 
 
 def hand_out(migration, chosen):
@@ -117,7 +120,8 @@ def take(migration, path):
     ids = migration.journal.fact("handed_out")
     if not ids:
         raise UsageError("no documents were handed out to embed; run 'kedge-migrate top-up --rows N' first")
-    keep(migration, ids, read_matrix(path, len(ids), "document of the file that top-up wrote"))
+    note(migration, ids, read_matrix(path, len(ids), "document of the file that top-up wrote"))
+    write_real(migration)
     migration.journal.note(handed_out=None, handed_out_file=None)
 
 
