@@ -51,6 +51,8 @@ bench:
 	@scripts/setup test
 	@scripts/build dev kedge_cli kedge_python_package
 	.venv/bin/python bench/python.py
+	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_postgresql.py --rows 200000
+	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_faiss.py --rows 200000
 
 gpu:
 	scripts/gpu
