@@ -167,3 +167,15 @@ def test_onnx_takes_maps_with_and_without_a_kernel(method, spaces, tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "map.onnx"), providers=["CPUExecutionProvider"])
     found, = session.run(["y"], {"x": spaces["new"][:30]})
     np.testing.assert_allclose(found, translator.transform(spaces["new"][:30], normalize=True), atol=1e-5)
+
+
+def test_a_migration_embeds_with_a_model_that_kedge_encode_knows(model):
+    from sentence_transformers import SentenceTransformer
+
+    from kedge.migrate.embed import embedder
+    from kedge.migrate.errors import Error
+
+    texts = ["a river", "a bank", "the river bank"]
+    np.testing.assert_allclose(embedder(str(model))(texts), SentenceTransformer(str(model)).encode(texts), atol=1e-6)
+    with pytest.raises(Error, match="no model|no such folder"):
+        embedder(str(model / "missing"))

@@ -102,7 +102,9 @@ def catch_up(migration):
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
     arrived = translate_ids(migration, list(lacking(old, sorted_keys(new))))
-    gone = list(lacking(new, sorted_keys(old)))
+    # What came after a cutover that was rolled back was never in the old place, so it is not gone from there.
+    only_new = journal.only_new()
+    gone = [id for id in lacking(new, sorted_keys(old)) if id not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
     changed = 0 if since is None else retranslate(migration, since)

@@ -53,7 +53,9 @@ def rollback(migration, drop=False, yes=False):
         if atomic and not yes:
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
         if not journal.fact("switching_back"):
-            found["only_new"] = sum(1 for _ in lacking(migration.new, sorted_keys(migration.old)))
+            arrived = list(lacking(migration.new, sorted_keys(migration.old)))
+            journal.protect(arrived)
+            found["only_new"] = len(arrived)
         journal.note(switching_back=True)
         migration.place.switch(migration.kept, migration.beside)
         journal.note(switched=None, switching_back=None, verified=None)

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS steps (at TEXT NOT NULL, step TEXT NOT NULL, found TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL, old BLOB NOT NULL, text TEXT, new BLOB);
 CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB);
+CREATE TABLE IF NOT EXISTS only_new (id UNIQUE NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
@@ -89,8 +90,11 @@ class Journal:
             self.db.execute("ROLLBACK")
 
     def rows(self, sql, *values):
-        with self.guard:
-            return self.db.execute(sql, values).fetchall()
+        try:
+            with self.guard:
+                return self.db.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise BadFile(f"{self.path} cannot be read: {error}") from None
 
     def fact(self, name, default=None):
         found = self.rows("SELECT value FROM facts WHERE name = ?", name)
@@ -181,6 +185,14 @@ class Journal:
             ids, old, new = self.sample()
             if ids:
                 self.embedded(ids, old, new)
+
+    def protect(self, ids):
+        """Notes documents that came after a cutover: they have no old vector, and were not removed from the old place."""
+        with self.together():
+            self.db.executemany("INSERT OR IGNORE INTO only_new VALUES (?)", [(id,) for id in ids])
+
+    def only_new(self):
+        return {id for (id,) in self.rows("SELECT id FROM only_new")}
 
     def real(self):
         """The ids that have real vectors, in the store or on their way there."""

@@ -28,7 +28,14 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores = {}
+        self._require_same_kind()
         self._require_unchanged()
+
+    def _require_same_kind(self):
+        """A cutover changes places, and two kinds of store cannot."""
+        into, store = (address.split(":", 1)[0] for address in (self.config.into, self.config.store))
+        if into and into != store:
+            raise UsageError(f"{self.path}: 'into' is a place of the same kind of store as 'store'; found {into} and {store}")
 
     def _require_unchanged(self):
         begun = self.journal.fact("begun")

@@ -87,7 +87,16 @@ def quality(checked, share):
     return html.Section("quality", "What search keeps", [
         "Each document of the sample was translated by a map that had not seen it. Then more and more translated vectors "
         "were replaced by real ones, at random. The dotted line is where the store is now."],
-        [table], [style.Group(panels, legend=keys)])
+        [table, *whole(checked)], [style.Group(panels, legend=keys)])
+
+
+def whole(checked):
+    """The same in the whole store, where queries are judged."""
+    if "whole" not in checked:
+        return []
+    body = [[Cell(WAYS[way], head=True, kind="group"), interval(value)] for way, value in checked["whole"]["scores"].items()]
+    return [Table("In the whole store, as apply makes it: real vectors of the sample, all others translated.",
+                  [[Cell("", head=True, kind="group"), Cell(MEASURES["ndcg"], head=True)]], body)]
 
 
 def interval(value):

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a migration measures, chooses and finds: samples, maps, quality and fused search."""
+import numpy as np
+import pytest
+from made_up import ROWS, spaces
+from steps import begin, facts, folder, migration, run, until  # noqa: F401
+
+from kedge import migrate
+from kedge.migrate import check, draw, fused, maps, quality, sample
+from kedge.migrate.stores.scores import unit
+
+
+def test_a_sample_depends_on_ids_and_seed_alone():
+    ids = list(range(5000))
+    forward, backward, larger = (draw.Smallest(count, 3) for count in (100, 100, 200))
+    for first in range(0, 5000, 700):
+        forward.add(ids[first:first + 700])
+        larger.add(ids[first:first + 700])
+    backward.add(ids[::-1])
+    assert forward.ids == backward.ids == larger.ids[:100]
+    assert len(set(forward.ids)) == 100 and 2000 < np.mean(forward.ids) < 3000
+    other = draw.Smallest(100, 4)
+    other.add(ids)
+    assert len(set(other.ids) & set(forward.ids)) < 20
+
+
+def test_a_target_error_decides_the_sample(folder, capsys):
+    begin("--embed", "models:new", "--map", "ridge")
+    assert run("sample", "--json", "--target-error", .9) == 0
+    assert facts(capsys)["drawn"] == min(sample.PILOT_ROWS, ROWS)
+    assert run("sample", "--target-error", 2) == 2
+
+
+def test_the_rows_for_a_target_follow_the_curve():
+    curve = [(rows, 4 * rows ** -.5) for rows in (100, 200, 400)]
+    assert maps.rows_for(curve, .1) == pytest.approx(1600, rel=.01)
+    assert maps.rows_for(curve, .3) == 400
+    assert maps.rows_for([(100, .5), (200, .5), (400, .5)], .1) is None
+
+
+def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out():
+    """Also with fewer rows than values, and with rows that are there twice."""
+    rng = np.random.default_rng(0)
+    old, new = spaces(40)
+    old = np.hstack([old, .1 * rng.normal(size=(40, 50))]).astype(np.float32)
+    old[7], new[7] = old[3], new[3]
+    strength, error = maps.best_ridge(old, new)
+    missed = []
+    for n in range(40):
+        rest = np.arange(40) != n
+        x, y = old[rest].astype(float), new[rest].astype(float)
+        centre = x - x.mean(axis=0)
+        # The penalty is that of all rows, which is what the closed form leaves one row out of.
+        penalty = strength * np.square(old - old.mean(axis=0)).sum() / old.shape[1]
+        weight = np.linalg.solve(centre.T @ centre + penalty * np.eye(old.shape[1]), centre.T @ (y - y.mean(axis=0)))
+        missed.append(new[n] - y.mean(axis=0) - (old[n] - x.mean(axis=0)) @ weight)
+    shares = np.square(missed).sum(axis=0) / np.square(new - new.mean(axis=0)).sum(axis=0)
+    assert error == pytest.approx(shares.mean(), rel=1e-5)
+
+
+def test_fit_takes_the_smaller_error(folder, capsys):
+    begin("--embed", "models:new")
+    assert run("sample", "-q") == 0
+    assert run("fit", "--json") == 0
+    found = facts(capsys)
+    assert set(found["errors"]) == {"ridge", "kernel"}
+    assert found["map"] == min(found["errors"], key=found["errors"].get)
+    assert [rows for rows, _ in found["curve"]] == [30, 60, 120]
+
+
+def test_the_sample_is_checked_by_maps_that_have_not_seen_it(folder, migration):
+    until("fit")
+    with migrate.Migration() as one:
+        ids, old, new = one.journal.sample()
+        translated = check.out_of_fold(one, old, one.as_new(new), "ridge")
+        held = np.arange(len(ids)) % check.FOLDS == 0
+        bundle, _, _ = maps.learn(old[~held], one.as_new(new[~held]), "ridge")
+        np.testing.assert_array_equal(translated[held], one.translate(bundle.translator("old", "new"), old[held]))
+
+
+def test_check_with_judged_queries_measures_the_whole_store(folder, capsys):
+    old, new = spaces()
+    rng = np.random.default_rng(1)
+    queries = rng.permutation(ROWS)[:60]
+    np.save("old_queries.npy", old[queries])
+    np.save("new_queries.npy", new[queries])
+    nearest = np.argsort(-(new[queries] @ new.T), axis=1)[:, :5]
+    np.save("judgements.npy", [(query, document, 1) for query, found in enumerate(nearest) for document in found])
+    until("fit", "--old-queries", "old_queries.npy", "--new-queries", "new_queries.npy", "--judgements", "judgements.npy")
+    assert run("check", "--json") == 0
+    found = facts(capsys)
+    assert found["queries"] == "judged" and found["verdict"] in ("translate", "fuse", "embed again")
+    assert found["scores"]["new"]["ndcg"][0] == pytest.approx(1) and found["scores"]["new"]["overlap"][0] == 1
+    low, high = found["scores"]["fused"]["ndcg"][1:]
+    assert low < found["scores"]["fused"]["ndcg"][0] < high
+    # The same from the arrays, once they are applied.
+    assert run("apply", "-q") == 0
+    applied = np.load("docs_new.npy")
+    import kedge
+    by_hand = kedge.retrieve(new[queries], applied, np.load("judgements.npy").astype(np.int32), k=10)
+    assert found["whole"]["scores"]["translated"][0] == pytest.approx(by_hand["ndcg@10"], abs=1e-6)
+
+
+def test_ndcg_is_that_of_retrieve():
+    import kedge
+    rng = np.random.default_rng(0)
+    documents, queries = rng.normal(size=(200, 8)).astype(np.float32), rng.normal(size=(30, 8)).astype(np.float32)
+    judged = np.unique(rng.integers(0, (30, 200), (200, 2)), axis=0)
+    judged = np.column_stack([judged, rng.integers(1, 4, len(judged))]).astype(np.int32)
+    grades = {}
+    for query, document, grade in judged.tolist():
+        grades.setdefault(query, {})[document] = grade
+    order = np.argsort(-(unit(queries) @ unit(documents).T), axis=1, kind="stable")
+    mean = np.mean([quality.ndcg(order[query].tolist(), grades[query]) for query in grades])
+    assert mean == pytest.approx(kedge.retrieve(queries, documents, judged)["ndcg@10"], abs=1e-6)
+
+
+def test_a_fused_search_is_what_the_arrays_give(folder, migration):
+    old, new = spaces()
+    until("apply")
+    one, applied = migration(), np.load("docs_new.npy")
+    asked = np.arange(20)
+    ids, scores = migrate.search(one, old[asked], new[asked], k=5, candidates=30)
+    for n in asked:
+        by_old, by_new = old @ old[n], applied @ new[n]
+        both = np.union1d(np.argsort(-by_old)[:30], np.argsort(-by_new)[:30])
+        total = by_old[both] / by_old[both].std() + by_new[both] / by_new[both].std()
+        expected = both[np.argsort(-total)[:5]]
+        assert ids[n] == expected.tolist()
+        np.testing.assert_allclose(scores[n], np.sort(total)[::-1][:5], rtol=1e-4)
+    alone, _ = migrate.search("migrate.toml", None, new[3], k=4)
+    assert alone == np.argsort(-(applied @ new[3]))[:4].tolist()
+    heavy, _ = migrate.search(one, old[3], new[3], k=4, weights=(1, 0))
+    assert heavy == np.argsort(-(old @ old[3]))[:4].tolist()
+
+
+def test_before_apply_a_new_query_is_translated_back(folder, migration):
+    old, new = spaces()
+    until("fit")
+    one = migration()
+    found, _ = migrate.search(one, None, new[3], k=4)
+    back = one.translator(back=True).transform(new[3:4])[0]
+    assert found == np.argsort(-(old @ back))[:4].tolist()
+    assert migrate.search(one, old[3], None, k=4)[0] == np.argsort(-(old @ old[3]))[:4].tolist()
+    with pytest.raises(migrate.UsageError, match="apply"):
+        migrate.search(one, old[3], new[3])
+
+
+def test_rows_without_a_new_vector_count_as_the_worst():
+    total = fused.fuse([1., 2., 3.], [5., np.nan, 7.])
+    old, new = np.array([1., 2., 3.]), np.array([5., 5., 7.])
+    np.testing.assert_allclose(total, old / old.std() + new / np.array([5., 7.]).std())
+    np.testing.assert_array_equal(fused.fuse([1., 1.], [0., 0.]), [0, 0])
