@@ -217,6 +217,12 @@ class StoreContract:
         self.require_new(new, filled, written)
         self.require_old(old, filled)
 
+    def test_it_tells_what_the_other_place_lacks(self, filled, old, new, written):
+        assert list(old.not_in(new)) == list(new.not_in(old)) == []
+        some = filled.ids[3:9]
+        new.write(some, None)
+        assert sorted(old.not_in(new)) == sorted(some) and list(new.not_in(old)) == []
+
     def test_writing_nothing_does_nothing(self, filled, new, written):
         new.write([], np.empty((0, NEW_WIDTH), np.float32))
         new.write([], None)

@@ -101,30 +101,15 @@ def catch_up(migration):
     """
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
-    arrived = translate_ids(migration, list(lacking(old, sorted_keys(new))))
+    arrived = translate_ids(migration, list(old.not_in(new)))
     # What came after a cutover that was rolled back was never in the old place, so it is not gone from there.
     only_new = journal.only_new()
-    gone = [id for id in lacking(new, sorted_keys(old)) if id not in only_new]
+    gone = [id for id in new.not_in(old) if id not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
     changed = 0 if since is None else retranslate(migration, since)
     journal.note(changed_from=mark)
     return {"arrived": arrived, "changed": changed, "removed": len(gone)}
-
-
-def sorted_keys(store):
-    """64 bits for every id, sorted: 8 MB of memory for a million ids."""
-    found = [draw.keys(batch.ids) for batch in store.read(vectors=False)]
-    return np.sort(np.concatenate(found)) if found else np.empty(0, np.uint64)
-
-
-def lacking(store, there):
-    """The ids in a store whose keys are not among the sorted ones."""
-    for batch in store.read(vectors=False):
-        keys = draw.keys(batch.ids)
-        place = np.minimum(np.searchsorted(there, keys), max(len(there) - 1, 0))
-        found = there[place] == keys if len(there) else np.zeros(len(keys), bool)
-        yield from (id for id, known in zip(batch.ids, found) if not known)
 
 
 def translate_ids(migration, ids):

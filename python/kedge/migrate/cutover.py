@@ -2,7 +2,7 @@
 """cutover and rollback: which vectors are in the place that applications ask."""
 from __future__ import annotations
 
-from .apply import catch_up, lacking, sorted_keys, write_real
+from .apply import catch_up, write_real
 from .errors import Error
 
 
@@ -53,7 +53,7 @@ def rollback(migration, drop=False, yes=False):
         if atomic and not yes:
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
         if not journal.fact("switching_back"):
-            arrived = list(lacking(migration.new, sorted_keys(migration.old)))
+            arrived = list(migration.new.not_in(migration.old))
             journal.protect(arrived)
             found["only_new"] = len(arrived)
         journal.note(switching_back=True)

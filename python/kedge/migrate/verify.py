@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import draw
-from .apply import lacking, sorted_keys
 from .errors import Error
 from .migration import usable
+from .store import sorted_keys
 from .stores.scores import unit
 
 ROWS = 1000
@@ -20,13 +20,13 @@ def verify(migration, rows=ROWS):
     journal, old, new = migration.journal, migration.old, migration.new
     if journal.fact("applied") is None:
         raise Error("there is nothing to verify yet; run 'kedge-migrate apply'")
-    old_keys, new_keys = sorted_keys(old), sorted_keys(new)
-    lacks = list(lacking(old, new_keys))
+    new_keys = sorted_keys(new)
+    lacks = list(old.not_in(new))
     # Rows that cannot be translated are not there on purpose, and neither is their translation.
     lost = [id for batch in read_ids(old, lacks) for id, use in zip(batch.ids, usable(batch.vectors)) if use]
     only_new = journal.only_new()
-    extra = [id for id in lacking(new, old_keys) if id not in only_new]
-    found = {"old_rows": len(old_keys), "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
+    extra = [id for id in new.not_in(old) if id not in only_new]
+    found = {"old_rows": old.describe().rows, "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
              "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
              "examples": [*lost[:5], *extra[:5]], **compare(migration, rows)}
     # After a cutover documents come and go in the new place alone.

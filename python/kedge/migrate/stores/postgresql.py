@@ -156,6 +156,14 @@ class PostgresStore(Store):
         except ValueError:
             raise UsageError(f"{self.name}: the ids of this table are numbers; found one that is none") from None
 
+    def not_in(self, other):
+        """Asked of the table itself: while it is locked, others wait for the answer."""
+        self._same_table(other)
+        table = self._table()
+        statement = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.{} IS NOT NULL AND d.{} IS NULL").format(
+            table.id, sql.SQL("" if table.integers else "::text"), table.name, self._name(), other._name())
+        return (one for one, in self._rows(statement, []))
+
     def newest(self):
         """A time is that of the begin of its transaction, so what open ones will write may lie before the largest."""
         if self.at.changed is None:
