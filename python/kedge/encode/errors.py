@@ -1,20 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong. Messages are whole sentences for the user; 'exit' is what the command ends with."""
+"""What can go wrong. Messages are whole sentences for the user."""
+from .._program import BadFile, Error, UsageError
 
-
-class Error(Exception):
-    """It failed: no model, no memory, no space on the disk."""
-    exit = 1
-
-
-class UsageError(Error):
-    """It was asked for something that does not exist or does not fit together."""
-    exit = 2
-
-
-class BadFile(Error):
-    """A file is missing, damaged, or not what it should be."""
-    exit = 3
+__all__ = ["BadFile", "BadRow", "Error", "Interrupted", "UsageError"]
 
 
 class BadRow(Exception):

@@ -10,10 +10,10 @@ import re
 import sys
 import time
 
+from .._program import Progress
 from . import models, output, presets
 from .data import open_data
 from .errors import BadFile, BadRow, Error, Interrupted, UsageError
-from .progress import Progress
 
 
 @dataclasses.dataclass
@@ -157,7 +157,7 @@ def run(options):
     if resumed:
         say(f"continuing after {resumed} rows")
     embedding_began = time.monotonic()
-    progress = Progress(end - first, resumed, options.quiet)
+    progress = Progress("kedge-encode", end - first, options.quiet, resumed)
     try:
         embed_all(data, encoder, out, first, end, options, progress)
     except KeyboardInterrupt:

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
+from .._program import Progress
 from . import draw, pipeline
 from .errors import Error
 from .migration import usable
-from .progress import Progress
 from .store import BATCH_ROWS, Rows
 
 
@@ -57,7 +57,7 @@ def begin(migration):
 def first_pass(migration, quiet):
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
-    progress = Progress("apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
+    progress = Progress("kedge-migrate apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
     def translate(batch):

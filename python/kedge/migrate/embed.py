@@ -36,14 +36,12 @@ def _function(name):
 
 
 def _model(name):
-    from ..encode import errors, models, presets
+    from ..encode import models, presets
     from ..encode.__main__ import skip_unreachable_hub
     try:
         skip_unreachable_hub(name)
         model = presets.resolve(name, "text")
         encoder = models.load(model, None, quiet=True, batch=BATCH_TEXTS, pooling=model.pooling)
-    except errors.Error as error:
-        raise Error(str(error)) from None
     except ImportError as error:
         raise Error(f"{name}: embedding needs {error.name}, which is not installed; pip install 'kedge[encode]', or name "
                     "a function of yours as module:function") from None

@@ -7,11 +7,11 @@ import pathlib
 
 import numpy as np
 
+from .._program import Progress
 from . import draw
 from .embed import BATCH_TEXTS, embedder
 from .errors import BadFile, Error, UsageError
 from .migration import usable
-from .progress import Progress
 from .texts import Texts
 
 PILOT_ROWS = 400
@@ -71,7 +71,7 @@ def draw_more(migration, wanted, quiet):
     candidates = wanted + wanted // 20 + 50
     while True:
         smallest = draw.Smallest(candidates, migration.config.seed)
-        progress = Progress("sample", total, quiet)
+        progress = Progress("kedge-migrate sample", total, quiet)
         for batch in store.read(vectors=False):
             smallest.add(batch.ids)
             progress.advance(len(batch))
@@ -100,7 +100,7 @@ def embed(migration, quiet):
     journal = migration.journal
     waiting = journal.unembedded()
     function = embedder(migration.config.embed)
-    progress = Progress("sample", len(waiting), quiet)
+    progress = Progress("kedge-migrate sample", len(waiting), quiet)
     for first in range(0, len(waiting), BATCH_TEXTS):
         batch = waiting[first:first + BATCH_TEXTS]
         rows = function([text for _, text in batch])

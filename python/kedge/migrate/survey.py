@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
+from .._program import Progress
 from . import draw
 from .embed import embedder
 from .migration import usable
-from .progress import Progress
 from .texts import Texts
 
 TEXTS_TO_TIME = 64
@@ -19,7 +19,7 @@ def plan(migration, quiet=True):
     """Reads everything once. Returns what was found, by name."""
     contents = migration.place.describe()
     began = time.monotonic()
-    found = look_at(migration.place, contents, Progress("plan", contents.rows, quiet))
+    found = look_at(migration.place, contents, Progress("kedge-migrate plan", contents.rows, quiet))
     seconds = max(time.monotonic() - began, 1e-9)
     texts = Texts(migration)
     found.update(store=migration.place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 
+from .._program import Progress
 from . import draw
 from .apply import write_real
 from .check import read_queries
 from .embed import BATCH_TEXTS, embedder
 from .errors import Error, UsageError
 from .fused import search
-from .progress import Progress
 from .sample import read_matrix, require_width, write_waiting
 from .texts import Texts
 
@@ -85,7 +85,7 @@ def embed(migration, chosen, quiet):
     """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes."""
     texts, function = Texts(migration), embedder(migration.config.embed)
     texts.require("top-up")
-    progress = Progress("top-up", len(chosen), quiet)
+    progress = Progress("kedge-migrate top-up", len(chosen), quiet)
     for first in range(0, len(chosen), BATCH_TEXTS):
         ids = chosen[first:first + BATCH_TEXTS]
         some = [(id, text) for id, text in zip(ids, texts.of(ids)) if text]

@@ -1,12 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet; all of it on stderr."""
+"""What kedge's programs share: errors with the code they end with, and progress on stderr."""
 import sys
 import time
 
 SECONDS_BETWEEN_LINES = 10
 
 
+class Error(Exception):
+    """It failed; the message is a whole sentence for the user, 'exit' what the command ends with."""
+    exit = 1
+
+
+class UsageError(Error):
+    """It was asked for something that does not exist or does not fit together."""
+    exit = 2
+
+
+class BadFile(Error):
+    """A file is missing, damaged, or not what it should be."""
+    exit = 3
+
+
 class Progress:
+    """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet."""
+
     def __init__(self, step, total, quiet, done=0):
         self.step, self.total, self.done, self.before = step, total, done, done
         self.began = self.last_line = time.monotonic()
@@ -14,7 +31,7 @@ class Progress:
         self.lines = not quiet and not sys.stderr.isatty()
         if not quiet and sys.stderr.isatty():
             import tqdm
-            self.bar = tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=True, desc=step)
+            self.bar = tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=total > 99_999, desc=step)
 
     def advance(self, rows):
         self.done += rows
@@ -23,7 +40,7 @@ class Progress:
         elif self.lines and time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
             self.last_line = time.monotonic()
             rate = (self.done - self.before) / (self.last_line - self.began)
-            print(f"kedge-migrate {self.step}: {self.done} of {self.total} rows, {rate:.0f} rows/s, "
+            print(f"{self.step}: {self.done} of {self.total} rows, {rate:.3g} rows per second, "
                   f"{max(self.total - self.done, 0) / max(rate, 1e-9) / 60:.0f} min left", file=sys.stderr, flush=True)
 
     def close(self):
