@@ -81,17 +81,31 @@ def first_pass(migration, quiet):
 
 
 def write_real(migration):
-    """Puts vectors that the new model made, and that wait in the journal, into the new place. Returns how many."""
-    ids, vectors = migration.journal.waiting()
-    if ids:
-        # A document may have been removed from the store since; its vector must not come back.
-        there = {id for rows in migration.old.read(ids=ids, vectors=False) for id in rows.ids}
-        keep = [n for n, id in enumerate(ids) if id in there]
-        for first in range(0, len(keep), BATCH_ROWS):
-            some = keep[first:first + BATCH_ROWS]
-            migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
-        migration.journal.written(ids)
-    return len(ids)
+    """Puts vectors that the new model made, and that wait in the journal, into the new place."""
+    journal = migration.journal
+    ids, vectors = journal.waiting()
+    if not ids:
+        return
+    current = still_as_embedded(migration, ids)
+    keep = [n for n, id in enumerate(ids) if id in current]
+    for first in range(0, len(keep), BATCH_ROWS):
+        some = keep[first:first + BATCH_ROWS]
+        migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
+    with journal.together():
+        journal.written([ids[n] for n in keep])
+        journal.forget([id for id in ids if id not in current])
+
+
+def still_as_embedded(migration, ids):
+    """Those of the ids whose documents are there and, as far as the sample knows what they were, unchanged: the vector of
+    one that was removed must not come back, and that of one that was changed is out of date."""
+    sampled, before, _ = migration.journal.sample()
+    before = dict(zip(sampled, before))
+    found = {id for rows in migration.old.read(ids=ids) for id, row in zip(rows.ids, rows.vectors)
+             if id not in before or close(row, before[id])}
+    if migration.switched:  # applications remove documents from the new place now
+        found &= {id for rows in migration.new.read(ids=ids, vectors=False) for id in rows.ids}
+    return found
 
 
 def catch_up(migration):
@@ -105,6 +119,7 @@ def catch_up(migration):
     gone = list(lacking(new, sorted_keys(old)))
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
+    journal.forget(gone)
     changed = 0 if since is None else retranslate(migration, since)
     journal.note(changed_from=mark)
     return {"arrived": arrived, "changed": changed, "removed": len(gone)}
@@ -126,14 +141,15 @@ def lacking(store, there):
 
 
 def translate_ids(migration, ids):
-    """Translates the rows of these ids into the new place. Returns how many could be."""
+    """Translates the rows of these ids into the new place, whatever was known of them. Returns how many could be."""
     translator, written = migration.translator(), 0
     for first in range(0, len(ids), BATCH_ROWS):
         for batch in migration.old.read(ids=ids[first:first + BATCH_ROWS]):
             good = usable(batch.vectors)
             if good.any():
-                migration.new.write([id for id, use in zip(batch.ids, good) if use],
-                                    migration.translate(translator, batch.vectors[good]))
+                some = [id for id, use in zip(batch.ids, good) if use]
+                migration.new.write(some, migration.translate(translator, batch.vectors[good]))
+                migration.journal.forget(some)
             written += int(good.sum())
     return written
 
