@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents that come, change and go while a migration is under way, and commands that are run in an unusual order: no
 document is lost, and what counts as real is real."""
+import os
 
 import numpy as np
 from test_steps import facts, folder, migration, run, until  # noqa: F401, fixtures among them
@@ -49,3 +50,15 @@ def test_real_vectors_of_documents_that_changed_or_went_since_the_sample_are_not
     expected = one.translate(one.translator(), -old[[changed]])[0]
     np.testing.assert_allclose(np.load("docs_new.npy")[changed], expected, atol=1e-6)
     assert np.isnan(np.load("docs_new.npy")[gone]).all()
+
+
+def test_only_what_this_migration_made_is_removed(folder, capsys):
+    np.save("docs_new.npy", np.ones((3, 4), np.float32))
+    until("fit")
+    assert run("apply") == 1
+    assert run("rollback", "--drop") == 1
+    assert "not made by this migration" in capsys.readouterr().err
+    assert np.load("docs_new.npy").shape == (3, 4)
+    os.unlink("docs_new.npy")
+    assert run("apply", "-q") == 0
+    assert run("rollback", "-q", "--drop") == 0 and not os.path.exists("docs_new.npy")

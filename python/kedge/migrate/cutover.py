@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .apply import catch_up, lacking, sorted_keys, write_real
-from .errors import Error
+from .errors import BadFile, Error
+from .store import Missing
 
 
 def cutover(migration, yes=False):
@@ -63,10 +64,24 @@ def rollback(migration, drop=False, yes=False):
     elif not drop:
         raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
     if drop:
-        migration.beside.drop()
+        remove(migration)
         with journal.together():
             journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None)
             journal.restore_real()
         found["dropped"] = True
     journal.log("rollback", found)
     return found
+
+
+def remove(migration):
+    """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
+    new, journal = migration.beside, migration.journal
+    try:
+        owner = new.describe().owner
+    except Missing:
+        return
+    except BadFile:  # damaged; whose it is can be told only by whether apply was at work there
+        owner = journal.owner if journal.fact("apply_map") is not None else None
+    if owner != journal.owner:
+        raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")
+    new.drop()
