@@ -4,10 +4,12 @@ document is lost, and what counts as real is real."""
 import os
 
 import numpy as np
+import pytest
 from test_steps import facts, folder, migration, run, until  # noqa: F401, fixtures among them
 from made_up import ROWS, spaces
 
 from kedge import migrate
+from kedge.migrate.stores.npy import NpyStore
 from kedge.migrate.stores.scores import unit
 
 
@@ -62,3 +64,54 @@ def test_only_what_this_migration_made_is_removed(folder, capsys):
     os.unlink("docs_new.npy")
     assert run("apply", "-q") == 0
     assert run("rollback", "-q", "--drop") == 0 and not os.path.exists("docs_new.npy")
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(*_):
+    raise Killed
+
+
+def test_rows_that_arrive_after_a_cutover_was_stopped_are_caught_up(folder, monkeypatch):
+    old, _ = spaces()
+    until("verify")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(NpyStore, "switch", killed)
+        run("cutover", "-q")
+    np.save("docs.npy", np.vstack([old, spaces(ROWS + 20)[0][-20:]]))
+    assert run("cutover", "-q") == 0
+    assert len(np.load("docs.npy")) == ROWS + 20 and np.isfinite(np.load("docs.npy")).all()
+
+
+def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, monkeypatch):
+    import psycopg
+    from postgres_server import server
+
+    from kedge.migrate.stores.postgresql import PostgresStore
+    old, _ = spaces()
+    with server() as address, psycopg.connect(address, autocommit=True) as sql:
+        sql.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, changed timestamptz DEFAULT now(), embedding "
+                    "vector(12))")
+        sql.cursor().executemany("INSERT INTO docs VALUES (%s, %s, now(), %s)",
+                                 [(n, str(n), str(row.tolist())) for n, row in enumerate(old[:200])])
+        for step in (("plan", "--store", f"{address}&table=docs&column=embedding&text=body&changed=changed", "--embed",
+                      "models:new", "--sample", 60), ("sample",), ("fit",), ("apply",), ("verify",)):
+            assert run(*step, "-q") == 0
+        frozen = PostgresStore.frozen
+
+        def first_come_and_change(*stores):
+            sql.execute("INSERT INTO docs VALUES (777, '0', now(), %s)", [str(old[300].tolist())])
+            sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 5", [str((-old[5]).tolist())])
+            return frozen(*stores)
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(PostgresStore, "frozen", first_come_and_change)
+            patch.setattr(PostgresStore, "switch", killed)
+            run("cutover", "-q")
+        assert run("cutover", "-q") == 0
+        assert sql.execute("SELECT count(*) FROM docs WHERE embedding IS NULL").fetchone()[0] == 0
+        with migrate.Migration() as one:
+            expected = one.translate(one.translator(), -old[[5]])[0]
+            found = next(one.new.read(ids=[5])).vectors[0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)

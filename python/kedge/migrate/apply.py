@@ -108,10 +108,11 @@ def still_as_embedded(migration, ids):
     return found
 
 
-def catch_up(migration):
+def catch_up(migration, undoable=False):
     """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
 
-    One thing after the other, by one thread: a store may have frozen the table for it, in one connection.
+    One thing after the other, by one thread: a store may have frozen the table for it, in one connection. What is done
+    then may be undone, so the next pass must look at the same changes again.
     """
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
@@ -121,7 +122,8 @@ def catch_up(migration):
         new.write(gone[first:first + BATCH_ROWS], None)
     journal.forget(gone)
     changed = 0 if since is None else retranslate(migration, since)
-    journal.note(changed_from=mark)
+    if not undoable:
+        journal.note(changed_from=mark)
     return {"arrived": arrived, "changed": changed, "removed": len(gone)}
 
 

@@ -14,24 +14,33 @@ def cutover(migration, yes=False):
         return {"already": True, "old": migration.kept.shown}
     if journal.fact("applied") is None:
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
-    if journal.fact("switching") is None:
-        ask(migration, yes)
-        write_real(migration)
-        caught = catch_up(migration)
-        migration.new.finish()
-        with migration.place.frozen(migration.beside, migration.kept):
-            last = catch_up(migration)  # what came while the first pass ran: few rows, so that nobody waits for long
-            caught = {name: caught[name] + last[name] for name in caught}
-            migration.new.finish()
-            journal.note(switching=caught)
-            migration.place.switch(migration.beside, migration.kept)
-    else:  # the last run was stopped between the note and the switch, or after it
-        caught = journal.fact("switching")
+    begun = journal.fact("switching")
+    if begun is not None and migration.place.switching(migration.beside, migration.kept):
         migration.place.switch(migration.beside, migration.kept)
+        caught = begun
+    else:
+        if begun is None:
+            ask(migration, yes)
+        caught = catch_up_and_switch(migration)
     journal.note(switched=True, switching=None)
     found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
     journal.log("cutover", found)
     return found
+
+
+def catch_up_and_switch(migration):
+    """Also after a run that was stopped before its switch: what it caught up in one transaction with the switch is
+    undone, and more may have come since."""
+    write_real(migration)
+    caught = catch_up(migration)
+    migration.new.finish()
+    with migration.place.frozen(migration.beside, migration.kept):
+        last = catch_up(migration, undoable=True)  # what came while the first ran: few rows, nobody waits for long
+        caught = {name: caught[name] + last[name] for name in caught}
+        migration.new.finish()
+        migration.journal.note(switching=caught)
+        migration.place.switch(migration.beside, migration.kept)
+    return caught
 
 
 def ask(migration, yes):

@@ -97,6 +97,14 @@ class Store(abc.ABC):
         Called again after a crash it completes what was begun, and does nothing if all is done.
         """
 
+    def switching(self, put: "Store", keep: "Store") -> bool:
+        """Whether such a switch was begun, so that only switch() can make sense of the places, or is done."""
+        try:
+            keep.describe()
+            return True
+        except Missing:
+            return False
+
     @contextlib.contextmanager
     def frozen(self, *others: "Store"):
         """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the
