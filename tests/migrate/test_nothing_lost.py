@@ -115,3 +115,18 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, mon
             expected = one.translate(one.translator(), -old[[5]])[0]
             found = next(one.new.read(ids=[5])).vectors[0]
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_documents_that_arrive_after_a_cutover_survive_a_rollback(folder, capsys):
+    until("cutover")
+    with migrate.Migration() as one:
+        one.place.write([ROWS], spaces(ROWS + 1)[1][-1:])  # as an application does
+    assert run("rollback", "--drop") == 1
+    assert "1 documents have arrived" in capsys.readouterr().err
+    assert run("rollback", "--json") == 0 and facts(capsys)["only_new"] == 1
+    assert run("apply", "-q") == 0 and run("verify", "-q") == 0, "it is neither gone nor too much"
+    assert len(np.load("docs_new.npy")) == ROWS + 1 and np.isfinite(np.load("docs_new.npy")).all()
+    assert run("rollback", "--drop") == 1
+    assert os.path.exists("docs_new.npy")
+    assert run("rollback", "--drop", "--yes", "-q") == 0
+    assert not os.path.exists("docs_new.npy")

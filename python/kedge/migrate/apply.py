@@ -117,7 +117,9 @@ def catch_up(migration, undoable=False):
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
     arrived = translate_ids(migration, list(lacking(old, sorted_keys(new))))
-    gone = list(lacking(new, sorted_keys(old)))
+    # What came to the new vectors alone, between a cutover and a rollback, is not gone.
+    only_new = set(journal.fact("only_new", []))
+    gone = [id for id in lacking(new, sorted_keys(old)) if id not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
     journal.forget(gone)

@@ -22,7 +22,7 @@ def cutover(migration, yes=False):
         if begun is None:
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
-    journal.note(switched=True, switching=None)
+    journal.note(switched=True, switching=None, only_new=None)
     found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
     journal.log("cutover", found)
     return found
@@ -57,25 +57,32 @@ def ask(migration, yes):
 def rollback(migration, drop=False, yes=False):
     """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
     journal = migration.journal
-    found = {"switched_back": False, "dropped": False, "only_new": 0}
-    if migration.switched or journal.fact("switching_back"):
+    found = {"switched_back": False, "dropped": False}
+    if journal.fact("switching") is not None:
+        raise Error("a cutover was interrupted; run 'kedge-migrate cutover' again to complete it, then roll back")
+    if migration.switched and not journal.fact("switching_back"):
+        journal.note(only_new=list(lacking(migration.new, sorted_keys(migration.old))))
+    only_new = journal.fact("only_new", [])
+    if drop and only_new and (migration.switched or not yes):
+        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
+                    "that --drop would remove them for good; roll back without it, give the old model these documents, "
+                    "then drop with --yes")
+    if migration.switched:
         atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
         if atomic and not yes:
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
-        if not journal.fact("switching_back"):
-            found["only_new"] = sum(1 for _ in lacking(migration.new, sorted_keys(migration.old)))
         journal.note(switching_back=True)
         migration.place.switch(migration.kept, migration.beside)
         journal.note(switched=None, switching_back=None, verified=None)
         found["switched_back"] = True
-    elif journal.fact("switching") is not None:
-        raise Error("a cutover was interrupted; run 'kedge-migrate cutover' again to complete it, then roll back")
     elif not drop:
         raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
+    found["only_new"] = len(only_new)
     if drop:
         remove(migration)
         with journal.together():
-            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None)
+            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None,
+                         only_new=None)
             journal.restore_real()
         found["dropped"] = True
     journal.log("rollback", found)
