@@ -130,3 +130,22 @@ def test_documents_that_arrive_after_a_cutover_survive_a_rollback(folder, capsys
     assert os.path.exists("docs_new.npy")
     assert run("rollback", "--drop", "--yes", "-q") == 0
     assert not os.path.exists("docs_new.npy")
+
+
+def test_an_interrupted_switch_comes_first(folder, monkeypatch, capsys):
+    until("verify")
+    switch = NpyStore.switch
+
+    def then_killed(*stores):
+        switch(*stores)
+        raise Killed
+    for step, back in (("cutover", "rollback"), ("rollback", "cutover")):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(NpyStore, "switch", then_killed)
+            run(step, "-q")
+        before = sorted(os.listdir())
+        for other in ("sample", "apply", "verify", "top-up", back):
+            assert run(other) == 1
+            assert f"a {step} was interrupted" in capsys.readouterr().err
+        assert sorted(os.listdir()) == before
+        assert run(step, "-q") == 0

@@ -83,6 +83,8 @@ def step(migration, options):
     """Runs a command; returns what it found."""
     from . import apply, check, cutover, maps, sample, status, survey, top_up, verify
     quiet = options.quiet or options.json
+    if options.command in ("sample", "check", "apply", "verify", "top-up", "sql"):
+        migration.require_settled()
     if options.command == "report":
         from .report import report
         return report(migration, options.out)

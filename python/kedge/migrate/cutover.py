@@ -10,6 +10,8 @@ from .store import Missing
 def cutover(migration, yes=False):
     """Puts the new vectors where the old ones are; the old ones stay, under another name. Can be run again."""
     journal = migration.journal
+    if journal.fact("switching_back") is not None:
+        migration.require_settled()
     if migration.switched:
         return {"already": True, "old": migration.kept.shown}
     if journal.fact("applied") is None:
@@ -59,7 +61,7 @@ def rollback(migration, drop=False, yes=False):
     journal = migration.journal
     found = {"switched_back": False, "dropped": False}
     if journal.fact("switching") is not None:
-        raise Error("a cutover was interrupted; run 'kedge-migrate cutover' again to complete it, then roll back")
+        migration.require_settled()
     if migration.switched and not journal.fact("switching_back"):
         journal.note(only_new=list(lacking(migration.new, sorted_keys(migration.old))))
     only_new = journal.fact("only_new", [])
