@@ -53,8 +53,9 @@ def arguments(argv):
     made["check"].add_argument("--whole", action="store_true",
                                help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
     made["verify"].add_argument("--rows", type=int, default=1000, metavar="N", help="rows to translate again (default: 1000)")
-    for name in ("cutover", "rollback"):
-        made[name].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
+    made["cutover"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
+    made["rollback"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step, or "
+                                  "where --drop removes documents that are nowhere else")
     made["rollback"].add_argument("--drop", action="store_true", help="also remove the new vectors")
     made["top-up"].add_argument("--rows", type=int, metavar="N", help="documents to embed now [all]")
     made["top-up"].add_argument("--share", type=float, metavar="SHARE", help="go on until this share is real")
@@ -82,6 +83,8 @@ def step(migration, options):
     """Runs a command; returns what it found."""
     from . import apply, check, cutover, maps, sample, status, survey, top_up, verify
     quiet = options.quiet or options.json
+    if options.command in ("sample", "check", "apply", "verify", "top-up", "sql"):
+        migration.require_settled()
     if options.command == "report":
         from .report import report
         return report(migration, options.out)

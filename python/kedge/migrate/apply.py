@@ -81,46 +81,64 @@ def first_pass(migration, quiet):
 
 
 def write_real(migration):
-    """Puts vectors that the new model made, and that wait in the journal, into the new place. Returns how many."""
-    ids, vectors = migration.journal.waiting()
-    if ids:
-        # A document may have been removed from the store since; its vector must not come back.
-        there = {id for rows in migration.old.read(ids=ids, vectors=False) for id in rows.ids}
-        keep = [n for n, id in enumerate(ids) if id in there]
-        for first in range(0, len(keep), BATCH_ROWS):
-            some = keep[first:first + BATCH_ROWS]
-            migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
-        migration.journal.written(ids)
-    return len(ids)
+    """Puts vectors that the new model made, and that wait in the journal, into the new place."""
+    journal = migration.journal
+    ids, vectors = journal.waiting()
+    if not ids:
+        return
+    current = still_as_embedded(migration, ids)
+    keep = [n for n, id in enumerate(ids) if id in current]
+    for first in range(0, len(keep), BATCH_ROWS):
+        some = keep[first:first + BATCH_ROWS]
+        migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
+    with journal.together():
+        journal.written([ids[n] for n in keep])
+        journal.forget([id for id in ids if id not in current])
 
 
-def catch_up(migration):
+def still_as_embedded(migration, ids):
+    """Those of the ids whose documents are there and, as far as the sample knows what they were, unchanged: the vector of
+    one that was removed must not come back, and that of one that was changed is out of date."""
+    sampled, before, _ = migration.journal.sample()
+    before = dict(zip(sampled, before))
+    found = {id for rows in migration.old.read(ids=ids) for id, row in zip(rows.ids, rows.vectors)
+             if id not in before or close(row, before[id])}
+    if migration.switched:  # applications remove documents from the new place now
+        found &= {id for rows in migration.new.read(ids=ids, vectors=False) for id in rows.ids}
+    return found
+
+
+def catch_up(migration, undoable=False):
     """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
 
-    One thing after the other, by one thread: a store may have frozen the table for it, in one connection.
+    One thing after the other, by one thread: a store may have frozen the table for it, in one connection. What is done
+    then may be undone, so the next pass must look at the same changes again.
     """
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
     arrived = translate_ids(migration, list(old.not_in(new)))
-    # What came after a cutover that was rolled back was never in the old place, so it is not gone from there.
-    only_new = journal.only_new()
+    # What came to the new vectors alone, between a cutover and a rollback, is not gone.
+    only_new = set(journal.fact("only_new", []))
     gone = [id for id in new.not_in(old) if id not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
+    journal.forget(gone)
     changed = 0 if since is None else retranslate(migration, since)
-    journal.note(changed_from=mark)
+    if not undoable:
+        journal.note(changed_from=mark)
     return {"arrived": arrived, "changed": changed, "removed": len(gone)}
 
 
 def translate_ids(migration, ids):
-    """Translates the rows of these ids into the new place. Returns how many could be."""
+    """Translates the rows of these ids into the new place, whatever was known of them. Returns how many could be."""
     translator, written = migration.translator(), 0
     for first in range(0, len(ids), BATCH_ROWS):
         for batch in migration.old.read(ids=ids[first:first + BATCH_ROWS]):
             good = usable(batch.vectors)
             if good.any():
-                migration.new.write([id for id, use in zip(batch.ids, good) if use],
-                                    migration.translate(translator, batch.vectors[good]))
+                some = [id for id, use in zip(batch.ids, good) if use]
+                migration.new.write(some, migration.translate(translator, batch.vectors[good]))
+                migration.journal.forget(some)
             written += int(good.sum())
     return written
 

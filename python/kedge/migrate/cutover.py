@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 from .apply import catch_up, write_real
-from .errors import Error
+from .errors import BadFile, Error
+from .store import Missing
 
 
 def cutover(migration, yes=False):
     """Puts the new vectors where the old ones are; the old ones stay, under another name. Can be run again."""
     journal = migration.journal
+    if journal.fact("switching_back") is not None:
+        migration.require_settled()
     if migration.switched:
         return {"already": True, "old": migration.kept.shown}
     if journal.fact("applied") is None:
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
-    if journal.fact("switching") is None:
-        ask(migration, yes)
-        write_real(migration)
-        caught = catch_up(migration)
-        migration.new.finish()
-        with migration.place.frozen(migration.beside, migration.kept):
-            last = catch_up(migration)  # what came while the first pass ran: few rows, so that nobody waits for long
-            caught = {name: caught[name] + last[name] for name in caught}
-            migration.new.finish()
-            journal.note(switching=caught)
-            migration.place.switch(migration.beside, migration.kept)
-    else:  # the last run was stopped between the note and the switch, or after it
-        caught = journal.fact("switching")
+    begun = journal.fact("switching")
+    if begun is not None and migration.place.switching(migration.beside, migration.kept):
         migration.place.switch(migration.beside, migration.kept)
-    journal.note(switched=True, switching=None)
+        caught = begun
+    else:
+        if begun is None:
+            ask(migration, yes)
+        caught = catch_up_and_switch(migration)
+    journal.note(switched=True, switching=None, only_new=None)
     found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
     journal.log("cutover", found)
     return found
+
+
+def catch_up_and_switch(migration):
+    """Also after a run that was stopped before its switch: what it caught up in one transaction with the switch is
+    undone, and more may have come since."""
+    write_real(migration)
+    caught = catch_up(migration)
+    migration.new.finish()
+    with migration.place.frozen(migration.beside, migration.kept):
+        last = catch_up(migration, undoable=True)  # what came while the first ran: few rows, nobody waits for long
+        caught = {name: caught[name] + last[name] for name in caught}
+        migration.new.finish()
+        migration.journal.note(switching=caught)
+        migration.place.switch(migration.beside, migration.kept)
+    return caught
 
 
 def ask(migration, yes):
@@ -47,28 +59,47 @@ def ask(migration, yes):
 def rollback(migration, drop=False, yes=False):
     """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
     journal = migration.journal
-    found = {"switched_back": False, "dropped": False, "only_new": 0}
-    if migration.switched or journal.fact("switching_back"):
+    found = {"switched_back": False, "dropped": False}
+    if journal.fact("switching") is not None:
+        migration.require_settled()
+    if migration.switched and not journal.fact("switching_back"):
+        journal.note(only_new=list(migration.new.not_in(migration.old)))
+    only_new = journal.fact("only_new", [])
+    if drop and only_new and (migration.switched or not yes):
+        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
+                    "that --drop would remove them for good; roll back without it, give the old model these documents, "
+                    "then drop with --yes")
+    if migration.switched:
         atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
         if atomic and not yes:
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
-        if not journal.fact("switching_back"):
-            arrived = list(migration.new.not_in(migration.old))
-            journal.protect(arrived)
-            found["only_new"] = len(arrived)
         journal.note(switching_back=True)
         migration.place.switch(migration.kept, migration.beside)
         journal.note(switched=None, switching_back=None, verified=None)
         found["switched_back"] = True
-    elif journal.fact("switching") is not None:
-        raise Error("a cutover was interrupted; run 'kedge-migrate cutover' again to complete it, then roll back")
     elif not drop:
         raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
+    found["only_new"] = len(only_new)
     if drop:
-        migration.beside.drop()
+        remove(migration)
         with journal.together():
-            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None)
+            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None,
+                         only_new=None)
             journal.restore_real()
         found["dropped"] = True
     journal.log("rollback", found)
     return found
+
+
+def remove(migration):
+    """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
+    new, journal = migration.beside, migration.journal
+    try:
+        owner = new.describe().owner
+    except Missing:
+        return
+    except BadFile:  # damaged; whose it is can be told only by whether apply was at work there
+        owner = journal.owner if journal.fact("apply_map") is not None else None
+    if owner != journal.owner:
+        raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")
+    new.drop()

@@ -25,7 +25,6 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS steps (at TEXT NOT NULL, step TEXT NOT NULL, found TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL, old BLOB NOT NULL, text TEXT, new BLOB);
 CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB);
-CREATE TABLE IF NOT EXISTS only_new (id UNIQUE NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
@@ -185,14 +184,6 @@ class Journal:
             ids, old, new = self.sample()
             if ids:
                 self.embedded(ids, old, new)
-
-    def protect(self, ids):
-        """Notes documents that came after a cutover: they have no old vector, and were not removed from the old place."""
-        with self.together():
-            self.db.executemany("INSERT OR IGNORE INTO only_new VALUES (?)", [(id,) for id in ids])
-
-    def only_new(self):
-        return {id for (id,) in self.rows("SELECT id FROM only_new")}
 
     def real(self):
         """The ids that have real vectors, in the store or on their way there."""

@@ -76,6 +76,12 @@ class Migration:
         """The store with the new model's."""
         return self.place if self.switched else self.beside
 
+    def require_settled(self):
+        """After a switch that was stopped nobody knows which vectors are where, but for switch() itself."""
+        for fact, step in (("switching", "cutover"), ("switching_back", "rollback")):
+            if self.journal.fact(fact) is not None:
+                raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")
+
     def _beside(self, ending):
         if ending not in self._stores:
             self._stores[ending] = self.place.beside(ending)

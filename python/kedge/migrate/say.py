@@ -101,8 +101,8 @@ def cutover(found):
 def rollback(found):
     if found["switched_back"]:
         yield "the old vectors are back in their place"
-    if found["only_new"]:
-        yield f"{found['only_new']:,} documents that arrived since the cutover have no old vector"
+    if found["only_new"] and not found["dropped"]:
+        yield f"{found['only_new']:,} documents that arrived since the cutover have no old vector; their new ones are kept"
     if found["dropped"]:
         yield "the new vectors are removed; the sample and the map are kept"
 

@@ -107,6 +107,14 @@ class Store(abc.ABC):
             known = there[place] == found if len(there) else np.zeros(len(found), bool)
             yield from (id for id, is_known in zip(batch.ids, known) if not is_known)
 
+    def switching(self, put: "Store", keep: "Store") -> bool:
+        """Whether such a switch was begun, so that only switch() can make sense of the places, or is done."""
+        try:
+            keep.describe()
+            return True
+        except Missing:
+            return False
+
     @contextlib.contextmanager
     def frozen(self, *others: "Store"):
         """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the

@@ -14,6 +14,7 @@ from ..store import Missing
 
 EXCHANGE = 2              # RENAME_EXCHANGE of Linux
 AT_FDCWD = -100
+SWITCHING = ".switching.json"  # beside a folder while it is switched
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
@@ -115,7 +116,7 @@ def switch_folders(here, put, keep, endings=()):
     A file beside says which folder was which before, so that a switch that was cut short is not undone by the next.
     """
     require_something(here, put, keep)
-    begun = with_ending(here, ".switching.json")
+    begun = with_ending(here, SWITCHING)
     with saying("switch", here):
         if put.exists():
             if keep.exists() and here.exists():

@@ -18,7 +18,8 @@ import numpy as np
 
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .files import Mark, can_exchange, require_free, saying, switch_files, switch_folders, sync_folder, with_ending
+from .files import (SWITCHING, Mark, can_exchange, require_free, saying, switch_files, switch_folders, sync_folder,
+                    with_ending)
 from .parquet_files import Files, matrix, rewrite
 from .parquet_staged import Staged
 from .scores import best_of
@@ -223,6 +224,9 @@ class ParquetStore(Store):
             store.close()
         way = switch_files if self.path.is_file() else switch_folders
         way(self.path, put.path, keep.path, [MARK, STAGED])
+
+    def switching(self, put, keep):
+        return keep.path.exists() or with_ending(self.path, SWITCHING).exists()
 
     def drop(self):
         self.staged.remove()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents that come, change and go while a migration is under way, and commands that are run in an unusual order: no
+document is lost, and what counts as real is real."""
+import os
+
+import numpy as np
+import pytest
+from test_steps import facts, folder, migration, run, until  # noqa: F401, fixtures among them
+from made_up import ROWS, spaces
+
+from kedge import migrate
+from kedge.migrate.stores.npy import NpyStore
+from kedge.migrate.stores.scores import unit
+
+
+def change_old(change):
+    rows = np.load("docs.npy")
+    change(rows)
+    np.save("docs.npy", rows)
+
+
+def test_documents_that_go_and_come_back_are_not_taken_for_real(folder, migration):
+    old, new = spaces()
+    until("apply")
+    with migrate.Migration() as one:
+        gone = one.journal.sample()[0][0]
+    change_old(lambda rows: rows.__setitem__(gone, np.nan))
+    assert run("apply", "-q") == 0
+    with migrate.Migration() as one:
+        assert one.journal.count_real() == 119 and gone not in one.journal.real()
+    change_old(lambda rows: rows.__setitem__(gone, old[gone]))
+    assert run("apply", "-q") == 0
+    with migrate.Migration() as one:
+        assert gone not in one.journal.real(), "it came back translated"
+    assert run("verify", "-q", "--rows", ROWS) == 0
+    assert run("top-up", "-q") == 0
+    np.testing.assert_allclose(np.load("docs_new.npy")[gone], unit(new)[gone], atol=1e-6)
+
+
+def test_real_vectors_of_documents_that_changed_or_went_since_the_sample_are_not_written(folder, migration, capsys):
+    old, _ = spaces()
+    until("fit")
+    with migrate.Migration() as one:
+        changed, gone = one.journal.sample()[0][:2]
+
+    def change(rows):
+        rows[changed], rows[gone] = -old[changed], np.nan
+    change_old(change)
+    assert run("apply", "--json") == 0
+    assert facts(capsys)["real"] == 118
+    one = migration()
+    expected = one.translate(one.translator(), -old[[changed]])[0]
+    np.testing.assert_allclose(np.load("docs_new.npy")[changed], expected, atol=1e-6)
+    assert np.isnan(np.load("docs_new.npy")[gone]).all()
+
+
+def test_only_what_this_migration_made_is_removed(folder, capsys):
+    np.save("docs_new.npy", np.ones((3, 4), np.float32))
+    until("fit")
+    assert run("apply") == 1
+    assert run("rollback", "--drop") == 1
+    assert "not made by this migration" in capsys.readouterr().err
+    assert np.load("docs_new.npy").shape == (3, 4)
+    os.unlink("docs_new.npy")
+    assert run("apply", "-q") == 0
+    assert run("rollback", "-q", "--drop") == 0 and not os.path.exists("docs_new.npy")
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(*_):
+    raise Killed
+
+
+def test_rows_that_arrive_after_a_cutover_was_stopped_are_caught_up(folder, monkeypatch):
+    old, _ = spaces()
+    until("verify")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(NpyStore, "switch", killed)
+        run("cutover", "-q")
+    np.save("docs.npy", np.vstack([old, spaces(ROWS + 20)[0][-20:]]))
+    assert run("cutover", "-q") == 0
+    assert len(np.load("docs.npy")) == ROWS + 20 and np.isfinite(np.load("docs.npy")).all()
+
+
+def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, monkeypatch):
+    import psycopg
+    from postgres_server import server
+
+    from kedge.migrate.stores.postgresql import PostgresStore
+    old, _ = spaces()
+    with server() as address, psycopg.connect(address, autocommit=True) as sql:
+        sql.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, changed timestamptz DEFAULT now(), embedding "
+                    "vector(12))")
+        sql.cursor().executemany("INSERT INTO docs VALUES (%s, %s, now(), %s)",
+                                 [(n, str(n), str(row.tolist())) for n, row in enumerate(old[:200])])
+        for step in (("plan", "--store", f"{address}&table=docs&column=embedding&text=body&changed=changed", "--embed",
+                      "models:new", "--sample", 60), ("sample",), ("fit",), ("apply",), ("verify",)):
+            assert run(*step, "-q") == 0
+        frozen = PostgresStore.frozen
+
+        def first_come_and_change(*stores):
+            sql.execute("INSERT INTO docs VALUES (777, '0', now(), %s)", [str(old[300].tolist())])
+            sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 5", [str((-old[5]).tolist())])
+            return frozen(*stores)
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(PostgresStore, "frozen", first_come_and_change)
+            patch.setattr(PostgresStore, "switch", killed)
+            run("cutover", "-q")
+        assert run("cutover", "-q") == 0
+        assert sql.execute("SELECT count(*) FROM docs WHERE embedding IS NULL").fetchone()[0] == 0
+        with migrate.Migration() as one:
+            expected = one.translate(one.translator(), -old[[5]])[0]
+            found = next(one.new.read(ids=[5])).vectors[0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_documents_that_arrive_after_a_cutover_survive_a_rollback(folder, capsys):
+    until("cutover")
+    with migrate.Migration() as one:
+        one.place.write([ROWS], spaces(ROWS + 1)[1][-1:])  # as an application does
+    assert run("rollback", "--drop") == 1
+    assert "1 documents have arrived" in capsys.readouterr().err
+    assert run("rollback", "--json") == 0 and facts(capsys)["only_new"] == 1
+    assert run("apply", "-q") == 0 and run("verify", "-q") == 0, "it is neither gone nor too much"
+    assert len(np.load("docs_new.npy")) == ROWS + 1 and np.isfinite(np.load("docs_new.npy")).all()
+    assert run("rollback", "--drop") == 1
+    assert os.path.exists("docs_new.npy")
+    assert run("rollback", "--drop", "--yes", "-q") == 0
+    assert not os.path.exists("docs_new.npy")
+
+
+def test_an_interrupted_switch_comes_first(folder, monkeypatch, capsys):
+    until("verify")
+    switch = NpyStore.switch
+
+    def then_killed(*stores):
+        switch(*stores)
+        raise Killed
+    for step, back in (("cutover", "rollback"), ("rollback", "cutover")):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(NpyStore, "switch", then_killed)
+            run(step, "-q")
+        before = sorted(os.listdir())
+        for other in ("sample", "apply", "verify", "top-up", back):
+            assert run(other) == 1
+            assert f"a {step} was interrupted" in capsys.readouterr().err
+        assert sorted(os.listdir()) == before
+        assert run(step, "-q") == 0
