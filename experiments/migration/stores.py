@@ -33,7 +33,7 @@ def fill_npy(folder, vectors, stack):
 def fill_postgresql(folder, vectors, stack):
     import psycopg
     from postgres_server import server
-    address = stack.enter_context(server(folder / "server"))
+    address = stack.enter_context(server())
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE TABLE docs (id bigint PRIMARY KEY, embedding vector({vectors.shape[1]}))")
         with connection.cursor().copy("COPY docs FROM STDIN") as copy:

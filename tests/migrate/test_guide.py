@@ -52,7 +52,7 @@ def environment(tmp_path):
     command.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -m kedge.migrate \"$@\"\n")
     command.chmod(0o755)
     package = str(pathlib.Path(kedge.__file__).resolve().parents[1])
-    with server(tmp_path / "server") as address:
+    with server() as address:
         host = urllib.parse.parse_qs(urllib.parse.urlsplit(address).query)["host"][0]
         yield {**os.environ, "PGHOST": host, "PGUSER": "postgres", "PYTHONPATH": package, "OMP_NUM_THREADS": "1",
                "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}

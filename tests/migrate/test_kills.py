@@ -24,11 +24,11 @@ def vectors():
 
 
 @pytest.fixture(scope="module")
-def postgresql(tmp_path_factory, vectors):
+def postgresql(vectors):
     import psycopg
     from postgres_server import server
 
-    with server(tmp_path_factory.mktemp("server")) as address, psycopg.connect(address, autocommit=True) as connection:
+    with server() as address, psycopg.connect(address, autocommit=True) as connection:
         def make(name, folder):
             connection.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, body text, embedding vector({vectors[0].shape[1]}))")
             with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
