@@ -424,6 +424,32 @@ def test_what_is_begun_cannot_be_changed(folder, capsys):
     assert "'colour'" in capsys.readouterr().err
 
 
+def test_an_address_with_a_mistake_can_be_corrected(folder, capsys):
+    assert run("plan", "--store", "npy:dosc.npy") == 1
+    text = open("migrate.toml").read()
+    open("migrate.toml", "w").write(text.replace("dosc", "docs"))
+    assert run("plan", "-q") == 0
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql://me:s3cret@127.0.0.1:1/db?table=t&column=c", "postgresql://127.0.0.1:1/db?password=s3cret&table=t&column=c",
+    "postgresql://me:s3/cret@127.0.0.1:1/db?table=t&column=c", "postgresql://me:s3@cret@127.0.0.1:1/db?table=t&column=c",
+    "postgresql://me:s3cret@[::1/db?table=t&column=c", "postgresql://me:s3%cret@h/db?table=t&column=c",
+    "postgress://me:s3cret@127.0.0.1:1/db?table=t"])
+def test_a_password_is_never_shown(folder, capsys, address):
+    assert run("plan", "--store", address) in (1, 2)
+    run("status")
+    with migrate.Migration() as one:
+        one.journal.add_sample([1], np.ones((1, 2)), [None])
+    text = open("migrate.toml").read()
+    open("migrate.toml", "w").write(text.replace("table=t", "table=other"))
+    assert run("status") == 2
+    said = capsys.readouterr()
+    assert "cret" not in said.out + said.err and b"cret" not in open("migrate.journal", "rb").read()
+    open("migrate.toml", "w").write(text.replace("s3", "new-"))
+    assert run("status") in (0, 1, 2) and "begun" not in capsys.readouterr().err, "a password may be changed"
+
+
 def test_a_map_that_was_fitted_again_does_not_mix_with_the_old_one(folder, capsys):
     until("apply")
     assert run("sample", "-q", "--rows", 200) == 0 and run("fit", "-q") == 0

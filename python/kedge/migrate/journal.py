@@ -116,7 +116,7 @@ class Journal:
                 self.rows("SELECT at, step, found FROM steps ORDER BY rowid")]
 
     def add_sample(self, ids, old, texts):
-        first = self.rows("SELECT count(*) FROM sample")[0][0]
+        first = self.drawn()
         with self.together():
             self.db.executemany("INSERT INTO sample (place, id, old, text) VALUES (?, ?, ?, ?)", [
                 (first + n, id, np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
@@ -136,6 +136,10 @@ class Journal:
         found = self.rows(f"SELECT id, old, new FROM sample {where} ORDER BY place")
         return [id for id, _, _ in found], _matrix([old for _, old, _ in found]), (
             _matrix([new for _, _, new in found]) if embedded else None)
+
+    def drawn(self):
+        """How many documents the sample has."""
+        return self.rows("SELECT count(*) FROM sample")[0][0]
 
     def unembedded(self):
         """(id, text) of the documents of the sample that wait for the new model."""

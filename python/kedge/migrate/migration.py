@@ -11,7 +11,7 @@ from . import config as configs
 from .errors import Error, UsageError
 from .journal import Journal
 from .maps import print_of
-from .store import open_store
+from .store import open_store, without_password
 from .stores.scores import unit
 
 CONFIG = "migrate.toml"
@@ -31,12 +31,15 @@ class Migration:
         self._require_unchanged()
 
     def _require_unchanged(self):
+        """Nothing depends on the settings before a sample is drawn: until then a mistake can be corrected."""
         begun = self.journal.fact("begun")
-        now = {name: getattr(self.config, name) for name in FIXED}
-        if begun is None:
+        now = {name: without_password(value) if isinstance(value := getattr(self.config, name), str) else value
+               for name in FIXED}
+        if begun is None or begun != now and not self.journal.drawn():
             self.journal.note(begun=now)
+            return
         for name in FIXED:
-            if begun is not None and begun[name] != now[name]:
+            if begun[name] != now[name]:
                 raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is {now[name]!r}"
                                  f"; change it back, or begin another with a config of its own")
 

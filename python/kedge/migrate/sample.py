@@ -21,7 +21,7 @@ STEP = 2  # a sample at most doubles at once: the curve it was judged by may not
 def sample(migration, rows=None, vectors=None, quiet=True):
     """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed."""
     journal, wanted = migration.journal, rows or migration.config.sample
-    there = journal.rows("SELECT count(*) FROM sample")[0][0]
+    there = journal.drawn()
     if there < wanted:
         draw_more(migration, wanted, quiet)
     if vectors:
@@ -145,7 +145,7 @@ def told(migration):
     """What there is, and the files of what waits to be embedded."""
     journal = migration.journal
     waiting = journal.unembedded()
-    drawn = journal.rows("SELECT count(*) FROM sample")[0][0]
+    drawn = journal.drawn()
     found = {"drawn": drawn, "embedded": drawn - len(waiting), "new_width": journal.fact("new_width")}
     if waiting:
         found["to_embed"] = write_waiting(migration, "sample", waiting)
