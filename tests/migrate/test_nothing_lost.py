@@ -104,13 +104,15 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, mon
         def first_come_and_change(*stores):
             sql.execute("INSERT INTO docs VALUES (777, '0', now(), %s)", [str(old[300].tolist())])
             sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 5", [str((-old[5]).tolist())])
+            sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 6", [str((0 * old[6]).tolist())])
             return frozen(*stores)
         with monkeypatch.context() as patch, pytest.raises(Killed):
             patch.setattr(PostgresStore, "frozen", first_come_and_change)
             patch.setattr(PostgresStore, "switch", killed)
             run("cutover", "-q")
         assert run("cutover", "-q") == 0
-        assert sql.execute("SELECT count(*) FROM docs WHERE embedding IS NULL").fetchone()[0] == 0
+        lacking = sql.execute("SELECT id FROM docs WHERE embedding IS NULL").fetchall()
+        assert lacking == [(6,)], "zeros have no translation"
         with migrate.Migration() as one:
             expected = one.translate(one.translator(), -old[[5]])[0]
             found = next(one.new.read(ids=[5])).vectors[0]

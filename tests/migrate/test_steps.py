@@ -218,14 +218,25 @@ def test_rows_that_cannot_be_translated_are_counted(folder, capsys):
 def test_verify_notices_what_is_wrong(folder, capsys):
     until("apply")
     rows = np.load("docs_new.npy")
-    rows[3], rows[4] = np.nan, rows[5]
+    rows[3], rows[4], rows[6, 2] = np.nan, rows[5], np.nan
     np.save("docs_new.npy", rows)
     assert run("verify", "--json") == 1
     found = facts(capsys)
-    assert found["lost"] == 1 and found["differ"] == 1 and not found["whole"]
+    assert found["lost"] == 1 and found["differ"] == 2 and not found["whole"]
     assert run("cutover", "--yes") == 1
     assert "not whole" in capsys.readouterr().err
     assert run("apply", "-q") == 0  # brings back what was lost
+
+
+def test_verify_takes_rows_that_cannot_be_translated_any_more(folder, capsys):
+    until("apply")
+    old, _ = spaces()
+    old[8:12], old[20:24, 3] = 0, np.nan
+    np.save("docs.npy", old)
+    assert run("verify", "-q") == 0
+    with pytest.raises(SystemExit):
+        run("verify", "--rows", 0)
+    assert "1 or more" in capsys.readouterr().err
 
 
 def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(folder, capsys, monkeypatch):

@@ -168,6 +168,9 @@ def retranslate(migration, since):
     for batch in migration.old.read(changed=since):
         good = usable(batch.vectors)
         ids, old = [id for id, use in zip(batch.ids, good) if use], batch.vectors[good]
+        different += remove_unusable(migration, [id for id, use in zip(batch.ids, good) if not use])
+        if not ids:
+            continue
         rows, known = migration.translate(translator, old), journal.embedded_from(ids)
         there = {id: row for found in migration.new.read(ids=ids) for id, row in zip(found.ids, found.vectors)}
         other = [n for n, (id, print_) in enumerate(zip(ids, draw.fingerprints(old).tolist()))
@@ -177,6 +180,15 @@ def retranslate(migration, since):
             journal.forget([ids[n] for n in other])
         different += len(other)
     return different
+
+
+def remove_unusable(migration, ids):
+    """A row that has become NaN or zeros has no translation any more. Returns how many had one."""
+    there = [id for batch in migration.new.read(ids=ids, vectors=False) for id in batch.ids] if ids else []
+    if there:
+        migration.new.write(there, None)
+        migration.journal.forget(there)
+    return len(there)
 
 
 def close(stored, row):
