@@ -86,7 +86,7 @@ def read_queries(migration, old_width, new_width):
     for path, model, width, which in ((config.old_queries, config.embed_old, old_width, "old"),
                                       (config.new_queries, config.embed, new_width, "new")):
         if path:
-            rows = read_matrix(path, len(texts) if texts else len(np.load(path, mmap_mode="r")), "query")
+            rows = read_matrix(path, len(texts) if texts else None, "query")
         elif texts and model:
             rows = embedder(model)(texts)
         else:

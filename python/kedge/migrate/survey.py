@@ -63,6 +63,9 @@ def cost(migration, texts, found, read_seconds):
         some = draw.Smallest(TEXTS_TO_TIME, migration.config.seed)
         some.add(next(iter(migration.place.read(vectors=False))).ids)
         chosen = [text for text in texts.of(some.ids) if text]
+    else:
+        chosen = []
+    if chosen:
         embed = embedder(migration.config.embed)
         embed(chosen[:1])  # loading counts once, not for every text
         began = time.monotonic()
