@@ -151,3 +151,24 @@ def test_an_interrupted_switch_comes_first(folder, monkeypatch, capsys):
             assert f"a {step} was interrupted" in capsys.readouterr().err
         assert sorted(os.listdir()) == before
         assert run(step, "-q") == 0
+
+
+@pytest.mark.parametrize("key", [lambda n: 2**64 - 1 - n, lambda n: -n - 5, lambda n: f"ключ {n}'\"%"],
+                         ids=["above 2**63", "negative", "text"])
+def test_ids_of_all_kinds_go_all_the_way(folder, key):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    old, new = spaces()
+    ids = [key(n) for n in range(80)]
+    pq.write_table(pa.table({"id": pa.array(ids, pa.uint64() if ids[0] == 2**64 - 1 else None),
+                             "body": [str(n) for n in range(80)],
+                             "v": pa.FixedSizeListArray.from_arrays(pa.array(old[:80].ravel()), old.shape[1])}),
+                   "docs.parquet")
+    assert run("plan", "-q", "--store", "parquet:docs.parquet#v?text=body", "--embed", "models:new", "--sample", 60) == 0
+    for step in ("sample", "fit", "apply", "verify", "cutover", "top-up"):
+        assert run(step, "-q") == 0
+    with migrate.Migration() as one:
+        assert one.journal.real() == set(ids)
+    found = pq.read_table("docs.parquet")
+    assert found["id"].to_pylist() == ids
+    np.testing.assert_allclose(np.stack(found["v"].to_pylist()), unit(new[:80]), atol=1e-6)

@@ -17,7 +17,7 @@ import uuid
 
 import numpy as np
 
-from .draw import fingerprints
+from .draw import as_id, as_key, fingerprints
 from .errors import BadFile, Error
 
 TABLES = """
@@ -119,22 +119,22 @@ class Journal:
         first = self.drawn()
         with self.together():
             self.db.executemany("INSERT INTO sample (place, id, old, text) VALUES (?, ?, ?, ?)", [
-                (first + n, id, np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
+                (first + n, as_key(id), np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
                 in enumerate(zip(ids, old, texts))])
 
     def embed_sample(self, ids, new):
         """Notes what the new model makes of documents of the sample; they are real from then on."""
         with self.together():
             self.db.executemany("UPDATE sample SET new = ? WHERE id = ?", [
-                (np.asarray(row, "<f4").tobytes(), id) for id, row in zip(ids, new)])
-            old = dict(self.rows("SELECT id, old FROM sample"))
+                (np.asarray(row, "<f4").tobytes(), as_key(id)) for id, row in zip(ids, new)])
+            old = {as_id(key): row for key, row in self.rows("SELECT id, old FROM sample")}
             self.embedded(ids, _matrix([old[id] for id in ids]), new)
 
     def sample(self, embedded=True):
         """(ids, old, new) of the sample in the order it was drawn; only what both models have embedded, or all with no new."""
         where = "WHERE new IS NOT NULL" if embedded else ""
         found = self.rows(f"SELECT id, old, new FROM sample {where} ORDER BY place")
-        return [id for id, _, _ in found], _matrix([old for _, old, _ in found]), (
+        return [as_id(key) for key, _, _ in found], _matrix([old for _, old, _ in found]), (
             _matrix([new for _, _, new in found]) if embedded else None)
 
     def drawn(self):
@@ -143,36 +143,37 @@ class Journal:
 
     def unembedded(self):
         """(id, text) of the documents of the sample that wait for the new model."""
-        return self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")
+        return [(as_id(key), text) for key, text in
+                self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")]
 
     def embedded(self, ids, old, new):
         """Keeps vectors of the new model until the store has them, and what the old ones were like."""
         with self.together():
             self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, ?)", [
-                (id, before, np.asarray(row, "<f4").tobytes())
+                (as_key(id), before, np.asarray(row, "<f4").tobytes())
                 for id, before, row in zip(ids, fingerprints(old).tolist(), new)])
 
     def embedded_from(self, ids):
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
         known = {}
         for id in ids:
-            known.update(self.rows("SELECT id, old FROM real WHERE id = ?", id))
+            known.update((id, print_) for print_, in self.rows("SELECT old FROM real WHERE id = ?", as_key(id)))
         return known
 
     def waiting(self):
         """(ids, vectors) that are embedded and not yet in the store."""
         found = self.rows("SELECT id, vector FROM real WHERE vector IS NOT NULL")
-        return [id for id, _ in found], _matrix([vector for _, vector in found])
+        return [as_id(key) for key, _ in found], _matrix([vector for _, vector in found])
 
     def written(self, ids):
         """The store has the real vectors of these."""
         with self.together():
-            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(id,) for id in ids])
+            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(as_key(id),) for id in ids])
 
     def forget(self, ids):
         """The real vectors of these are out of date."""
         with self.together():
-            self.db.executemany("DELETE FROM real WHERE id = ?", [(id,) for id in ids])
+            self.db.executemany("DELETE FROM real WHERE id = ?", [(as_key(id),) for id in ids])
 
     def restore_real(self):
         """The new place is empty again: real vectors of the sample wait once more, others are forgotten."""
@@ -184,7 +185,7 @@ class Journal:
 
     def real(self):
         """The ids that have real vectors, in the store or on their way there."""
-        return {id for (id,) in self.rows("SELECT id FROM real")}
+        return {as_id(key) for key, in self.rows("SELECT id FROM real")}
 
     def count_real(self):
         return self.rows("SELECT count(*) FROM real")[0][0]

@@ -66,7 +66,7 @@ def draw_more(migration, wanted, quiet):
     store, journal, texts = migration.old, migration.journal, Texts(migration)
     if migration.config.embed:
         texts.require("embedding the sample")
-    already = {id for (id,) in journal.rows("SELECT id FROM sample")}
+    already = set(journal.sample(embedded=False)[0])
     total = store.describe().rows
     candidates = wanted + wanted // 20 + 50
     while True:
