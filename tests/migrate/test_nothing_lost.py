@@ -172,3 +172,20 @@ def test_ids_of_all_kinds_go_all_the_way(folder, key):
     found = pq.read_table("docs.parquet")
     assert found["id"].to_pylist() == ids
     np.testing.assert_allclose(np.stack(found["v"].to_pylist()), unit(new[:80]), atol=1e-6)
+
+
+def test_documents_without_a_text_do_not_stop_a_top_up(folder, capsys):
+    (folder / "texts.txt").write_text("".join(f"{n}\n" if n % 4 else "\n" for n in range(ROWS)))
+    until("apply")
+    for real, without in ((220, None), (300, 100)):
+        assert run("top-up", "--json", "--rows", 100) == 0
+        found = facts(capsys)
+        assert found["real"] == real and without in (None, found["without_text"])
+
+
+def test_another_kind_of_store_does_not_take_the_place(folder, capsys):
+    before = open("docs.npy", "rb").read()
+    until("verify", "--into", "faiss:new.index")
+    assert run("cutover", "--yes") == 1
+    assert "another kind of store" in capsys.readouterr().err
+    assert open("docs.npy", "rb").read() == before

@@ -109,6 +109,8 @@ def rollback(found):
 
 def top_up(found):
     yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
+    if found["without_text"]:
+        yield f"{found['without_text']:,} documents have no text and stay translated"
     if found["expected"]:
         for name, title in MEASURES.items():
             if name in found["expected"]["old"]:
