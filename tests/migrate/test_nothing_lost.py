@@ -189,3 +189,17 @@ def test_another_kind_of_store_does_not_take_the_place(folder, capsys):
     assert run("cutover", "--yes") == 1
     assert "another kind of store" in capsys.readouterr().err
     assert open("docs.npy", "rb").read() == before
+
+
+def test_another_migration_that_cuts_over_first_is_noticed(folder, capsys):
+    """Also where old and new vectors have the same width."""
+    np.save("new_model.npy", unit(spaces()[1][:, :spaces()[0].shape[1]]))
+    until("verify")
+    text = open("migrate.toml").read()
+    open("other.toml", "w").write(text + "into = 'npy:other.npy'\n")
+    for step in ("sample", "fit"):
+        assert run(step, "-q", "--config", "other.toml") == 0
+    assert run("cutover", "-q") == 0
+    assert run("apply", "--config", "other.toml") == 1
+    assert "does not hold the vectors any more" in capsys.readouterr().err and not os.path.exists("other.npy")
+    assert run("rollback", "-q") == 0 and run("apply", "-q", "--config", "other.toml") == 0

@@ -92,6 +92,7 @@ def step(migration, options):
     quiet = options.quiet or options.json
     if options.command in ("sample", "check", "apply", "verify", "top-up", "sql"):
         migration.require_settled()
+        migration.require_same_old()
     if options.command == "report":
         from .report import report
         return report(migration, options.out)

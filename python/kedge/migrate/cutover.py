@@ -22,6 +22,7 @@ def cutover(migration, yes=False):
         caught = begun
     else:
         if begun is None:
+            migration.require_same_old()
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
     journal.note(switched=True, switching=None, only_new=None)

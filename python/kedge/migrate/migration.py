@@ -78,6 +78,18 @@ class Migration:
             if self.journal.fact(fact) is not None:
                 raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")
 
+    def require_same_old(self):
+        """The old vectors are those that the sample was drawn from: another migration may have put its new ones there."""
+        found = self.old.describe()
+        now, noted = {"width": found.width, "owner": found.owner}, self.journal.fact("old")
+        if noted is None or not self.journal.drawn():
+            self.journal.note(old=now)
+        elif noted != now:
+            raise Error(f"{self.old.shown} does not hold the vectors any more that the sample was drawn from: they had "
+                        f"{noted['width']} values and were made by {noted['owner'] or 'no migration'}, these have "
+                        f"{now['width']} and were made by {now['owner'] or 'no migration'}; put the old ones back, or "
+                        "begin another migration")
+
     def _beside(self, ending):
         if ending not in self._stores:
             self._stores[ending] = self.place.beside(ending)
