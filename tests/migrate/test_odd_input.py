@@ -68,6 +68,16 @@ def test_a_journal_that_is_none_is_refused(folder, capsys):
     assert "journal" in capsys.readouterr().err
 
 
+def test_a_journal_that_is_damaged_is_told(folder, capsys):
+    until("apply")
+    data = bytearray(open("migrate.journal", "rb").read())
+    data[4096:12000] = b"\xff" * (12000 - 4096)
+    open("migrate.journal", "wb").write(data)
+    for step in ("status", "verify", "top-up"):
+        assert run(step) == 3
+        assert "migrate.journal" in capsys.readouterr().err
+
+
 def test_a_store_that_is_no_store(folder, capsys):
     for address, words in (("docs.npy", "address of a store"), ("npy:missing.npy", "no such file"),
                            ("oracle:docs", "postgresql:")):

@@ -32,19 +32,23 @@ class Journal:
     """Facts by name, a log of steps, the sample, and which documents have real vectors."""
 
     def __init__(self, path, alone=True):
-        self.path, self.lock, self.guard = str(path), None, threading.RLock()
+        self.path, self.lock, self.db, self.guard = str(path), None, None, threading.RLock()
         if alone:
             self._lock()
         try:
             self.db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.executescript(TABLES)
+            self.owner = self.fact("owner")
+            if self.owner is None:
+                self.owner = uuid.uuid4().hex
+                self.note(owner=self.owner)
         except sqlite3.DatabaseError as error:
+            self.close()
             raise BadFile(f"{self.path} cannot be used as a journal: {error}") from None
-        self.owner = self.fact("owner")
-        if self.owner is None:
-            self.owner = uuid.uuid4().hex
-            self.note(owner=self.owner)
+        except Error:
+            self.close()
+            raise
 
     def _lock(self):
         """One command at a time; 'status' reads without. Kept until the database is closed: closing it earlier would let
@@ -59,7 +63,8 @@ class Journal:
             raise Error(f"{self.path} cannot be written: {error.strerror}") from None
 
     def close(self):
-        self.db.close()
+        if self.db is not None:
+            self.db.close()
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
@@ -79,6 +84,9 @@ class Journal:
                 self._undo()
                 raise Error(f"{self.path} cannot be written: {error}; what was done so far is kept, run the command "
                             "again") from None
+            except sqlite3.DatabaseError as error:
+                self._undo()
+                raise BadFile(f"{self.path} is damaged: {error}") from None
             except BaseException:
                 self._undo()
                 raise
@@ -89,7 +97,10 @@ class Journal:
 
     def rows(self, sql, *values):
         with self.guard:
-            return self.db.execute(sql, values).fetchall()
+            try:
+                return self.db.execute(sql, values).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise BadFile(f"{self.path} cannot be read: {error}; nothing was changed") from None
 
     def fact(self, name, default=None):
         found = self.rows("SELECT value FROM facts WHERE name = ?", name)

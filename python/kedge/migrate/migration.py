@@ -28,7 +28,11 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores = {}
-        self._require_unchanged()
+        try:
+            self._require_unchanged()
+        except Error:
+            self.close()  # whoever tries again in this process must not find the journal locked
+            raise
 
     def _require_unchanged(self):
         """Nothing depends on the settings before a sample is drawn: until then a mistake can be corrected."""
