@@ -316,6 +316,19 @@ def test_top_up_begins_with_what_queries_find(folder, migration):
         assert set(top_up.choose(one, len(expected))) == expected
 
 
+def test_top_up_is_content_with_the_new_model_s_queries(folder, migration):
+    _, new = spaces()
+    until("apply")
+    (folder / "queries.txt").write_text("3\n" * 70 + "9\n")  # more than one batch
+    with open("migrate.toml", "a") as file:
+        file.write("queries = 'queries.txt'\nold_encoder = 'gone'\n")
+    with migrate.Migration() as one:
+        real = one.journal.real()
+        found, _ = migrate.search(one, None, new[3])
+        expected = [id for id in found if id not in real]
+        assert set(top_up.choose(one, len(expected))) == set(expected)
+
+
 def test_the_sample_is_checked_by_maps_that_have_not_seen_it(folder, migration):
     until("fit")
     with migrate.Migration() as one:

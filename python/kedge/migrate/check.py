@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import maps, quality
-from .embed import embedder
+from .embed import BATCH_TEXTS, embedder
 from .errors import BadFile, Error, UsageError
 from .migration import usable
 from .sample import read_matrix
@@ -79,8 +79,8 @@ def make_bench(migration, queries, ids, old, new, translated):
         "log" if judged is None else "judged")
 
 
-def read_queries(migration, old_width, new_width):
-    """(old, new) vectors of the queries in the log, or None without a log."""
+def read_queries(migration, old_width, new_width, either=False):
+    """(old, new) vectors of the queries in the log, or None without a log. If either is enough, the other may be None."""
     config = migration.config
     texts = list(read_texts(config.queries).values()) if config.queries else None
     found = []
@@ -89,7 +89,8 @@ def read_queries(migration, old_width, new_width):
         if path:
             rows = read_matrix(path, len(texts) if texts else None, "query")
         elif texts and model:
-            rows = embedder(model)(texts)
+            embed = embedder(model)
+            rows = np.concatenate([embed(texts[first:first + BATCH_TEXTS]) for first in range(0, len(texts), BATCH_TEXTS)])
         else:
             found.append(None)
             continue
@@ -99,6 +100,8 @@ def read_queries(migration, old_width, new_width):
     if found[0] is None and found[1] is None:
         return None
     if found[0] is None or found[1] is None:
+        if either:
+            return found
         raise UsageError("a check compares both models, so it needs the queries as either embeds them; give old_queries and "
                          "new_queries, or the texts as 'queries' with embed and embed_old")
     if len(found[0]) != len(found[1]):

@@ -73,7 +73,7 @@ def choose(migration, count, first=None, tried=frozenset()):
 def hits(migration):
     """Documents that the queries find, most often first; empty without a log."""
     width = migration.old.describe().width, migration.new.describe().width
-    queries = read_queries(migration, *width)
+    queries = read_queries(migration, *width, either=True)  # the old model may be gone
     if queries is None:
         return []
     found, _ = search((migration.old, migration.new), *queries, k=HITS)
