@@ -15,8 +15,7 @@ def plan(found):
         yield f"  index: {found['index']}"
     if length["mean"] is not None:
         yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
-    yield (f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity, "
-           f"{found['missing']:,} without a vector")
+    yield f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity"
     yield f"  texts: {'yes' if found['texts'] else 'none; you embed by id, or name a file with texts'}"
     yield "What it takes"
     yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
