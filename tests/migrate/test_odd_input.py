@@ -42,6 +42,12 @@ def test_an_address_with_a_mistake_can_be_corrected(folder, capsys):
     assert run("plan", "-q") == 0
 
 
+def test_status_does_not_need_the_store(folder, capsys):
+    assert run("plan", "--store", "postgresql://127.0.0.1:1/db?table=docs") == 1
+    assert run("status") == 0
+    assert "does not answer" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("address", [
     "postgresql://me:s3cret@127.0.0.1:1/db?table=t&column=c", "postgresql://127.0.0.1:1/db?password=s3cret&table=t&column=c",
     "postgresql://me:s3/cret@127.0.0.1:1/db?table=t&column=c", "postgresql://me:s3@cret@127.0.0.1:1/db?table=t&column=c",

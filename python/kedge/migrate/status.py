@@ -9,11 +9,11 @@ def status(migration):
     journal = migration.journal
     state, following = stand(journal, migration.switched)
     try:
-        rows = migration.old.describe().rows
-    except Error:
-        rows = None  # a store that does not answer must not hide what the journal knows
-    return {"config": str(migration.path), "state": state, "next": following, "old": migration.old.shown,
-            "new": migration.new.shown, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
+        rows, old, new = migration.old.describe().rows, migration.old.shown, migration.new.shown
+    except Error:  # a store that does not answer, not even by the names of its columns, must not hide what is known
+        rows, old, new = None, migration.place.shown, "beside it; the store does not answer"
+    return {"config": str(migration.path), "state": state, "next": following, "old": old,
+            "new": new, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
             "real": journal.count_real(), "sample": journal.drawn(),
             "map": journal.fact("map"), "error": journal.fact("error"), "verified": journal.fact("verified"),
             "steps": [(at, step) for at, step, _ in journal.steps()]}

@@ -133,7 +133,7 @@ class Missing(Error):
 def without_password(address):
     """The address as people may see it. A password may hold any sign, also an unescaped @ or /."""
     place, mark, query = address.partition("?")
-    place = re.sub(r"(//[^/@:]*:).*@", r"\1...@", place)
+    place = re.sub(r"(//[^/@:]*:).+@", r"\1...@", place)
     return place + mark + re.sub(r"((?:^|&)\w*password=)[^&]*", r"\1...", query)
 
 
