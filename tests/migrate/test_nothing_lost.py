@@ -203,3 +203,25 @@ def test_another_migration_that_cuts_over_first_is_noticed(folder, capsys):
     assert run("apply", "--config", "other.toml") == 1
     assert "does not hold the vectors any more" in capsys.readouterr().err and not os.path.exists("other.npy")
     assert run("rollback", "-q") == 0 and run("apply", "-q", "--config", "other.toml") == 0
+
+
+def test_apply_goes_on_where_the_last_row_it_saw_is_gone(folder, monkeypatch):
+    import faiss
+
+    from kedge.migrate import apply
+
+    def make(ids):
+        index = faiss.index_factory(old.shape[1], "IDMap,Flat", faiss.METRIC_INNER_PRODUCT)
+        index.add_with_ids(old[ids], ids)
+        faiss.write_index(index, "docs.index")
+    old, _ = spaces()
+    make(np.arange(ROWS))
+    assert run("plan", "-q", "--store", "faiss:docs.index", "--texts", "texts.txt", "--sample", 60, "--embed",
+               "models:new") == 0
+    assert run("sample", "-q") == 0 and run("fit", "-q") == 0
+    with migrate.Migration() as one:
+        apply.begin(one)
+        one.journal.note(apply_after=100, apply_rows=101)  # as a run that was killed
+    make(np.delete(np.arange(ROWS), 100))
+    assert run("apply", "-q") == 0 and run("verify", "-q") == 0
+    assert faiss.read_index("docs_new.index").ntotal == ROWS - 1

@@ -57,6 +57,11 @@ def begin(migration):
 def first_pass(migration, quiet):
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
+    after = journal.fact("apply_after")
+    if after is not None and not list(migration.old.read(ids=[after], vectors=False)):
+        # Not every store knows what comes behind a row that is gone; to write rows again changes nothing.
+        after = None
+        journal.note(apply_after=None, apply_rows=None, apply_skipped=None)
     progress = Progress("apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
@@ -75,7 +80,7 @@ def first_pass(migration, quiet):
                      apply_skipped=journal.fact("apply_skipped", 0) + skipped)
         progress.advance(seen)
 
-    batches = migration.old.read(after=journal.fact("apply_after"))
+    batches = migration.old.read(after=after)
     pipeline.run((batch for batch in batches if len(batch)), translate, write)
     progress.close()
 
