@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents that come, change and go while a migration is under way, and commands that are run in an unusual order: no
 document is lost, and what counts as real is real."""
+import contextlib
 import os
 
 import numpy as np
@@ -225,3 +226,26 @@ def test_apply_goes_on_where_the_last_row_it_saw_is_gone(folder, monkeypatch):
     make(np.delete(np.arange(ROWS), 100))
     assert run("apply", "-q") == 0 and run("verify", "-q") == 0
     assert faiss.read_index("docs_new.index").ntotal == ROWS - 1
+
+
+def test_fields_that_change_while_the_vector_stays_are_copied(folder):
+    """Where the new vectors are a collection of their own, it has the documents too."""
+    from qdrant_client import QdrantClient, models
+    old, _ = spaces()
+
+    def client():
+        return contextlib.closing(QdrantClient(path="db"))
+    with client() as qdrant:
+        qdrant.create_collection("docs_1", models.VectorParams(size=old.shape[1], distance=models.Distance.COSINE))
+        qdrant.upsert("docs_1", [models.PointStruct(id=n, vector=old[n].tolist(), payload={
+            "body": str(n), "at": 1, "price": 10}) for n in range(80)])
+        qdrant.update_collection_aliases([models.CreateAliasOperation(create_alias=models.CreateAlias(
+            collection_name="docs_1", alias_name="docs"))])
+    assert run("plan", "-q", "--store", "qdrant:db#docs?text=body&changed=at", "--embed", "models:new", "--sample", 60) == 0
+    for step in ("sample", "fit", "apply", "verify"):
+        assert run(step, "-q") == 0
+    with client() as qdrant:
+        qdrant.set_payload("docs", {"price": 20, "at": 2}, points=list(range(80)))
+    assert run("cutover", "-q") == 0
+    with client() as qdrant:
+        assert {point.payload["price"] for point in qdrant.scroll("docs", limit=100)[0]} == {20}

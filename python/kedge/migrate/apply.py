@@ -183,6 +183,9 @@ def retranslate(migration, since):
         if other:
             migration.new.write([ids[n] for n in other], rows[other])
             journal.forget([ids[n] for n in other])
+        same = [id for n, id in enumerate(ids) if id in there and n not in other]
+        if migration.new.copies_documents and same:  # their texts and other fields may have changed all the same
+            migration.new.write(same, np.stack([there[id] for id in same]))
         different += len(other)
     return different
 

@@ -50,6 +50,8 @@ class Store(abc.ABC):
     A store may be used by one thread at a time; the old and the new one are used by two threads at once.
     """
 
+    copies_documents = False  # whether a new place has documents of its own, which write() copies from the old one
+
     def __init__(self, address: str):
         self.address = address
 
