@@ -151,3 +151,20 @@ def test_rows_without_a_new_vector_count_as_the_worst():
     old, new = np.array([1., 2., 3.]), np.array([5., 5., 7.])
     np.testing.assert_allclose(total, old / old.std() + new / np.array([5., 7.]).std())
     np.testing.assert_array_equal(fused.fuse([1., 1.], [0., 0.]), [0, 0])
+
+
+def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(folder, capsys):
+    old, new = spaces()
+    until("fit")
+    with migrate.Migration() as one:
+        away = sorted(set(range(ROWS)) - set(one.journal.sample()[0]))[:40]
+    np.save("old_queries.npy", old[away])
+    np.save("new_queries.npy", new[away])
+    np.save("judgements.npy", [(query, document, 1) for query, document in enumerate(away)])
+    with open("migrate.toml", "a") as file:
+        file.write("old_queries = 'old_queries.npy'\nnew_queries = 'new_queries.npy'\njudgements = 'judgements.npy'\n")
+    assert run("check", "--json") == 0
+    found = facts(capsys)
+    assert found["queries"] == "log" and found["whole"]["scores"]["old"][0] == pytest.approx(1)
+    assert "in the whole store" in found["why"]
+    assert run("check") == 0 and "nDCG@10" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents that come, change and go while a migration is under way, and commands that are run in an unusual order: no
 document is lost, and what counts as real is real."""
+import contextlib
 import os
 
 import numpy as np
@@ -104,13 +105,15 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, mon
         def first_come_and_change(*stores):
             sql.execute("INSERT INTO docs VALUES (777, '0', now(), %s)", [str(old[300].tolist())])
             sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 5", [str((-old[5]).tolist())])
+            sql.execute("UPDATE docs SET embedding = %s, changed = now() WHERE id = 6", [str((0 * old[6]).tolist())])
             return frozen(*stores)
         with monkeypatch.context() as patch, pytest.raises(Killed):
             patch.setattr(PostgresStore, "frozen", first_come_and_change)
             patch.setattr(PostgresStore, "switch", killed)
             run("cutover", "-q")
         assert run("cutover", "-q") == 0
-        assert sql.execute("SELECT count(*) FROM docs WHERE embedding IS NULL").fetchone()[0] == 0
+        lacking = sql.execute("SELECT id FROM docs WHERE embedding IS NULL").fetchall()
+        assert lacking == [(6,)], "zeros have no translation"
         with migrate.Migration() as one:
             expected = one.translate(one.translator(), -old[[5]])[0]
             found = next(one.new.read(ids=[5])).vectors[0]
@@ -149,3 +152,100 @@ def test_an_interrupted_switch_comes_first(folder, monkeypatch, capsys):
             assert f"a {step} was interrupted" in capsys.readouterr().err
         assert sorted(os.listdir()) == before
         assert run(step, "-q") == 0
+
+
+@pytest.mark.parametrize("key", [lambda n: 2**64 - 1 - n, lambda n: -n - 5, lambda n: f"ключ {n}'\"%"],
+                         ids=["above 2**63", "negative", "text"])
+def test_ids_of_all_kinds_go_all_the_way(folder, key):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    old, new = spaces()
+    ids = [key(n) for n in range(80)]
+    pq.write_table(pa.table({"id": pa.array(ids, pa.uint64() if ids[0] == 2**64 - 1 else None),
+                             "body": [str(n) for n in range(80)],
+                             "v": pa.FixedSizeListArray.from_arrays(pa.array(old[:80].ravel()), old.shape[1])}),
+                   "docs.parquet")
+    assert run("plan", "-q", "--store", "parquet:docs.parquet#v?text=body", "--embed", "models:new", "--sample", 60) == 0
+    for step in ("sample", "fit", "apply", "verify", "cutover", "top-up"):
+        assert run(step, "-q") == 0
+    with migrate.Migration() as one:
+        assert one.journal.real() == set(ids)
+    found = pq.read_table("docs.parquet")
+    assert found["id"].to_pylist() == ids
+    np.testing.assert_allclose(np.stack(found["v"].to_pylist()), unit(new[:80]), atol=1e-6)
+
+
+def test_documents_without_a_text_do_not_stop_a_top_up(folder, capsys):
+    (folder / "texts.txt").write_text("".join(f"{n}\n" if n % 4 else "\n" for n in range(ROWS)))
+    until("apply")
+    for real, without in ((220, None), (300, 100)):
+        assert run("top-up", "--json", "--rows", 100) == 0
+        found = facts(capsys)
+        assert found["real"] == real and without in (None, found["without_text"])
+
+
+def test_another_kind_of_store_does_not_take_the_place(folder, capsys):
+    before = open("docs.npy", "rb").read()
+    until("verify", "--into", "faiss:new.index")
+    assert run("cutover", "--yes") == 1
+    assert "another kind of store" in capsys.readouterr().err
+    assert open("docs.npy", "rb").read() == before
+
+
+def test_another_migration_that_cuts_over_first_is_noticed(folder, capsys):
+    """Also where old and new vectors have the same width."""
+    np.save("new_model.npy", unit(spaces()[1][:, :spaces()[0].shape[1]]))
+    until("verify")
+    text = open("migrate.toml").read()
+    open("other.toml", "w").write(text + "into = 'npy:other.npy'\n")
+    for step in ("sample", "fit"):
+        assert run(step, "-q", "--config", "other.toml") == 0
+    assert run("cutover", "-q") == 0
+    assert run("apply", "--config", "other.toml") == 1
+    assert "does not hold the vectors any more" in capsys.readouterr().err and not os.path.exists("other.npy")
+    assert run("rollback", "-q") == 0 and run("apply", "-q", "--config", "other.toml") == 0
+
+
+def test_apply_goes_on_where_the_last_row_it_saw_is_gone(folder, monkeypatch):
+    import faiss
+
+    from kedge.migrate import apply
+
+    def make(ids):
+        index = faiss.index_factory(old.shape[1], "IDMap,Flat", faiss.METRIC_INNER_PRODUCT)
+        index.add_with_ids(old[ids], ids)
+        faiss.write_index(index, "docs.index")
+    old, _ = spaces()
+    make(np.arange(ROWS))
+    assert run("plan", "-q", "--store", "faiss:docs.index", "--texts", "texts.txt", "--sample", 60, "--embed",
+               "models:new") == 0
+    assert run("sample", "-q") == 0 and run("fit", "-q") == 0
+    with migrate.Migration() as one:
+        apply.begin(one)
+        one.journal.note(apply_after=100, apply_rows=101)  # as a run that was killed
+    make(np.delete(np.arange(ROWS), 100))
+    assert run("apply", "-q") == 0 and run("verify", "-q") == 0
+    assert faiss.read_index("docs_new.index").ntotal == ROWS - 1
+
+
+def test_fields_that_change_while_the_vector_stays_are_copied(folder):
+    """Where the new vectors are a collection of their own, it has the documents too."""
+    from qdrant_client import QdrantClient, models
+    old, _ = spaces()
+
+    def client():
+        return contextlib.closing(QdrantClient(path="db"))
+    with client() as qdrant:
+        qdrant.create_collection("docs_1", models.VectorParams(size=old.shape[1], distance=models.Distance.COSINE))
+        qdrant.upsert("docs_1", [models.PointStruct(id=n, vector=old[n].tolist(), payload={
+            "body": str(n), "at": 1, "price": 10}) for n in range(80)])
+        qdrant.update_collection_aliases([models.CreateAliasOperation(create_alias=models.CreateAlias(
+            collection_name="docs_1", alias_name="docs"))])
+    assert run("plan", "-q", "--store", "qdrant:db#docs?text=body&changed=at", "--embed", "models:new", "--sample", 60) == 0
+    for step in ("sample", "fit", "apply", "verify"):
+        assert run(step, "-q") == 0
+    with client() as qdrant:
+        qdrant.set_payload("docs", {"price": 20, "at": 2}, points=list(range(80)))
+    assert run("cutover", "-q") == 0
+    with client() as qdrant:
+        assert {point.payload["price"] for point in qdrant.scroll("docs", limit=100)[0]} == {20}

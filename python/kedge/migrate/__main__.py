@@ -26,6 +26,13 @@ COMMANDS = {
 }
 
 
+def count(text):
+    """A number of rows."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, found {text!r}")
+    return int(text)
+
+
 def arguments(argv):
     parser = argparse.ArgumentParser(
         prog="kedge-migrate", description="Changes the embedding model under a vector store. Run the commands in this order; "
@@ -46,18 +53,18 @@ def arguments(argv):
             settings.add_argument(flag, type=type(field.default), default=None, help=field.metadata["help"],
                                   choices=field.metadata["choices"],
                                   metavar=None if field.metadata["choices"] else field.metadata["metavar"])
-    made["sample"].add_argument("--rows", type=int, metavar="N", help="documents in all [as the config says]")
+    made["sample"].add_argument("--rows", type=count, metavar="N", help="documents in all [as the config says]")
     made["sample"].add_argument("--target-error", type=float, metavar="SHARE",
                                 help="as many as bring the map's error down to this share of the variance")
     made["sample"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
     made["check"].add_argument("--whole", action="store_true",
                                help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
-    made["verify"].add_argument("--rows", type=int, default=1000, metavar="N", help="rows to translate again (default: 1000)")
+    made["verify"].add_argument("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
     made["cutover"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
     made["rollback"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step, or "
                                   "where --drop removes documents that are nowhere else")
     made["rollback"].add_argument("--drop", action="store_true", help="also remove the new vectors")
-    made["top-up"].add_argument("--rows", type=int, metavar="N", help="documents to embed now [all]")
+    made["top-up"].add_argument("--rows", type=count, metavar="N", help="documents to embed now [all]")
     made["top-up"].add_argument("--share", type=float, metavar="SHARE", help="go on until this share is real")
     made["top-up"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what was handed out")
     made["report"].add_argument("-o", "--out", metavar="FILE.html", help="file to write [beside the config]")
@@ -85,6 +92,7 @@ def step(migration, options):
     quiet = options.quiet or options.json
     if options.command in ("sample", "check", "apply", "verify", "top-up", "sql"):
         migration.require_settled()
+        migration.require_same_old()
     if options.command == "report":
         from .report import report
         return report(migration, options.out)

@@ -57,6 +57,11 @@ def begin(migration):
 def first_pass(migration, quiet):
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
+    after = journal.fact("apply_after")
+    if after is not None and not list(migration.old.read(ids=[after], vectors=False)):
+        # Not every store knows what comes behind a row that is gone; to write rows again changes nothing.
+        after = None
+        journal.note(apply_after=None, apply_rows=None, apply_skipped=None)
     progress = Progress("kedge-migrate apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
@@ -75,7 +80,7 @@ def first_pass(migration, quiet):
                      apply_skipped=journal.fact("apply_skipped", 0) + skipped)
         progress.advance(seen)
 
-    batches = migration.old.read(after=journal.fact("apply_after"))
+    batches = migration.old.read(after=after)
     pipeline.run((batch for batch in batches if len(batch)), translate, write)
     progress.close()
 
@@ -153,6 +158,9 @@ def retranslate(migration, since):
     for batch in migration.old.read(changed=since):
         good = usable(batch.vectors)
         ids, old = [id for id, use in zip(batch.ids, good) if use], batch.vectors[good]
+        different += remove_unusable(migration, [id for id, use in zip(batch.ids, good) if not use])
+        if not ids:
+            continue
         rows, known = migration.translate(translator, old), journal.embedded_from(ids)
         there = {id: row for found in migration.new.read(ids=ids) for id, row in zip(found.ids, found.vectors)}
         other = [n for n, (id, print_) in enumerate(zip(ids, draw.fingerprints(old).tolist()))
@@ -160,8 +168,20 @@ def retranslate(migration, since):
         if other:
             migration.new.write([ids[n] for n in other], rows[other])
             journal.forget([ids[n] for n in other])
+        same = [id for n, id in enumerate(ids) if id in there and n not in other]
+        if migration.new.copies_documents and same:  # their texts and other fields may have changed all the same
+            migration.new.write(same, np.stack([there[id] for id in same]))
         different += len(other)
     return different
+
+
+def remove_unusable(migration, ids):
+    """A row that has become NaN or zeros has no translation any more. Returns how many had one."""
+    there = [id for batch in migration.new.read(ids=ids, vectors=False) for id in batch.ids] if ids else []
+    if there:
+        migration.new.write(there, None)
+        migration.journal.forget(there)
+    return len(there)
 
 
 def close(stored, row):

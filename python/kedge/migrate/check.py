@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import maps, quality
-from .embed import embedder
+from .embed import BATCH_TEXTS, embedder
 from .errors import BadFile, Error, UsageError
 from .migration import usable
 from .sample import read_matrix
@@ -35,14 +35,16 @@ def check(migration, whole=False):
         raise Error("there is no map yet; run 'kedge-migrate fit'")
     new = migration.as_new(new)
     translated = out_of_fold(migration, old, new, method)
-    bench, queries = make_bench(migration, ids, old, new, translated)
+    queries = read_queries(migration, old.shape[1], new.shape[1])
+    bench, kind = make_bench(migration, queries, ids, old, new, translated)
     measured = bench.measure()
-    found = {"rows": len(ids), "queries": queries, "map": method,
+    found = {"rows": len(ids), "queries": kind, "map": method,
              "scores": {way: {name: quality.interval(values) for name, values in scores.items()}
                         for way, scores in measured.items()},
              "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
-    if found["queries"] == "judged" and (whole or migration.old.describe().rows <= WHOLE_ROWS):
-        found["whole"] = whole_store(migration, *read_queries(migration, old.shape[1], new.shape[1]))
+    # A sample of a large store has few of the judged documents; the store has them all.
+    if queries is not None and migration.config.judgements and (whole or migration.old.describe().rows <= WHOLE_ROWS):
+        found.update(whole_store(migration, *queries))
     found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
     migration.journal.note(check=found)
     migration.journal.log("check", found)
@@ -60,10 +62,9 @@ def out_of_fold(migration, old, new, method):
     return translated
 
 
-def make_bench(migration, ids, old, new, translated):
+def make_bench(migration, queries, ids, old, new, translated):
     """The documents of the sample with queries: those of the log, or the documents themselves."""
     metric = migration.old.describe().metric
-    queries = read_queries(migration, old.shape[1], new.shape[1])
     if queries is None:
         some = np.arange(min(len(ids), MOST_QUERIES))
         return quality.Bench(old, new, translated, old[some], new[some], some, None, (metric, metric)), "documents"
@@ -78,17 +79,18 @@ def make_bench(migration, ids, old, new, translated):
         "log" if judged is None else "judged")
 
 
-def read_queries(migration, old_width, new_width):
-    """(old, new) vectors of the queries in the log, or None without a log."""
+def read_queries(migration, old_width, new_width, either=False):
+    """(old, new) vectors of the queries in the log, or None without a log. If either is enough, the other may be None."""
     config = migration.config
     texts = list(read_texts(config.queries).values()) if config.queries else None
     found = []
     for path, model, width, which in ((config.old_queries, config.embed_old, old_width, "old"),
                                       (config.new_queries, config.embed, new_width, "new")):
         if path:
-            rows = read_matrix(path, len(texts) if texts else len(np.load(path, mmap_mode="r")), "query")
+            rows = read_matrix(path, len(texts) if texts else None, "query")
         elif texts and model:
-            rows = embedder(model)(texts)
+            embed = embedder(model)
+            rows = np.concatenate([embed(texts[first:first + BATCH_TEXTS]) for first in range(0, len(texts), BATCH_TEXTS)])
         else:
             found.append(None)
             continue
@@ -98,6 +100,8 @@ def read_queries(migration, old_width, new_width):
     if found[0] is None and found[1] is None:
         return None
     if found[0] is None or found[1] is None:
+        if either:
+            return found
         raise UsageError("a check compares both models, so it needs the queries as either embeds them; give old_queries and "
                          "new_queries, or the texts as 'queries' with embed and embed_old")
     if len(found[0]) != len(found[1]):
@@ -127,8 +131,11 @@ def read_judgements(path, queries, ids=None):
 
 
 def whole_store(migration, old_queries, new_queries):
-    """nDCG@10 in the whole store as it will be after apply: the sample's real vectors, all others translated."""
+    """{"whole": nDCG@10 in the whole store as it will be after apply}, with the sample's real vectors and all others
+    translated; nothing where too few queries are judged."""
     judged = read_judgements(migration.config.judgements, len(new_queries))
+    if sum(bool(grades) for grades in judged.values()) < LEAST_QUERIES:
+        return {}
     translator, (ids, _, new) = migration.translator(), migration.journal.sample()
     real, metric = dict(zip(ids, migration.as_new(new))), migration.old.describe().metric
     ranking = quality.Ranking(old_queries, new_queries, (metric, metric))
@@ -143,7 +150,8 @@ def whole_store(migration, old_queries, new_queries):
     measured = {way: {"ndcg": np.array([quality.ndcg([str(id) for id in found[query]], judged[query])
                                         for query in sorted(judged) if judged[query]])}
                 for way, found in ranking.ways().items()}
-    return {"scores": {way: quality.interval(values["ndcg"]) for way, values in measured.items()}, "gain": gains(measured)}
+    return {"whole": {"scores": {way: quality.interval(values["ndcg"]) for way, values in measured.items()},
+                      "gain": gains(measured)}}
 
 
 def gains(measured):
@@ -167,13 +175,15 @@ def curve(bench, rows, seed):
 
 def verdict(found, old_encoder):
     """(what to do, why): translate, fuse or embed again."""
-    if found["queries"] != "judged":
+    # Without the old model what matters is the share of the new one's score, and only the sample has all new vectors.
+    if found["queries"] != "judged" and ("whole" not in found or old_encoder == "gone"):
         return _by_overlap(found["scores"], old_encoder)
-    scores = {way: values["ndcg"][0] for way, values in found["scores"].items()}
-    where, gain = "among the sample", found["gain"]
     if "whole" in found:
         scores = {way: value[0] for way, value in found["whole"]["scores"].items()}
         where, gain = "in the whole store", found["whole"]["gain"]
+    else:
+        scores = {way: values["ndcg"][0] for way, values in found["scores"].items()}
+        where, gain = "among the sample", found["gain"]
     numbers = (f"nDCG@10 {where} is {scores['old']:.3f} with the old model, {scores['translated']:.3f} translated, "
                f"{scores['fused']:.3f} fused")
     if old_encoder == "gone":

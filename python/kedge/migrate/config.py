@@ -45,6 +45,8 @@ class Config:
                 raise UsageError(f"{field.name} must be one of {', '.join(choices)}, found {value!r}")
         if self.sample < 2:
             raise UsageError(f"sample must be at least 2 documents, found {self.sample}; a few thousand are usual")
+        if self.seed < 0:
+            raise UsageError(f"seed must be 0 or more, found {self.seed}")
 
 
 _WORDS = {str: "text", int: "a whole number", bool: "true or false"}

@@ -22,6 +22,7 @@ def cutover(migration, yes=False):
         caught = begun
     else:
         if begun is None:
+            migration.require_same_old()
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
     journal.note(switched=True, switching=None, only_new=None)
@@ -51,6 +52,9 @@ def ask(migration, yes):
         raise Error("the new vectors were not verified since the last apply; run 'kedge-migrate verify'")
     if not migration.journal.fact("verified"):
         raise Error("verify found that the new vectors are not whole; run 'kedge-migrate apply' and 'verify' again")
+    if type(migration.beside) is not type(migration.place):
+        raise Error(f"{migration.beside.shown} is another kind of store than {migration.place.shown}, so the two cannot "
+                    "change places; let applications use the new one instead")
     atomic = migration.place.describe().atomic
     if atomic and not yes:
         raise Error(f"here a cutover is not one step: {atomic}. Stop what searches, and run it with --yes")

@@ -18,6 +18,16 @@ def keys(ids, seed=0):
     return found
 
 
+def as_key(id):
+    """An id as SQLite keeps it: its integers end at 2**63, those of some stores at 2**64."""
+    return str(id).encode() if isinstance(id, int) and id >= 2**63 else id
+
+
+def as_id(key):
+    """What as_key was given."""
+    return int(key) if isinstance(key, bytes) else key
+
+
 class Smallest:
     """The ids with the 'count' smallest keys of all that were added, in memory that does not grow with them."""
 

@@ -55,8 +55,12 @@ def checked(function, name):
             rows = function(list(texts))
         except Exception as error:  # whatever the user's code or its API raises
             raise Error(f"{name} failed on {len(texts)} texts: {type(error).__name__}: {error}") from error
-        rows = np.asarray(rows, np.float32)
-        if rows.ndim != 2 or len(rows) != len(texts):
+        try:
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which is told below
+                rows = np.asarray(rows, np.float32)
+        except (ValueError, TypeError) as error:
+            raise Error(f"{name} returned what is no matrix of numbers: {error}") from None
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise Error(f"{name} returned an array of shape {rows.shape} for {len(texts)} texts; expected a row for each")
         if not np.isfinite(rows).all():
             wrong = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])

@@ -17,7 +17,7 @@ import uuid
 
 import numpy as np
 
-from .draw import fingerprints
+from .draw import as_id, as_key, fingerprints
 from .errors import BadFile, Error
 
 TABLES = """
@@ -33,19 +33,23 @@ class Journal:
     """Facts by name, a log of steps, the sample, and which documents have real vectors."""
 
     def __init__(self, path, alone=True):
-        self.path, self.lock, self.guard = str(path), None, threading.RLock()
+        self.path, self.lock, self.db, self.guard = str(path), None, None, threading.RLock()
         if alone:
             self._lock()
         try:
             self.db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.executescript(TABLES)
+            self.owner = self.fact("owner")
+            if self.owner is None:
+                self.owner = uuid.uuid4().hex
+                self.note(owner=self.owner)
         except sqlite3.DatabaseError as error:
+            self.close()
             raise BadFile(f"{self.path} cannot be used as a journal: {error}") from None
-        self.owner = self.fact("owner")
-        if self.owner is None:
-            self.owner = uuid.uuid4().hex
-            self.note(owner=self.owner)
+        except Error:
+            self.close()
+            raise
 
     def _lock(self):
         """One command at a time; 'status' reads without. Kept until the database is closed: closing it earlier would let
@@ -60,7 +64,8 @@ class Journal:
             raise Error(f"{self.path} cannot be written: {error.strerror}") from None
 
     def close(self):
-        self.db.close()
+        if self.db is not None:
+            self.db.close()
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
@@ -80,6 +85,9 @@ class Journal:
                 self._undo()
                 raise Error(f"{self.path} cannot be written: {error}; what was done so far is kept, run the command "
                             "again") from None
+            except sqlite3.DatabaseError as error:
+                self._undo()
+                raise BadFile(f"{self.path} is damaged: {error}") from None
             except BaseException:
                 self._undo()
                 raise
@@ -89,11 +97,11 @@ class Journal:
             self.db.execute("ROLLBACK")
 
     def rows(self, sql, *values):
-        try:
-            with self.guard:
+        with self.guard:
+            try:
                 return self.db.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise BadFile(f"{self.path} cannot be read: {error}") from None
+            except sqlite3.DatabaseError as error:
+                raise BadFile(f"{self.path} cannot be read: {error}; nothing was changed") from None
 
     def fact(self, name, default=None):
         found = self.rows("SELECT value FROM facts WHERE name = ?", name)
@@ -120,49 +128,54 @@ class Journal:
                 self.rows("SELECT at, step, found FROM steps ORDER BY rowid")]
 
     def add_sample(self, ids, old, texts):
-        first = self.rows("SELECT count(*) FROM sample")[0][0]
+        first = self.drawn()
         with self.together():
             self.db.executemany("INSERT INTO sample (place, id, old, text) VALUES (?, ?, ?, ?)", [
-                (first + n, id, np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
+                (first + n, as_key(id), np.asarray(row, "<f4").tobytes(), text) for n, (id, row, text)
                 in enumerate(zip(ids, old, texts))])
 
     def embed_sample(self, ids, new):
         """Notes what the new model makes of documents of the sample; they are real from then on."""
         with self.together():
             self.db.executemany("UPDATE sample SET new = ? WHERE id = ?", [
-                (np.asarray(row, "<f4").tobytes(), id) for id, row in zip(ids, new)])
-            old = dict(self.rows("SELECT id, old FROM sample"))
+                (np.asarray(row, "<f4").tobytes(), as_key(id)) for id, row in zip(ids, new)])
+            old = {as_id(key): row for key, row in self.rows("SELECT id, old FROM sample")}
             self.embedded(ids, _matrix([old[id] for id in ids]), new)
 
     def sample(self, embedded=True):
         """(ids, old, new) of the sample in the order it was drawn; only what both models have embedded, or all with no new."""
         where = "WHERE new IS NOT NULL" if embedded else ""
         found = self.rows(f"SELECT id, old, new FROM sample {where} ORDER BY place")
-        return [id for id, _, _ in found], _matrix([old for _, old, _ in found]), (
+        return [as_id(key) for key, _, _ in found], _matrix([old for _, old, _ in found]), (
             _matrix([new for _, _, new in found]) if embedded else None)
+
+    def drawn(self):
+        """How many documents the sample has."""
+        return self.rows("SELECT count(*) FROM sample")[0][0]
 
     def unembedded(self):
         """(id, text) of the documents of the sample that wait for the new model."""
-        return self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")
+        return [(as_id(key), text) for key, text in
+                self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")]
 
     def embedded(self, ids, old, new):
         """Keeps vectors of the new model until the store has them, and what the old ones were like."""
         with self.together():
             self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, ?)", [
-                (id, before, np.asarray(row, "<f4").tobytes())
+                (as_key(id), before, np.asarray(row, "<f4").tobytes())
                 for id, before, row in zip(ids, fingerprints(old).tolist(), new)])
 
     def embedded_from(self, ids):
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
         known = {}
         for id in ids:
-            known.update(self.rows("SELECT id, old FROM real WHERE id = ?", id))
+            known.update((id, print_) for print_, in self.rows("SELECT old FROM real WHERE id = ?", as_key(id)))
         return known
 
     def waiting(self):
         """(ids, vectors) that are embedded and not yet in the store."""
         found = self.rows("SELECT id, vector FROM real WHERE vector IS NOT NULL")
-        return [id for id, _ in found], _matrix([vector for _, vector in found])
+        return [as_id(key) for key, _ in found], _matrix([vector for _, vector in found])
 
     def count_waiting(self):
         return self.rows("SELECT count(*) FROM real WHERE vector IS NOT NULL")[0][0]
@@ -170,12 +183,12 @@ class Journal:
     def written(self, ids):
         """The store has the real vectors of these."""
         with self.together():
-            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(id,) for id in ids])
+            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(as_key(id),) for id in ids])
 
     def forget(self, ids):
         """The real vectors of these are out of date."""
         with self.together():
-            self.db.executemany("DELETE FROM real WHERE id = ?", [(id,) for id in ids])
+            self.db.executemany("DELETE FROM real WHERE id = ?", [(as_key(id),) for id in ids])
 
     def restore_real(self):
         """The new place is empty again: real vectors of the sample wait once more, others are forgotten."""
@@ -187,7 +200,7 @@ class Journal:
 
     def real(self):
         """The ids that have real vectors, in the store or on their way there."""
-        return {id for (id,) in self.rows("SELECT id FROM real")}
+        return {as_id(key) for key, in self.rows("SELECT id FROM real")}
 
     def count_real(self):
         return self.rows("SELECT count(*) FROM real")[0][0]

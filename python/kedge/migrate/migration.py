@@ -11,7 +11,7 @@ from . import config as configs
 from .errors import Error, UsageError
 from .journal import Journal
 from .maps import print_of
-from .store import open_store
+from .store import open_store, without_password
 from .stores.scores import unit
 
 CONFIG = "migrate.toml"
@@ -28,22 +28,22 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores = {}
-        self._require_same_kind()
-        self._require_unchanged()
-
-    def _require_same_kind(self):
-        """A cutover changes places, and two kinds of store cannot."""
-        into, store = (address.split(":", 1)[0] for address in (self.config.into, self.config.store))
-        if into and into != store:
-            raise UsageError(f"{self.path}: 'into' is a place of the same kind of store as 'store'; found {into} and {store}")
+        try:
+            self._require_unchanged()
+        except Error:
+            self.close()  # whoever tries again in this process must not find the journal locked
+            raise
 
     def _require_unchanged(self):
+        """Nothing depends on the settings before a sample is drawn: until then a mistake can be corrected."""
         begun = self.journal.fact("begun")
-        now = {name: getattr(self.config, name) for name in FIXED}
-        if begun is None:
+        now = {name: without_password(value) if isinstance(value := getattr(self.config, name), str) else value
+               for name in FIXED}
+        if begun is None or begun != now and not self.journal.drawn():
             self.journal.note(begun=now)
+            return
         for name in FIXED:
-            if begun is not None and begun[name] != now[name]:
+            if begun[name] != now[name]:
                 raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is {now[name]!r}"
                                  f"; change it back, or begin another with a config of its own")
 
@@ -81,6 +81,18 @@ class Migration:
         for fact, step in (("switching", "cutover"), ("switching_back", "rollback")):
             if self.journal.fact(fact) is not None:
                 raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")
+
+    def require_same_old(self):
+        """The old vectors are those that the sample was drawn from: another migration may have put its new ones there."""
+        found = self.old.describe()
+        now, noted = {"width": found.width, "owner": found.owner}, self.journal.fact("old")
+        if noted is None or not self.journal.drawn():
+            self.journal.note(old=now)
+        elif noted != now:
+            raise Error(f"{self.old.shown} does not hold the vectors any more that the sample was drawn from: they had "
+                        f"{noted['width']} values and were made by {noted['owner'] or 'no migration'}, these have "
+                        f"{now['width']} and were made by {now['owner'] or 'no migration'}; put the old ones back, or "
+                        "begin another migration")
 
     def _beside(self, ending):
         if ending not in self._stores:

@@ -21,7 +21,7 @@ STEP = 2  # a sample at most doubles at once: the curve it was judged by may not
 def sample(migration, rows=None, vectors=None, quiet=True):
     """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed."""
     journal, wanted = migration.journal, rows or migration.config.sample
-    there = journal.rows("SELECT count(*) FROM sample")[0][0]
+    there = journal.drawn()
     if there < wanted:
         draw_more(migration, wanted, quiet)
     if vectors:
@@ -66,7 +66,7 @@ def draw_more(migration, wanted, quiet):
     store, journal, texts = migration.old, migration.journal, Texts(migration)
     if migration.config.embed:
         texts.require("embedding the sample")
-    already = {id for (id,) in journal.rows("SELECT id FROM sample")}
+    already = set(journal.sample(embedded=False)[0])
     total = store.describe().rows
     candidates = wanted + wanted // 20 + 50
     while True:
@@ -81,7 +81,8 @@ def draw_more(migration, wanted, quiet):
             break
         candidates *= 4  # many rows could not be used
     if not kept and not already:
-        raise Error(f"{store.shown} has no rows that can be translated, so there is nothing to draw a sample from")
+        raise Error(f"{store.shown} has no rows {'with a text ' if texts.there else ''}that can be translated, so there is "
+                    "nothing to draw a sample from" + (f"; are its ids those of {migration.config.texts}?" if texts.file else ""))
     journal.add_sample([id for id, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
 
 
@@ -119,14 +120,15 @@ def take(migration, path):
 
 
 def read_matrix(path, rows, what):
-    """A float32 matrix with a row for each 'what'."""
+    """A float32 matrix with a row for each 'what'; any number of rows, but at least one, if 'rows' is None."""
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise BadFile(f"{path} cannot be read as .npy: {error}") from None
-    if found.ndim != 2 or found.dtype.kind != "f" or len(found) != rows:
-        raise BadFile(f"{path} holds {found.dtype} of shape {found.shape}; expected a matrix of floats with {rows} rows, "
-                      f"one for each {what}")
+    wrong = found.ndim != 2 or found.dtype.kind != "f"
+    if wrong or (len(found) != rows if rows is not None else not len(found)):
+        raise BadFile(f"{path} holds {found.dtype} of shape {found.shape}; expected a matrix of floats with "
+                      f"{'some' if rows is None else rows} rows, one for each {what}")
     if not np.isfinite(found).all():
         raise BadFile(f"{path}: row {int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])} holds NaN or infinity")
     return found.astype(np.float32)
@@ -145,7 +147,7 @@ def told(migration):
     """What there is, and the files of what waits to be embedded."""
     journal = migration.journal
     waiting = journal.unembedded()
-    drawn = journal.rows("SELECT count(*) FROM sample")[0][0]
+    drawn = journal.drawn()
     found = {"drawn": drawn, "embedded": drawn - len(waiting), "new_width": journal.fact("new_width")}
     if waiting:
         found["to_embed"] = write_waiting(migration, "sample", waiting)

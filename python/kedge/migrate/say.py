@@ -15,8 +15,7 @@ def plan(found):
         yield f"  index: {found['index']}"
     if length["mean"] is not None:
         yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
-    yield (f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity, "
-           f"{found['missing']:,} without a vector")
+    yield f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity"
     yield f"  texts: {'yes' if found['texts'] else 'none; you embed by id, or name a file with texts'}"
     yield "What it takes"
     yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
@@ -59,6 +58,8 @@ def check(found):
         yield f"{title:26}" + "".join(f"{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}" for mean, low, high in cells)
     if "whole" in found:
         yield "In the whole store, as apply will make it (real vectors of the sample, all others translated)"
+        if "ndcg" not in names:  # too few of the judged documents are in the sample
+            yield f"{'':50}{MEASURES['ndcg']:>24}"
         for way, (mean, low, high) in found["whole"]["scores"].items():
             yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
     yield "In the sample, as documents are embedded again"
@@ -109,6 +110,8 @@ def rollback(found):
 
 def top_up(found):
     yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
+    if found["without_text"]:
+        yield f"{found['without_text']:,} documents have no text and stay translated"
     if found["expected"]:
         for name, title in MEASURES.items():
             if name in found["expected"]["old"]:

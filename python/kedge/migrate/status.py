@@ -9,12 +9,12 @@ def status(migration):
     journal = migration.journal
     state, following = stand(journal, migration.switched)
     try:
-        rows = migration.old.describe().rows
-    except Error:
-        rows = None  # a store that does not answer must not hide what the journal knows
-    return {"config": str(migration.path), "state": state, "next": following, "old": migration.old.shown,
-            "new": migration.new.shown, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
-            "real": journal.count_real(), "sample": journal.rows("SELECT count(*) FROM sample")[0][0],
+        rows, old, new = migration.old.describe().rows, migration.old.shown, migration.new.shown
+    except Error:  # a store that does not answer, not even by the names of its columns, must not hide what is known
+        rows, old, new = None, migration.place.shown, "beside it; the store does not answer"
+    return {"config": str(migration.path), "state": state, "next": following, "old": old,
+            "new": new, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
+            "real": journal.count_real(), "sample": journal.drawn(),
             "map": journal.fact("map"), "error": journal.fact("error"), "verified": journal.fact("verified"),
             "steps": [(at, step) for at, step, _ in journal.steps()]}
 
@@ -33,6 +33,6 @@ def stand(journal, switched):
         return "apply has begun", "apply"
     if journal.fact("map") is not None:
         return "the map is fitted", "apply" if journal.fact("check") else "check"
-    if journal.rows("SELECT count(*) FROM sample")[0][0]:
+    if journal.drawn():
         return "the sample is drawn", "sample" if journal.unembedded() else "fit"
     return "nothing is done yet", "sample" if journal.steps() else "plan"

@@ -51,13 +51,15 @@ class Store(abc.ABC):
     A store may be used by one thread at a time; the old and the new one are used by two threads at once.
     """
 
+    copies_documents = False  # whether a new place has documents of its own, which write() copies from the old one
+
     def __init__(self, address: str):
         self.address = address
 
     @property
     def shown(self) -> str:
         """The address as people may see it, without a password."""
-        return re.sub(r"(//[^/@:]*:)[^/@]+@", r"\1...@", self.address)
+        return without_password(self.address)
 
     @abc.abstractmethod
     def beside(self, ending: str) -> "Store":
@@ -146,6 +148,13 @@ class Missing(Error):
     """There is no such table, column, collection or file."""
 
 
+def without_password(address):
+    """The address as people may see it. A password may hold any sign, also an unescaped @ or /."""
+    place, mark, query = address.partition("?")
+    place = re.sub(r"(//[^/@:]*:).+@", r"\1...@", place)
+    return place + mark + re.sub(r"((?:^|&)\w*password=)[^&]*", r"\1...", query)
+
+
 # The scheme of an address, and the file and class behind it; the extra is what pip installs for it.
 STORES = {
     "postgresql": ("postgresql", "PostgresStore"),
@@ -162,11 +171,11 @@ def open_store(address: str) -> Store:
     """The store of an address, such as 'postgresql://host/db?table=docs&column=embedding&id=id' or 'faiss:docs.index'."""
     scheme = {"postgres": "postgresql"}.get(address.split(":", 1)[0], address.split(":", 1)[0])
     if ":" not in address or scheme not in STORES:
-        raise UsageError(f"{address!r} is not the address of a store; it begins with one of "
+        raise UsageError(f"{without_password(address)!r} is not the address of a store; it begins with one of "
                          f"{', '.join(name + ':' for name in STORES)}")
     module, name = STORES[scheme]
     try:
         made = importlib.import_module(f".stores.{module}", __package__)
     except ImportError as error:
-        raise Error(f"{address}: needs {error.name}, which is not installed; pip install 'kedge[migrate]'") from None
+        raise Error(f"{without_password(address)}: needs {error.name}, which is not installed; pip install 'kedge[migrate]'") from None
     return getattr(made, name)(address)

@@ -19,7 +19,7 @@ def plan(migration, quiet=True):
     """Reads everything once. Returns what was found, by name."""
     contents = migration.place.describe()
     began = time.monotonic()
-    found = look_at(migration.place, contents, Progress("kedge-migrate plan", contents.rows, quiet))
+    found = look_at(migration.place, Progress("kedge-migrate plan", contents.rows, quiet))
     seconds = max(time.monotonic() - began, 1e-9)
     texts = Texts(migration)
     found.update(store=migration.place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,
@@ -30,7 +30,7 @@ def plan(migration, quiet=True):
     return found
 
 
-def look_at(store, contents, progress):
+def look_at(store, progress):
     """Counts rows, lengths, duplicates, and rows that cannot be translated."""
     rows = bad = zeros = 0
     shortest, longest, lengths, hashes = np.inf, 0.0, 0.0, []
@@ -49,7 +49,7 @@ def look_at(store, contents, progress):
     progress.close()
     hashes = np.concatenate(hashes) if hashes else np.empty(0, np.int64)
     there = rows - bad - zeros
-    return {"rows": rows, "missing": max(contents.rows - rows, 0), "nan": bad, "zeros": zeros, "usable": there,
+    return {"rows": rows, "nan": bad, "zeros": zeros, "usable": there,
             "duplicates": there - len(np.unique(hashes)),
             "length": {"least": shortest if there else None, "mean": lengths / there if there else None,
                        "largest": longest if there else None}}
@@ -63,6 +63,9 @@ def cost(migration, texts, found, read_seconds):
         some = draw.Smallest(TEXTS_TO_TIME, migration.config.seed)
         some.add(next(iter(migration.place.read(vectors=False))).ids)
         chosen = [text for text in texts.of(some.ids) if text]
+    else:
+        chosen = []
+    if chosen:
         embed = embedder(migration.config.embed)
         embed(chosen[:1])  # loading counts once, not for every text
         began = time.monotonic()

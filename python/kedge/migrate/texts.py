@@ -35,7 +35,9 @@ class Texts:
 
     def __init__(self, migration):
         self.migration = migration
-        self.file = read_texts(migration.config.texts) if migration.config.texts else None
+        # 7 and "7" are alike: Chroma's ids are all texts, and a line has a number.
+        self.file = ({str(id): text for id, text in read_texts(migration.config.texts).items()}
+                     if migration.config.texts else None)
         # After a cutover either place has them; the one that holds every document is the new one.
         self.store = None if self.file is not None else migration.place
         self.there = self.file is not None or self.store.describe().texts
@@ -43,7 +45,7 @@ class Texts:
     def of(self, ids):
         """A text or None for every id."""
         if self.file is not None:
-            return [self.file.get(id, self.file.get(str(id))) for id in ids]
+            return [self.file.get(str(id)) for id in ids]
         found = {}
         for rows in self.store.read(ids=ids, vectors=False, texts=True):
             found.update(zip(rows.ids, rows.texts or [None] * len(rows)))

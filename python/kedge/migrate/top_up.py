@@ -24,17 +24,18 @@ def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
     if journal.fact("applied") is None:
         raise Error("top-up replaces translated vectors, and there are none yet; run 'kedge-migrate apply'")
     write_real(migration)
+    without_text = 0
     if vectors:
         take(migration, vectors)
     else:
-        chosen = choose(migration, goal(migration, rows, share) - journal.count_real())
+        until = goal(migration, rows, share)
         if migration.config.embed:
-            embed(migration, chosen, quiet)
+            without_text = embed(migration, until, quiet)
         else:
-            hand_out(migration, chosen)
+            hand_out(migration, choose(migration, until - journal.count_real()))
     migration.new.finish()
     journal.note(top_up_goal=None)
-    found = told(migration)
+    found = {**told(migration), "without_text": without_text}
     journal.log("top-up", found)
     return found
 
@@ -58,11 +59,11 @@ def goal(migration, rows, share):
     return max(real, begun["until"])
 
 
-def choose(migration, count):
-    """The next documents: by how often the queries of the log find them, then at random."""
-    real = migration.journal.real()
-    chosen = [id for id in hits(migration) if id not in real][:count]
-    known = real | set(chosen)
+def choose(migration, count, first=None, tried=frozenset()):
+    """The next documents: by how often the queries of the log find them, 'first' if that is known, then at random."""
+    known = migration.journal.real() | tried
+    chosen = [id for id in (hits(migration) if first is None else first) if id not in known][:count]
+    known |= set(chosen)
     smallest = draw.Smallest(count - len(chosen), migration.config.seed)
     if count > len(chosen):
         for batch in migration.old.read(vectors=False):
@@ -73,7 +74,7 @@ def choose(migration, count):
 def hits(migration):
     """Documents that the queries find, most often first; empty without a log."""
     width = migration.old.describe().width, migration.new.describe().width
-    queries = read_queries(migration, *width)
+    queries = read_queries(migration, *width, either=True)  # the old model may be gone
     if queries is None:
         return []
     found, _ = search((migration.old, migration.new), *queries, k=HITS)
@@ -81,21 +82,27 @@ def hits(migration):
     return [id for id, _ in sorted(counted.items(), key=lambda pair: (-pair[1], str(pair[0])))]
 
 
-def embed(migration, chosen, quiet):
-    """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes."""
-    texts, function = Texts(migration), embedder(migration.config.embed)
+def embed(migration, until, quiet):
+    """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes.
+    Returns how many documents have no text; others take their turn."""
+    texts, function, count = Texts(migration), embedder(migration.config.embed), migration.journal.count_real
     texts.require("top-up")
-    progress = Progress("kedge-migrate top-up", len(chosen), quiet)
-    for first in range(0, len(chosen), BATCH_TEXTS):
-        ids = chosen[first:first + BATCH_TEXTS]
-        some = [(id, text) for id, text in zip(ids, texts.of(ids)) if text]
-        if some:
-            note(migration, [id for id, _ in some], function([text for _, text in some]))
-        if migration.journal.count_waiting() >= WRITE_ROWS:
-            write_real(migration)
-        progress.advance(len(ids))
-    write_real(migration)
+    progress = Progress("kedge-migrate top-up", until - count(), quiet)
+    most_found, tried, without_text = hits(migration), set(), 0
+    while count() < until and (chosen := choose(migration, until - count(), most_found, tried)):
+        tried.update(chosen)
+        for first in range(0, len(chosen), BATCH_TEXTS):
+            ids = chosen[first:first + BATCH_TEXTS]
+            some = [(id, text) for id, text in zip(ids, texts.of(ids)) if text]
+            without_text += len(ids) - len(some)
+            if some:
+                note(migration, [id for id, _ in some], function([text for _, text in some]))
+            if migration.journal.count_waiting() >= WRITE_ROWS:
+                write_real(migration)
+            progress.advance(len(some))
+        write_real(migration)  # which forgets documents that went meanwhile
     progress.close()
+    return without_text
 
 
 def note(migration, ids, vectors):

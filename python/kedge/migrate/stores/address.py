@@ -39,7 +39,7 @@ def join_address(scheme, place, name, options, remote=False):
 
 def require_same_place(store, like):
     if type(store) is not type(like) or store.place != like.place:
-        raise UsageError(f"{store.address}: new vectors go beside the old ones, with the documents; {like.address} is "
+        raise UsageError(f"{store.address}: new vectors go beside the old ones, with the documents; {like.shown} is "
                          "somewhere else")
 
 

@@ -28,6 +28,8 @@ METRICS = {"cosine": "cosine", "ip": "inner", "l2": "euclidean"}
 
 
 class ChromaStore(Store):
+    copies_documents = True
+
     def __init__(self, address):
         super().__init__(address)
         self.remote = address.split(":", 1)[1].startswith("//")

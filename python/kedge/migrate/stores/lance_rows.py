@@ -104,7 +104,9 @@ def chosen(ids, rows, wanted):
     if isinstance(ids, list):
         places = [n for n, key in enumerate(ids) if key in wanted]
         return [ids[n] for n in places], rows[places]
-    places = np.isin(ids, np.array([key for key in wanted if isinstance(key, int)], np.int64))
+    limits = np.iinfo(ids.dtype)
+    places = np.isin(ids, np.array([key for key in wanted if isinstance(key, int) and limits.min <= key <= limits.max],
+                                   ids.dtype))
     return ids[places], rows[places]
 
 

@@ -66,7 +66,7 @@ class ParquetStore(Store):
         there = self.path.exists() or self.mark.path.exists()
         require_free(self.path, there, self.mark.owner(), owner)
         if not isinstance(like, ParquetStore):
-            raise UsageError(f"{self.path}: Parquet files are made like other Parquet files, not like {like.address}")
+            raise UsageError(f"{self.path}: Parquet files are made like other Parquet files, not like {like.shown}")
         like_files = like._files()
         with saying("write", self.path):
             known = self.mark.read()

@@ -8,6 +8,7 @@ import sqlite3
 
 import numpy as np
 
+from ..draw import as_id, as_key
 from ..errors import BadFile, Error
 
 MAKE = "CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, vector BLOB)"
@@ -47,7 +48,7 @@ class Staged:
         with self._open() as link:
             link.execute("BEGIN IMMEDIATE")
             try:
-                link.executemany(PUT, ((key, None if vectors is None else vectors[n].tobytes())
+                link.executemany(PUT, ((as_key(key), None if vectors is None else vectors[n].tobytes())
                                        for n, key in enumerate(ids)))
                 link.execute("COMMIT")
             except BaseException:
@@ -64,12 +65,13 @@ class Staged:
             for first in range(0, len(ids), MOST_NAMES):
                 part = ids[first:first + MOST_NAMES]
                 places = ",".join("?" * len(part))
-                found.update(link.execute(f"SELECT id, vector FROM rows WHERE id IN ({places})", part))
+                found.update((as_id(key), vector) for key, vector in link.execute(
+                    f"SELECT id, vector FROM rows WHERE id IN ({places})", [as_key(key) for key in part]))
         return found
 
     def number(self, key):
         with self._open() as link:
-            found = link.execute("SELECT number FROM rows WHERE id = ?", [key]).fetchone()
+            found = link.execute("SELECT number FROM rows WHERE id = ?", [as_key(key)]).fetchone()
         return None if found is None else found[0]
 
     def batches(self, size, width, after=0):
@@ -82,7 +84,7 @@ class Staged:
                 return
             after = found[-1][0]
             matrix = np.frombuffer(b"".join(row[2] for row in found), np.float32).reshape(len(found), width)
-            yield [row[1] for row in found], matrix
+            yield [as_id(row[1]) for row in found], matrix
 
     def count(self):
         with self._open() as link:

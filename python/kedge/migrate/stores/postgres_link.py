@@ -43,6 +43,9 @@ class Address:
     @classmethod
     def parse(cls, address):
         place, _, query = address.partition("?")
+        user = place.partition("//")[2].rpartition("@")[0]
+        if "@" in user or "/" in user:  # libpq would take a part of the password for the host, and name it
+            raise UsageError("the address has a user or password with @ or / in it; write them as %40 and %2F")
         theirs, ours = [], {}
         for part in filter(None, query.split("&")):
             name, _, value = part.partition("=")
@@ -139,7 +142,9 @@ class Link:
             connection = psycopg.connect(**asked, autocommit=True, client_encoding="utf8", prepare_threshold=None,
                                          fallback_application_name="kedge-migrate")
         except psycopg.ProgrammingError as error:
-            raise UsageError(f"{self.name}: PostgreSQL does not understand the address: {_first_line(error)}") from None
+            # What it quotes is the address, or the part of it that is the password.
+            said, _, _ = _first_line(error).partition(': "')
+            raise UsageError(f"{self.name}: PostgreSQL does not understand the address: {said}") from None
         except psycopg.OperationalError as error:
             raise Error(f"{self.name}: cannot connect to PostgreSQL: {_first_line(error)}; check that the server runs "
                         "and that the address, user and password are right") from None

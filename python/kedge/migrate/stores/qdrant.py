@@ -27,6 +27,8 @@ FLOAT_BYTES = 22            # of one value as JSON
 
 
 class QdrantStore(Store):
+    copies_documents = True
+
     def __init__(self, address):
         super().__init__(address)
         self.remote = address.split(":", 1)[1].startswith("//")

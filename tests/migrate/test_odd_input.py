@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configs, files, addresses and embedders that are not what they should be: a sentence, and no password in it."""
+import os
+
+import numpy as np
+import pytest
+from made_up import NEW, OLD, ROWS
+from test_steps import begin, folder, run, until  # noqa: F401, fixtures among them
+
+from kedge import migrate
+
+
+def test_vectors_of_another_number_or_width_are_refused(folder, capsys):
+    begin()
+    assert run("sample", "-q") == 0
+    for shape, words in (((119, NEW), "120 rows"), ((120,), "120 rows")):
+        np.save("made.npy", np.ones(shape, np.float32))
+        assert run("sample", "--vectors", "made.npy") == 3
+        assert words in capsys.readouterr().err
+    rows = np.ones((120, NEW), np.float32)
+    rows[7, 3] = np.nan
+    np.save("made.npy", rows)
+    assert run("sample", "--vectors", "made.npy") == 3
+    assert "row 7" in capsys.readouterr().err
+
+
+def test_what_is_begun_cannot_be_changed(folder, capsys):
+    until("fit")
+    text = open("migrate.toml").read()
+    open("migrate.toml", "w").write(text + "normalize = false\n")
+    assert run("apply") == 2
+    assert "normalize was True" in capsys.readouterr().err
+    open("migrate.toml", "w").write(text + "colour = 'red'\n")
+    assert run("apply") == 3
+    assert "'colour'" in capsys.readouterr().err
+
+
+def test_an_address_with_a_mistake_can_be_corrected(folder, capsys):
+    assert run("plan", "--store", "npy:dosc.npy") == 1
+    text = open("migrate.toml").read()
+    open("migrate.toml", "w").write(text.replace("dosc", "docs"))
+    assert run("plan", "-q") == 0
+
+
+def test_status_does_not_need_the_store(folder, capsys):
+    assert run("plan", "--store", "postgresql://127.0.0.1:1/db?table=docs") == 1
+    assert run("status") == 0
+    assert "does not answer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql://me:s3cret@127.0.0.1:1/db?table=t&column=c", "postgresql://127.0.0.1:1/db?password=s3cret&table=t&column=c",
+    "postgresql://me:s3/cret@127.0.0.1:1/db?table=t&column=c", "postgresql://me:s3@cret@127.0.0.1:1/db?table=t&column=c",
+    "postgresql://me:s3cret@[::1/db?table=t&column=c", "postgresql://me:s3%cret@h/db?table=t&column=c",
+    "postgress://me:s3cret@127.0.0.1:1/db?table=t"])
+def test_a_password_is_never_shown(folder, capsys, address):
+    assert run("plan", "--store", address) in (1, 2)
+    run("status")
+    with migrate.Migration() as one:
+        one.journal.add_sample([1], np.ones((1, 2)), [None])
+    text = open("migrate.toml").read()
+    open("migrate.toml", "w").write(text.replace("table=t", "table=other"))
+    assert run("status") == 2
+    said = capsys.readouterr()
+    assert "cret" not in said.out + said.err and b"cret" not in open("migrate.journal", "rb").read()
+    open("migrate.toml", "w").write(text.replace("s3", "new-"))
+    assert run("status") in (0, 1, 2) and "begun" not in capsys.readouterr().err, "a password may be changed"
+
+
+def test_a_journal_that_is_none_is_refused(folder, capsys):
+    begin()
+    open("migrate.journal", "wb").write(b"not a journal at all, but long enough to be looked at by SQLite as a file" * 20)
+    assert run("sample") == 3
+    assert "journal" in capsys.readouterr().err
+
+
+def test_a_journal_that_is_damaged_is_told(folder, capsys):
+    until("apply")
+    data = bytearray(open("migrate.journal", "rb").read())
+    data[4096:12000] = b"\xff" * (12000 - 4096)
+    open("migrate.journal", "wb").write(data)
+    for step in ("status", "verify", "top-up"):
+        assert run(step) == 3
+        assert "migrate.journal" in capsys.readouterr().err
+
+
+def test_a_store_that_is_no_store(folder, capsys):
+    for address, words in (("docs.npy", "address of a store"), ("npy:missing.npy", "no such file"),
+                           ("oracle:docs", "postgresql:")):
+        assert run("plan", "--store", address) in (1, 2)
+        assert words in capsys.readouterr().err
+        os.path.exists("migrate.toml") and os.unlink("migrate.toml")
+        os.path.exists("migrate.journal") and os.unlink("migrate.journal")
+
+
+def test_texts_that_are_empty_or_under_other_ids(folder, capsys):
+    (folder / "texts.txt").write_text("\n" * ROWS)
+    begin("--embed", "models:new")
+    assert run("sample") == 1
+    assert "no rows with a text" in capsys.readouterr().err
+    from kedge.migrate.texts import Texts
+    (folder / "texts.jsonl").write_text('{"id": 7, "text": "seven"}\n{"id": "8", "text": "eight"}\n')
+    (folder / "migrate.toml").write_text("store = 'npy:docs.npy'\ntexts = 'texts.jsonl'\n")
+    with migrate.Migration() as one:
+        assert Texts(one).of(["7", 7, 8, "9"]) == ["seven", "seven", "eight", None]
+
+
+def test_files_of_queries_that_are_none(folder, capsys):
+    np.save("objects.npy", np.array([{}], object), allow_pickle=True)
+    np.save("none.npy", np.zeros((0, OLD), np.float32))
+    until("fit")
+    text = open("migrate.toml").read()
+    for name in ("objects.npy", "none.npy", "missing.npy"):
+        open("migrate.toml", "w").write(text + f"old_queries = '{name}'\nnew_queries = '{name}'\n")
+        assert run("check") == 3
+        assert name in capsys.readouterr().err
+    open("migrate.toml", "w").write(text + "seed = -1\n")
+    assert run("check") == 3
+
+
+def test_an_embedder_that_fails_is_told_by_name(folder, capsys):
+    (folder / "broken.py").write_text("def one(texts):\n    return [[1, 2]]\ndef two(texts):\n    raise OSError('quota')\n"
+                                     "def ragged(texts):\n    return [[1, 2]] + [[1]] * (len(texts) - 1)\n"
+                                     "def narrow(texts):\n    return [[] for _ in texts]\n")
+    for name, words in (("broken:ragged", "no matrix of numbers"), ("broken:narrow", "shape (30, 0)"),
+                        ("broken:one", "shape (1, 2)"), ("broken:two", "quota"), ("broken:three", "no function three"),
+                        ("nowhere:f", "cannot import")):
+        (folder / "migrate.toml").write_text(f"store = 'npy:docs.npy'\ntexts = 'texts.txt'\nembed = '{name}'\nsample = 30\n")
+        assert run("sample") in (1, 2)
+        assert words in capsys.readouterr().err
