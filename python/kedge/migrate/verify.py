@@ -27,7 +27,7 @@ def verify(migration, rows=ROWS):
     extra = [id for id in lacking(new, old_keys)]
     found = {"old_rows": len(old_keys), "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
              "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
-             "examples": [*lost[:5], *extra[:5]], **compare(migration, rows)}
+             "examples": [*lost[:5], *extra[:5]], "switched": bool(migration.switched), **compare(migration, rows)}
     found["whole"] = not (found["lost"] or found["extra"] or found["twice"] or found["differ"])
     journal.note(verified=found["whole"])
     journal.log("verify", found)
