@@ -16,7 +16,8 @@ def _setting(default, help, metavar="TEXT", choices=None):
 @dataclasses.dataclass
 class Config:
     """The settings of a migration; their help is that of the command's options."""
-    store: str = _setting("", "address of the vectors that are there now", "ADDRESS")
+    store: str = _setting("", "address of the vectors that are there now, such as "
+                             "postgresql://host/db?table=docs&text=body or faiss:docs.index", "ADDRESS")
     into: str = _setting("", "address of the new vectors [beside the old ones, named ..._new]", "ADDRESS")
     embed: str = _setting("", "the new model: a name or folder for kedge-encode, or module:function, which takes a list "
                               "of texts and returns a matrix [none: you embed what 'sample' and 'top-up' write]", "MODEL")

@@ -45,7 +45,7 @@ class Migration:
         for name in FIXED:
             if begun[name] != now[name]:
                 raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is {now[name]!r}"
-                                 f"; change it back, or begin another with a config of its own")
+                                 f"; change it back, or begin another migration with --config NAME.toml")
 
     @property
     def place(self):

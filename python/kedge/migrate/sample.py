@@ -114,6 +114,9 @@ def embed(migration, quiet):
 def take(migration, path):
     """Vectors that the user made of the documents in the order of the file of ids."""
     waiting = [id for id, _ in migration.journal.unembedded()]
+    if not waiting:
+        raise UsageError(f"every document of the sample has its vector already, so {path} was not read; "
+                         "'sample --rows N' draws more")
     rows = read_matrix(path, len(waiting), "document of the sample that waits for its vector")
     require_width(migration, rows.shape[1])
     migration.journal.embed_sample(waiting, rows)

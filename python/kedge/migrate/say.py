@@ -16,7 +16,8 @@ def plan(found):
     if length["mean"] is not None:
         yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
     yield f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity"
-    yield f"  texts: {'yes' if found['texts'] else 'none; you embed by id, or name a file with texts'}"
+    yield "  texts: " + ("yes" if found["texts"] else "none; name their field as text=FIELD in the address, or a file with "
+                         "--texts, or embed by id")
     yield "What it takes"
     yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
     yield f"  everything: {found['embed_all']:,} documents to embed{_minutes(found['minutes_all'])}"
@@ -87,7 +88,10 @@ def verify(found):
         yield f"  such as {', '.join(map(repr, found['examples']))}"
     yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} differ "
            f"(largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
-    yield "All is there. Next: kedge-migrate cutover" if found["whole"] else "Not whole: run 'kedge-migrate apply' again"
+    if found["switched"]:
+        yield "All is there" if found["whole"] else "Not whole; after a cutover 'extra' are documents that came since"
+    else:
+        yield "All is there. Next: kedge-migrate cutover" if found["whole"] else "Not whole: run 'kedge-migrate apply' again"
 
 
 def cutover(found):
