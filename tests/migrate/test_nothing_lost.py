@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from test_steps import facts, folder, migration, run, until  # noqa: F401, fixtures among them
+from steps import facts, folder, migration, run, until  # noqa: F401, fixtures among them
 from made_up import ROWS, spaces
 
 from kedge import migrate

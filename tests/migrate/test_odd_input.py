@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configs, files, addresses and embedders that are not what they should be: a sentence, and no password in it."""
+import json
 import os
 
 import numpy as np
 import pytest
-from made_up import NEW, OLD, ROWS
-from test_steps import begin, folder, run, until  # noqa: F401, fixtures among them
+from made_up import NEW, OLD, ROWS, spaces
+from steps import begin, facts, folder, run, until  # noqa: F401, fixtures among them
 
 from kedge import migrate
 
@@ -128,3 +129,61 @@ def test_an_embedder_that_fails_is_told_by_name(folder, capsys):
         (folder / "migrate.toml").write_text(f"store = 'npy:docs.npy'\ntexts = 'texts.txt'\nembed = '{name}'\nsample = 30\n")
         assert run("sample") in (1, 2)
         assert words in capsys.readouterr().err
+
+
+def test_vectors_in_another_order_are_noticed_and_can_be_replaced(folder, capsys):
+    _, new = spaces()
+    begin()
+    assert run("sample", "-q") == 0
+    ids = [json.loads(line)["id"] for line in open("migrate.sample.jsonl")]
+    np.save("sorted.npy", new[sorted(ids)])
+    assert run("sample", "-q", "--vectors", "sorted.npy") == 0
+    assert run("fit") == 1
+    assert "explains nothing" in capsys.readouterr().err
+    np.save("right.npy", new[ids])
+    assert run("sample", "-q", "--again", "--vectors", "right.npy") == 0
+    assert run("fit", "-q") == 0 and run("apply", "-q") == 0 and run("verify", "-q") == 0
+    assert run("sample", "--again") == 2
+    assert "rollback --drop" in capsys.readouterr().err
+
+
+def test_what_top_up_paid_for_is_not_dropped_unasked(folder, capsys):
+    until("apply")
+    assert run("top-up", "-q", "--rows", 20) == 0
+    assert run("rollback", "--drop") == 1
+    assert "20 documents" in capsys.readouterr().err
+    assert run("rollback", "--drop", "--yes", "-q") == 0
+
+
+def test_a_new_place_that_someone_removed_is_made_again(folder, capsys):
+    until("verify")
+    expected = np.load("docs_new.npy")
+    os.unlink("docs_new.npy")
+    assert run("apply", "-q") == 0 and run("verify", "-q") == 0
+    np.testing.assert_array_equal(np.load("docs_new.npy"), expected)
+
+
+def test_rows_of_a_live_store_do_not_stop_a_cutover(folder, capsys):
+    until("apply")
+    more, _ = spaces(ROWS + 3)
+    np.save("docs.npy", np.vstack([np.load("docs.npy"), more[-3:]]))
+    assert run("verify", "--json") == 0
+    found = facts(capsys)
+    assert found["lost"] == 3 and found["whole"]
+    assert run("cutover", "--json") == 0 and facts(capsys)["arrived"] == 3
+    more, _ = spaces(ROWS + 103)
+    assert run("rollback", "-q") == 0
+    np.save("docs.npy", np.vstack([np.load("docs.npy"), more[-100:]]))
+    assert run("verify", "-q") == 1, "a quarter of the store is not an ordinary day"
+
+
+def test_the_next_command_is_that_of_this_config(folder, capsys):
+    assert run("plan", "--config", "other.toml", "--store", "npy:docs.npy") == 0
+    assert "Next: kedge-migrate sample --config other.toml" in capsys.readouterr().out
+
+
+def test_a_query_of_another_width_gets_a_sentence(folder):
+    old, new = spaces()
+    until("apply")
+    with pytest.raises(migrate.UsageError, match="holds vectors of 16 values; got a query of 12"):
+        migrate.search("migrate.toml", None, old[0])

@@ -178,7 +178,8 @@ def test_a_full_disk(sql, new):
     """The server raises what it raises when a file does not grow, at a row in the middle of a batch."""
     sql.execute("""CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 20 THEN
                    RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END IF; RETURN NEW; END $$;
-                   CREATE TRIGGER fill BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION fill()""")
+                   CREATE TRIGGER fill BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION fill();
+                   ALTER TABLE docs ENABLE ALWAYS TRIGGER fill""")
     before = table_as_text(sql)
     with pytest.raises(Error, match="the disk of the server is full .*could not extend file.*; this step was undone"):
         new.write(range(1, 41), np.ones((40, WIDTH)))

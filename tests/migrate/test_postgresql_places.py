@@ -120,6 +120,21 @@ def test_switch_and_back(docs, new, sql):
         docs.drop()
 
 
+def test_rows_that_come_after_a_switch_need_no_old_vector(docs, new, sql):
+    sql.execute("ALTER TABLE docs ALTER embedding SET NOT NULL")
+    docs.switch(new, docs.beside("_old"))
+    sql.execute("INSERT INTO docs (id, embedding) VALUES (9999, %s)", [str([1.0] * (WIDTH + 4))])
+
+
+def test_a_trigger_that_notes_updates_does_not_run(docs, new, sql):
+    sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.body = 'touched';
+                   RETURN NEW; END $$; CREATE TRIGGER touch BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
+    plain = open_store(new.address.replace("&changed=changed", ""))
+    plain.write(range(ROWS), rows_of(ROWS, WIDTH + 4))
+    plain.close()
+    assert sql.execute("SELECT count(*) FROM docs WHERE body = 'touched'").fetchone() == (0,)
+
+
 def test_switch_waits_for_others_and_gives_up(docs, new, address, sql, monkeypatch):
     monkeypatch.setattr(postgres_link, "LOCK_SECONDS", 0.2)
     keep = docs.beside("_old")

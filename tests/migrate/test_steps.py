@@ -267,7 +267,7 @@ def test_status_and_report_know_every_state(folder, capsys):
         assert run("report", "-q") == 0
         page = open("migrate.html").read()
         assert step in page and "<script" not in page
-    assert said == {"fit", "check", "apply", "verify", "cutover", "top-up"}
+    assert said == {"fit", "check", "apply", "verify", "cutover", "top-up", None}
     assert "everything again" in page
 
 

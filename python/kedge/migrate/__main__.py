@@ -4,12 +4,15 @@ import argparse
 import dataclasses
 import json
 import os
+import re
+import shlex
 import sys
 
 from .config import Config, write
 from .errors import Error, UsageError
 from .migration import CONFIG, Migration
 
+NEXT = re.compile(r"(Next|then): kedge-migrate [a-z-]+")
 COMMANDS = {
     "plan": "look at the store: what is in it, what a migration costs; writes the config if there is none",
     "sample": "draw the documents that both models embed, and embed them",
@@ -57,6 +60,7 @@ def arguments(argv):
     made["sample"].add_argument("--target-error", type=float, metavar="SHARE",
                                 help="as many as bring the map's error down to this share of the variance")
     made["sample"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
+    made["sample"].add_argument("--again", action="store_true", help="forget the new model's vectors of the sample first")
     made["check"].add_argument("--whole", action="store_true",
                                help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
     made["verify"].add_argument("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
@@ -103,7 +107,7 @@ def step(migration, options):
         return sample.until(migration, options.target_error, quiet)
     return {
         "plan": lambda: survey.plan(migration, quiet),
-        "sample": lambda: sample.sample(migration, options.rows, options.vectors, quiet),
+        "sample": lambda: sample.sample(migration, options.rows, options.vectors, options.again, quiet),
         "fit": lambda: maps.fit(migration),
         "check": lambda: check.check(migration, options.whole),
         "apply": lambda: apply.apply(migration, quiet),
@@ -143,7 +147,8 @@ def main(argv=None):
     elif not options.quiet:
         from . import say
         for line in getattr(say, options.command.replace("-", "_"))(found):
-            print(line)
+            print(line if options.config == CONFIG else
+                  NEXT.sub(lambda found: f"{found[0]} --config {shlex.quote(options.config)}", line))
     return 1 if options.command == "verify" and not found["whole"] else 0
 
 

@@ -10,7 +10,7 @@ from .._program import Progress
 from . import draw, pipeline
 from .errors import Error
 from .migration import usable
-from .store import BATCH_ROWS, Rows
+from .store import BATCH_ROWS, Missing, Rows
 
 
 def apply(migration, quiet=True):
@@ -42,6 +42,8 @@ def begin(migration):
     """Makes the new place; refuses what is not this migration's, and a map of another width than what is there."""
     journal = migration.journal
     width = journal.fact("new_width")
+    if journal.fact("apply_map") is not None and is_missing(migration.new):
+        journal.start_over()  # someone removed it
     migration.new.create(migration.old, width, journal.owner)
     there = migration.new.describe()
     if there.width != width:
@@ -52,6 +54,14 @@ def begin(migration):
     elif journal.fact("apply_map") != journal.fact("fitted"):
         raise Error("the map was fitted again after apply had begun, and one place cannot hold rows of two maps; "
                     "'rollback --drop' removes the new vectors, then run apply again")
+
+
+def is_missing(store):
+    try:
+        store.describe()
+        return False
+    except Missing:
+        return True
 
 
 def first_pass(migration, quiet):

@@ -20,6 +20,7 @@ MOST_QUERIES = 1000
 WHOLE_ROWS = 200_000
 # Where the old model is gone: what translation must keep of the new one to be worth it without embedding again.
 ENOUGH = .7
+AS_GOOD = .97  # of the old model's score: what fusing lost at worst where it was studied
 ENOUGH_OVERLAP = .5
 
 
@@ -189,14 +190,24 @@ def verdict(found, old_encoder):
     if old_encoder == "gone":
         keeps = found["scores"]["translated"]["ndcg"][0] / max(found["scores"]["new"]["ndcg"][0], 1e-9)
         if keeps >= ENOUGH:
-            return "translate", f"translated vectors keep {keeps:.0%} of the new model's nDCG@10; top-up gains the rest; {numbers}"
+            return "translate", (f"translated vectors keep {keeps:.0%} of the new model's nDCG@10, and top-up gains the rest; "
+                                 f"{numbers}")
         return "embed again", f"translated vectors keep only {keeps:.0%} of the new model's nDCG@10; {numbers}"
     if gain["translated"][1] > 0 and scores["translated"] >= .99 * scores["fused"]:
         return "translate", f"translated vectors are better than the old ones, and fusing adds nothing; {numbers}"
-    if gain["fused"][2] >= 0:
-        sure = "better than staying" if gain["fused"][1] > 0 else "not measurably worse than staying, and grows with every top-up"
-        return "fuse", f"fusing is {sure}; {numbers}"
-    return "embed again", f"even fused, search falls below the old model; enlarge the sample, or top up before a cutover; {numbers}"
+    if gain["fused"][2] >= 0 and scores["fused"] >= AS_GOOD * scores["old"]:
+        sure = "better than staying" if gain["fused"][1] > 0 else "not measurably worse than staying"
+        return "fuse", f"fusing is {sure}; {numbers}{_doubt(found)}"
+    return "embed again", (f"even fused, search falls below the old model; enlarge the sample, or top up before a cutover; "
+                           f"{numbers}{_doubt(found)}")
+
+
+def _doubt(found):
+    """Whether these queries show that the new model is worth the change; only the sample has all of its vectors."""
+    better = found["gain"]["new"]
+    if found["queries"] == "judged" and better[1] <= 0:
+        return "; in the sample these queries do not show that the new model is better than the old"
+    return ""
 
 
 def _by_overlap(scores, old_encoder):

@@ -73,6 +73,10 @@ def rollback(migration, drop=False, yes=False):
         raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
                     "that --drop would remove them for good; roll back without it, give the old model these documents, "
                     "then drop with --yes")
+    paid = journal.count_real() - len(journal.sample()[0])
+    if drop and paid > 0 and not yes:
+        raise Error(f"{paid} documents that top-up has embedded would have to be embedded again; drop with --yes if that is "
+                    "what you want")
     if migration.switched:
         atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
         if atomic and not yes:
@@ -86,10 +90,7 @@ def rollback(migration, drop=False, yes=False):
     found["only_new"] = len(only_new)
     if drop:
         remove(migration)
-        with journal.together():
-            journal.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None,
-                         only_new=None)
-            journal.restore_real()
+        journal.start_over()
         found["dropped"] = True
     journal.log("rollback", found)
     return found

@@ -68,6 +68,10 @@ def _search(old, new, old_query, new_query, k, candidates, weights):
     given = [query for query in (old_query, new_query) if query is not None]
     if not given:
         raise UsageError("a search needs the query as at least one of the models embeds it")
+    for store, query in ((old, old_query), (new, new_query)):
+        if store is not None and query is not None and np.shape(query)[-1] != store.describe().width:
+            raise UsageError(f"{store.shown} holds vectors of {store.describe().width} values; got a query of "
+                             f"{np.shape(query)[-1]}")
     if old_query is None or new_query is None or new is None:
         store, query = (old, old_query) if new_query is None or new is None else (new, new_query)
         ids, scores = store.search(np.atleast_2d(np.asarray(query, np.float32)), k)

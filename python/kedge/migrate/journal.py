@@ -142,6 +142,13 @@ class Journal:
             old = {as_id(key): row for key, row in self.rows("SELECT id, old FROM sample")}
             self.embedded(ids, _matrix([old[id] for id in ids]), new)
 
+    def forget_sample(self):
+        """The sample stays drawn, and waits for the new model again."""
+        with self.together():
+            self.db.execute("UPDATE sample SET new = NULL")
+            self.db.execute("DELETE FROM real")
+            self.note(new_width=None, map=None, fitted=None, check=None)
+
     def sample(self, embedded=True):
         """(ids, old, new) of the sample in the order it was drawn; only what both models have embedded, or all with no new."""
         where = "WHERE new IS NOT NULL" if embedded else ""
@@ -190,9 +197,11 @@ class Journal:
         with self.together():
             self.db.executemany("DELETE FROM real WHERE id = ?", [(as_key(id),) for id in ids])
 
-    def restore_real(self):
-        """The new place is empty again: real vectors of the sample wait once more, others are forgotten."""
+    def start_over(self):
+        """There is no new place any more: real vectors of the sample wait once more, others are forgotten."""
         with self.together():
+            self.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None, verified=None,
+                      only_new=None)
             self.db.execute("DELETE FROM real")
             ids, old, new = self.sample()
             if ids:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 
 import numpy as np
 
 from .errors import Error
 
 LEAST_ROWS = 20
+LARGEST_ERROR = .97
 # Raw rows make the better index by ridge, and a kernel does not care: docs/methods.md has the table.
 METHODS = {"ridge": {"method": "ridge", "similarity": "inner"}, "kernel": {"method": "kernel"}}
 CURVE_SHARES = (.25, .5, 1)
@@ -23,10 +25,16 @@ def fit(migration):
     if len(ids) < LEAST_ROWS:
         raise Error(f"the map needs at least {LEAST_ROWS} documents that both models have embedded, and there are "
                     f"{len(ids)}; run 'kedge-migrate sample'")
-    bundle, errors, chosen = learn(old, migration.as_new(new), migration.config.map)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        bundle, errors, chosen = learn(old, migration.as_new(new), migration.config.map)
+        curve = learning_curve(old, migration.as_new(new), chosen, errors[chosen])
+    if errors[chosen] > LARGEST_ERROR:
+        raise Error(f"the map explains nothing of the new vectors (error {errors[chosen]:.3f}), so they seem to belong to other "
+                    "documents; are they in the order of the file that 'sample' wrote? 'sample --again' takes them anew")
     bundle.save(migration.bundle_path, in_place=True)
     found = {"rows": len(ids), "waiting": waiting, "map": chosen, "errors": errors, "file": str(migration.bundle_path),
-             "curve": learning_curve(old, migration.as_new(new), chosen, errors[chosen])}
+             "curve": curve, "warnings": list(dict.fromkeys(str(one.message) for one in said))[:1]}
     journal.note(map=chosen, error=errors[chosen], fitted=print_of(migration.bundle_path))
     journal.log("fit", found)
     return found

@@ -18,9 +18,14 @@ PILOT_ROWS = 400
 STEP = 2  # a sample at most doubles at once: the curve it was judged by may not hold further out
 
 
-def sample(migration, rows=None, vectors=None, quiet=True):
-    """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed."""
+def sample(migration, rows=None, vectors=None, again=False, quiet=True):
+    """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed.
+    'again' first forgets what the new model made of it."""
     journal, wanted = migration.journal, rows or migration.config.sample
+    if again:
+        if journal.fact("apply_map") is not None:
+            raise UsageError("apply has used these vectors already; 'kedge-migrate rollback --drop' first")
+        journal.forget_sample()
     there = journal.drawn()
     if there < wanted:
         draw_more(migration, wanted, quiet)
@@ -41,7 +46,7 @@ def until(migration, target, quiet=True):
     if not 0 < target < 1:
         raise UsageError(f"the target error is a share of the variance, between 0 and 1; found {target}")
     rows, total = len(migration.journal.sample()[0]), migration.old.describe().rows
-    found = sample(migration, max(rows, min(PILOT_ROWS, total)), None, quiet)
+    found = sample(migration, max(rows, min(PILOT_ROWS, total)), quiet=quiet)
     while found["embedded"] == found["drawn"]:
         ids, old, new = migration.journal.sample()
         new = migration.as_new(new)
@@ -55,7 +60,7 @@ def until(migration, target, quiet=True):
             return {**found, "enough": f"the error is {errors[method]:.3f} and hardly falls any more; {target} is out of reach "
                                        "with this map"}
         before = found["drawn"]
-        found = sample(migration, min(needed, STEP * len(ids), total), None, quiet)
+        found = sample(migration, min(needed, STEP * len(ids), total), quiet=quiet)
         if found["drawn"] == before:
             return {**found, "enough": f"there are no more documents to draw; the error is {errors[method]:.3f}"}
     return found

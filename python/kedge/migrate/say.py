@@ -42,6 +42,7 @@ def fit(found):
         chosen = "   <- chosen" if method == found["map"] and len(found["errors"]) > 1 else ""
         yield f"{method:8} error {error:.3f} (share of the new vectors' variance that it misses, on rows left out){chosen}"
     yield "error by sample size: " + ", ".join(f"{rows:,} rows {error:.3f}" for rows, error in found["curve"])
+    yield from found["warnings"]
     if found["waiting"]:
         yield f"{found['waiting']:,} documents of the sample are not embedded yet and were left out"
     yield f"wrote {found['file']}"
@@ -83,15 +84,17 @@ def apply(found):
 
 def verify(found):
     yield f"{found['old_rows']:,} old rows, {found['new_rows']:,} new ones; {found['cannot_translate']:,} cannot be translated"
-    yield f"lost {found['lost']:,}, extra {found['extra']:,}, twice {found['twice']:,}"
+    since = "came since the cutover" if found["switched"] else "gone from the old since apply"
+    yield f"{found['lost']:,} old rows are not in the new place, {found['extra']:,} {since}, {found['twice']:,} are there twice"
     if found["examples"]:
         yield f"  such as {', '.join(map(repr, found['examples']))}"
     yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} differ "
            f"(largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
-    if found["switched"]:
-        yield "All is there" if found["whole"] else "Not whole; after a cutover 'extra' are documents that came since"
-    else:
-        yield "All is there. Next: kedge-migrate cutover" if found["whole"] else "Not whole: run 'kedge-migrate apply' again"
+    if not found["whole"]:
+        yield "Not whole: run 'kedge-migrate apply' again"
+    elif not found["switched"]:
+        yield "All is right" + ("; the cutover takes along what came and went" if found["lost"] or found["extra"] else "")
+        yield "Next: kedge-migrate cutover"
 
 
 def cutover(found):
@@ -120,7 +123,7 @@ def top_up(found):
         for name, title in MEASURES.items():
             if name in found["expected"]["old"]:
                 values = ", ".join(f"{way} {found['expected'][way][name]:.3f}" for way in WAYS)
-                yield f"expected {title}: {values}"
+                yield f"expected {title}, as measured in the sample: {values}"
     if found["to_embed"]:
         yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors FILE.npy"
 
@@ -133,7 +136,7 @@ def status(found):
         yield f"  applied {found['apply_rows']:,} of {found['rows']:,} rows; {found['real']:,} real vectors"
     for at, step in found["steps"]:
         yield f"  {at}  {step}"
-    yield f"Next: kedge-migrate {found['next']}"
+    yield f"Next: kedge-migrate {found['next']}" if found["next"] else "Next: remove the old vectors when you are sure"
 
 
 def _minutes(minutes):

@@ -12,6 +12,8 @@ def status(migration):
         rows, old, new = migration.old.describe().rows, migration.old.shown, migration.new.shown
     except Error:  # a store that does not answer, not even by the names of its columns, must not hide what is known
         rows, old, new = None, migration.place.shown, "beside it; the store does not answer"
+    if migration.switched and rows is not None and journal.count_real() >= rows:
+        state, following = "cut over, and every document has a real vector; the old vectors are kept", None
     return {"config": str(migration.path), "state": state, "next": following, "old": old,
             "new": new, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
             "real": journal.count_real(), "sample": journal.drawn(),

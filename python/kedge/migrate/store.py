@@ -177,5 +177,7 @@ def open_store(address: str) -> Store:
     try:
         made = importlib.import_module(f".stores.{module}", __package__)
     except ImportError as error:
+        if (error.name or "").startswith("kedge"):
+            raise
         raise Error(f"{without_password(address)}: needs {error.name}, which is not installed; pip install 'kedge[migrate]'") from None
     return getattr(made, name)(address)

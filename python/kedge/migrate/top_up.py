@@ -32,7 +32,7 @@ def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
         if migration.config.embed:
             without_text = embed(migration, until, quiet)
         else:
-            hand_out(migration, choose(migration, until - journal.count_real()))
+            hand_out(migration, journal.fact("handed_out") or choose(migration, until - journal.count_real()))
     migration.new.finish()
     journal.note(top_up_goal=None)
     found = {**told(migration), "without_text": without_text}

@@ -232,14 +232,17 @@ class PostgresStore(Store):
                         f"ids; got {' x '.join(map(str, vectors.shape))}; nothing was written")
 
     def _leave_changed_alone(self, connection):
-        """A trigger that sets the 'changed' column would make every row we write look like one that others changed."""
-        triggers = self.at.changed and update_triggers(connection, self._table())
+        """A trigger that notes the time of an update must not run for rows of which only the new vector is written: the
+        rest stays as it was, and rows that others changed can be told from the others."""
+        triggers = update_triggers(connection, self._table())
         if not triggers:
             return
         try:
             with connection.transaction():
                 connection.execute("SET LOCAL session_replication_role = replica")
         except pg_errors.InsufficientPrivilege:
+            if not self.at.changed:
+                return
             raise Error(f"{self.name}: the trigger {triggers[0]} runs for every row that is written and may set "
                         f"{self.at.changed!r}, so that all rows would look changed; nothing was changed; connect as a "
                         "user with GRANT SET ON PARAMETER session_replication_role, or make it a trigger for UPDATE OF "
@@ -326,6 +329,8 @@ class PostgresStore(Store):
                     rename = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
                     connection.execute(rename.format(table.name, names[0], names[2]))
                     connection.execute(rename.format(table.name, names[1], names[0]))
+                    # Rows that come from now on have no vector of the model that goes.
+                    connection.execute(sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL").format(table.name, names[2]))
 
     def _switched(self, connection, put, keep):
         """Whether it is done; the renames are one transaction, so there is nothing between."""
