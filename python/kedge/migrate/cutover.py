@@ -83,7 +83,8 @@ def rollback(migration, drop=False, yes=False):
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
         journal.note(switching_back=True)
         migration.place.switch(migration.kept, migration.beside)
-        journal.note(switched=None, switching_back=None, verified=None)
+        # What changed meanwhile changed with the new model's vectors: its old ones say nothing new.
+        journal.note(switched=None, switching_back=None, verified=None, changed_from=migration.place.newest())
         found["switched_back"] = True
     elif not drop:
         raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
