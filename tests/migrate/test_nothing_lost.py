@@ -120,7 +120,8 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder, mon
         np.testing.assert_allclose(found, expected, atol=1e-5)
         mine = spaces()[1][9]
         sql.execute("UPDATE docs SET embedding = %s, changed = clock_timestamp() WHERE id = 8", [str(mine.tolist())])
-        assert run("rollback", "-q") == 0 and run("apply", "-q") == 0
+        for step in (("rollback",), ("apply",), ("verify",), ("cutover",)):
+            assert run(*step, "-q") == 0
         with migrate.Migration() as one:
             kept = next(one.new.read(ids=[8])).vectors[0]
         np.testing.assert_allclose(kept, mine, atol=1e-6, err_msg="what an application wrote after the cutover stays")

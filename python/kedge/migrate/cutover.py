@@ -2,8 +2,9 @@
 """cutover and rollback: which vectors are in the place that applications ask."""
 from __future__ import annotations
 
-from .apply import catch_up, write_real
+from .apply import catch_up, close, write_real
 from .errors import BadFile, Error
+from .migration import usable
 from .store import Missing
 
 
@@ -25,7 +26,7 @@ def cutover(migration, yes=False):
             migration.require_same_old()
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
-    journal.note(switched=True, switching=None, only_new=None)
+    journal.note(switched=True, switching=None, only_new=None, cut_at=migration.place.newest())
     found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
     journal.log("cutover", found)
     return found
@@ -68,6 +69,7 @@ def rollback(migration, drop=False, yes=False):
         migration.require_settled()
     if migration.switched and not journal.fact("switching_back"):
         journal.note(only_new=list(migration.new.not_in(migration.old)))
+        keep_written(migration)
     only_new = journal.fact("only_new", [])
     if drop and only_new and (migration.switched or not yes):
         raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
@@ -83,8 +85,7 @@ def rollback(migration, drop=False, yes=False):
             raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
         journal.note(switching_back=True)
         migration.place.switch(migration.kept, migration.beside)
-        # What changed meanwhile changed with the new model's vectors: its old ones say nothing new.
-        journal.note(switched=None, switching_back=None, verified=None, changed_from=migration.place.newest())
+        journal.note(switched=None, switching_back=None, verified=None)
         found["switched_back"] = True
     elif not drop:
         raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
@@ -95,6 +96,23 @@ def rollback(migration, drop=False, yes=False):
         found["dropped"] = True
     journal.log("rollback", found)
     return found
+
+
+def keep_written(migration):
+    """Vectors that applications have written since the cutover are the new model's own, not to be translated again. Only
+    a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
+    journal, since = migration.journal, migration.journal.fact("cut_at")
+    if since is None:
+        return
+    translator, real = migration.translator(), journal.real()
+    for batch in migration.new.read(changed=since):
+        there = {id: row for id, row in zip(batch.ids, batch.vectors) if id not in real}
+        for rows in migration.old.read(ids=list(there)) if there else ():
+            good = usable(rows.vectors)
+            ids, old = [id for id, use in zip(rows.ids, good) if use], rows.vectors[good]
+            made = migration.translate(translator, old)
+            theirs = [n for n, id in enumerate(ids) if not close(there[id], made[n])]
+            journal.already_real([ids[n] for n in theirs], old[theirs])
 
 
 def remove(migration):

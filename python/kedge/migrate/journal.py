@@ -172,6 +172,12 @@ class Journal:
                 (as_key(id), before, np.asarray(row, "<f4").tobytes())
                 for id, before, row in zip(ids, fingerprints(old).tolist(), new)])
 
+    def already_real(self, ids, old):
+        """The store has real vectors of these, made by someone else."""
+        with self.together():
+            self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, NULL)", [
+                (as_key(id), before) for id, before in zip(ids, fingerprints(old).tolist() if len(ids) else [])])
+
     def embedded_from(self, ids):
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
         known = {}
