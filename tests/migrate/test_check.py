@@ -168,3 +168,19 @@ def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(fo
     assert found["queries"] == "log" and found["whole"]["scores"]["old"][0] == pytest.approx(1)
     assert "in the whole store" in found["why"]
     assert run("check") == 0 and "nDCG@10" in capsys.readouterr().out
+
+
+def test_where_the_old_model_is_gone_the_new_one_s_queries_are_enough(folder, capsys):
+    _, new = spaces()
+    queries = np.random.default_rng(1).permutation(ROWS)[:60]
+    np.save("new_queries.npy", new[queries])
+    nearest = np.argsort(-(new[queries] @ new.T), axis=1)[:, :30]
+    np.save("judgements.npy", [(query, document, 1) for query, found in enumerate(nearest) for document in found])
+    until("check", "--new-queries", "new_queries.npy", "--judgements", "judgements.npy", "--old-encoder", "gone")
+    assert run("check", "--json") == 0
+    found = facts(capsys)
+    assert set(found["scores"]) == {"translated", "new"} and found["verdict"] == "translate"
+    assert found["scores"]["new"]["ndcg"][0] > found["scores"]["translated"]["ndcg"][0] > .7
+    assert run("check") == 0 and "stay with" not in capsys.readouterr().out
+    assert run("apply", "-q") == 0 and run("top-up", "--rows", 5) == 0
+    assert run("report", "-q") == 0

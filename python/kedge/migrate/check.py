@@ -36,7 +36,8 @@ def check(migration, whole=False):
         raise Error("there is no map yet; run 'kedge-migrate fit'")
     new = migration.as_new(new)
     translated = out_of_fold(migration, old, new, method)
-    queries = read_queries(migration, old.shape[1], new.shape[1])
+    gone = migration.config.old_encoder == "gone"
+    queries = read_queries(migration, old.shape[1], new.shape[1], either=gone)
     bench, kind = make_bench(migration, queries, ids, old, new, translated)
     measured = bench.measure()
     found = {"rows": len(ids), "queries": kind, "map": method,
@@ -44,7 +45,8 @@ def check(migration, whole=False):
                         for way, scores in measured.items()},
              "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
     # A sample of a large store has few of the judged documents; the store has them all.
-    if queries is not None and migration.config.judgements and (whole or migration.old.describe().rows <= WHOLE_ROWS):
+    whole = whole or migration.old.describe().rows <= WHOLE_ROWS
+    if queries is not None and queries[0] is not None and migration.config.judgements and whole:
         found.update(whole_store(migration, *queries))
     found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
     migration.journal.note(check=found)
@@ -70,6 +72,8 @@ def make_bench(migration, queries, ids, old, new, translated):
         some = np.arange(min(len(ids), MOST_QUERIES))
         return quality.Bench(old, new, translated, old[some], new[some], some, None, (metric, metric)), "documents"
     old_queries, new_queries = queries
+    if new_queries is None:
+        raise UsageError("a check needs the queries as the new model embeds them; give new_queries, or embed")
     judged = None
     if migration.config.judgements:
         judged = read_judgements(migration.config.judgements, len(new_queries), ids)
@@ -157,6 +161,8 @@ def whole_store(migration, old_queries, new_queries):
 
 def gains(measured):
     """How much better than staying, query by query, with intervals."""
+    if "old" not in measured:
+        return {}
     name = "ndcg" if "ndcg" in measured["old"] else "overlap"
     return {way: quality.interval(measured[way][name] - measured["old"][name]) for way in measured if way != "old"}
 
@@ -170,7 +176,7 @@ def curve(bench, rows, seed):
             order = np.random.default_rng((seed, draw)).permutation(rows)
             draws.append(bench.measure(order < round(share * rows)))
         found.append((share, {way: {name: float(np.mean([one[way][name].mean() for one in draws]))
-                                    for name in draws[0][way]} for way in ("old", "translated", "fused", "new")}))
+                                    for name in draws[0][way]} for way in draws[0]}))
     return found
 
 
@@ -179,6 +185,8 @@ def verdict(found, old_encoder):
     # Without the old model what matters is the share of the new one's score, and only the sample has all new vectors.
     if found["queries"] != "judged" and ("whole" not in found or old_encoder == "gone"):
         return _by_overlap(found["scores"], old_encoder)
+    if old_encoder == "gone":
+        return _without_old({way: values["ndcg"][0] for way, values in found["scores"].items()})
     if "whole" in found:
         scores = {way: value[0] for way, value in found["whole"]["scores"].items()}
         where, gain = "in the whole store", found["whole"]["gain"]
@@ -187,12 +195,6 @@ def verdict(found, old_encoder):
         where, gain = "among the sample", found["gain"]
     numbers = (f"nDCG@10 {where} is {scores['old']:.3f} with the old model, {scores['translated']:.3f} translated, "
                f"{scores['fused']:.3f} fused")
-    if old_encoder == "gone":
-        keeps = found["scores"]["translated"]["ndcg"][0] / max(found["scores"]["new"]["ndcg"][0], 1e-9)
-        if keeps >= ENOUGH:
-            return "translate", (f"translated vectors keep {keeps:.0%} of the new model's nDCG@10, and top-up gains the rest; "
-                                 f"{numbers}")
-        return "embed again", f"translated vectors keep only {keeps:.0%} of the new model's nDCG@10; {numbers}"
     if gain["translated"][1] > 0 and scores["translated"] >= .99 * scores["fused"]:
         return "translate", f"translated vectors are better than the old ones, and fusing adds nothing; {numbers}"
     if gain["fused"][2] >= 0 and scores["fused"] >= AS_GOOD * scores["old"]:
@@ -200,6 +202,14 @@ def verdict(found, old_encoder):
         return "fuse", f"fusing is {sure}; {numbers}{_doubt(found)}"
     return "embed again", (f"even fused, search falls below the old model; enlarge the sample, or top up before a cutover; "
                            f"{numbers}{_doubt(found)}")
+
+
+def _without_old(scores):
+    keeps = scores["translated"] / max(scores["new"], 1e-9)
+    numbers = f"nDCG@10 among the sample is {scores['translated']:.3f} translated, {scores['new']:.3f} with the new model's own"
+    if keeps >= ENOUGH:
+        return "translate", f"translated vectors keep {keeps:.0%} of the new model's score, and top-up gains the rest; {numbers}"
+    return "embed again", f"translated vectors keep only {keeps:.0%} of the new model's score; {numbers}"
 
 
 def _doubt(found):

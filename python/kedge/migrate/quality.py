@@ -15,10 +15,11 @@ class Bench:
     """Documents with old, new and translated vectors, and queries to search them with.
 
     skip: for every query a document that it must not find, itself, or -1. judged: {query: {document: grade}} or None.
+    Without old queries, for the old model is gone, nothing is measured that needs them.
     """
 
     def __init__(self, old, new, translated, old_queries, new_queries, skip, judged, metrics):
-        self.by_old = _without(closeness(old_queries, old, metrics[0]), skip)
+        self.by_old = None if old_queries is None else _without(closeness(old_queries, old, metrics[0]), skip)
         self.by_new = _without(closeness(new_queries, new, metrics[1]), skip)
         self.by_translated = _without(closeness(new_queries, translated, metrics[1]), skip)
         self.judged, self.truth = judged, _best(self.by_new)
@@ -26,7 +27,9 @@ class Bench:
     def measure(self, real=None):
         """{way: {measure: a value for every query}}; 'real' says which documents are embedded again, none by default."""
         new = self.by_translated if real is None else np.where(real, self.by_new, self.by_translated)
-        ways = {"old": _best(self.by_old), "translated": _best(new), "fused": self._fused(new), "new": self.truth}
+        ways = {"translated": _best(new), "new": self.truth}
+        if self.by_old is not None:
+            ways = {"old": _best(self.by_old), "translated": ways["translated"], "fused": self._fused(new), "new": self.truth}
         return {way: self._scores(found) for way, found in ways.items()}
 
     def _fused(self, new):

@@ -56,10 +56,10 @@ def sentences(migration, checked, state, share):
     if checked:
         said[0] = f"Verdict: {checked['verdict']}: {checked['why']}."
         now = expected(migration, min(share, 1))
-        name = "ndcg" if "ndcg" in now["old"] else "overlap"
-        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} is expected to be "
-                    f"{now['translated'][name]:.3f} with the new vectors alone and {now['fused'][name]:.3f} fused; the old "
-                    f"model alone gives {now['old'][name]:.3f}, the new model on everything {now['new'][name]:.3f}.")
+        name = "ndcg" if "ndcg" in now["new"] else "overlap"
+        values = "; ".join(f"{title}: {now[way][name]:.3f}" for way, title in WAYS.items() if way in now)
+        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} among the documents of the sample is "
+                    f"expected to be: {values}.")
     return said
 
 
@@ -76,11 +76,12 @@ def quality(checked, share):
     """The curve and the table of the check."""
     if not checked:
         return None
-    names = [name for name in MEASURES if name in checked["scores"]["old"]]
+    names = [name for name in MEASURES if name in checked["scores"]["new"]]
+    ways = {way: title for way, title in WAYS.items() if way in checked["scores"]}
     panels = [style.Panel(MEASURES[name], curve(checked["curve"], name, share)) for name in names]
-    keys = [style.Key(title, LOOKS[way][0], style.MARKS[LOOKS[way][1]]) for way, title in WAYS.items()]
+    keys = [style.Key(title, LOOKS[way][0], style.MARKS[LOOKS[way][1]]) for way, title in ways.items()]
     body = [[Cell(title, head=True, kind="group")] + [interval(checked["scores"][way][name]) for name in names]
-            for way, title in WAYS.items()]
+            for way, title in ways.items()]
     table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample. The whole "
                   "store is larger, and so are its searches harder.",
                   [[Cell("", head=True, kind="group")] + [Cell(MEASURES[name], head=True) for name in names]], body)
@@ -107,6 +108,8 @@ def curve(points, name, share):
     figure, ax = style.axes(4.4, 3.0)
     shares = [100 * point for point, _ in points]
     for way, title in WAYS.items():
+        if way not in points[0][1]:
+            continue
         colour, mark = LOOKS[way]
         level = way in ("old", "new")
         ax.plot(shares, [scores[way][name] for _, scores in points], color=colour, marker=None if level else mark,

@@ -53,11 +53,11 @@ def check(found):
     source = {"documents": "the sample's own documents as queries", "log": "the queries of the log",
               "judged": "judged queries"}[found["queries"]]
     yield f"Searches among {found['rows']:,} documents of the sample, with {source}; each translated by a map that has not seen it"
-    names = [name for name in MEASURES if name in found["scores"]["old"]]
+    names, ways = [name for name in MEASURES if name in found["scores"]["new"]], [way for way in WAYS if way in found["scores"]]
     yield f"{'':26}" + "".join(f"{MEASURES[name]:>24}" for name in names)
-    for way, title in WAYS.items():
+    for way in ways:
         cells = [found["scores"][way][name] for name in names]
-        yield f"{title:26}" + "".join(f"{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}" for mean, low, high in cells)
+        yield f"{WAYS[way]:26}" + "".join(f"{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}" for mean, low, high in cells)
     if "whole" in found:
         yield "In the whole store, as apply will make it (real vectors of the sample, all others translated)"
         if "ndcg" not in names:  # too few of the judged documents are in the sample
@@ -66,8 +66,8 @@ def check(found):
             yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
     yield "In the sample, as documents are embedded again"
     for share, scores in found["curve"]:
-        cells = "   ".join(f"{MEASURES[name]} translated {scores['translated'][name]:.3f}, fused {scores['fused'][name]:.3f}"
-                           for name in names)
+        cells = "   ".join(f"{MEASURES[name]} " + ", ".join(f"{way} {scores[way][name]:.3f}" for way in ("translated", "fused")
+                                                            if way in scores) for name in names)
         yield f"  {share:4.0%}   {cells}"
     yield f"Verdict: {found['verdict']}: {found['why']}."
     yield "Next: kedge-migrate apply"
@@ -121,8 +121,8 @@ def top_up(found):
         yield f"{found['without_text']:,} documents have no text and stay translated"
     if found["expected"]:
         for name, title in MEASURES.items():
-            if name in found["expected"]["old"]:
-                values = ", ".join(f"{way} {found['expected'][way][name]:.3f}" for way in WAYS)
+            if name in found["expected"]["new"]:
+                values = ", ".join(f"{way} {scores[name]:.3f}" for way, scores in found["expected"].items())
                 yield f"expected {title}, as measured in the sample: {values}"
     if found["to_embed"]:
         yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors FILE.npy"

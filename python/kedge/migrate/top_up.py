@@ -147,4 +147,4 @@ def expected(migration, share):
         return None
     shares = [point for point, _ in checked["curve"]]
     return {way: {name: float(np.interp(share, shares, [scores[way][name] for _, scores in checked["curve"]]))
-                  for name in checked["curve"][0][1][way]} for way in ("old", "translated", "fused", "new")}
+                  for name in checked["curve"][0][1][way]} for way in checked["curve"][0][1]}
