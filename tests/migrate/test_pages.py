@@ -38,7 +38,7 @@ exec(compile(blocks("new-store.md", "python")[1], "new-store.md", "exec"), globa
 def test_the_page_names_every_method():
     told = re.search(r"^\| method.*?\n\n", (DOCS / "new-store.md").read_text(), re.MULTILINE | re.DOTALL).group(0)
     methods = {name for name, value in vars(store.Store).items() if callable(value) and not name.startswith("_")}
-    assert methods - {"frozen", "switching"} == set(re.findall(r"`(\w+)\(", told))
+    assert methods - {"frozen"} == set(re.findall(r"`(\w+)\(", told))
 
 
 def test_the_page_for_langchain_prints_what_it_shows(tmp_path):
