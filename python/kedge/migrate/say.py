@@ -74,8 +74,11 @@ def check(found):
 
 
 def apply(found):
-    yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into {found['into']} "
-           f"({found['rows_per_second']:,.0f} rows/s, and {found['index_seconds']:.0f} s for its index)")
+    if found["rows_per_second"]:
+        yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into {found['into']} "
+               f"({found['rows_per_second']:,.0f} rows/s, and {found['index_seconds']:.0f} s for its index)")
+    else:
+        yield f"all rows had gone through before, into {found['into']}"
     if found["skipped"]:
         yield f"{found['skipped']:,} rows of zeros, NaN or infinity have no translation and were left out"
     yield f"meanwhile {found['arrived']:,} rows arrived, {found['changed']:,} changed, {found['removed']:,} went; all caught up"
@@ -132,8 +135,10 @@ def status(found):
     yield f"{found['config']}: {found['state']}"
     yield f"  old vectors: {found['old']}"
     yield f"  new vectors: {found['new']}"
-    if found["rows"]:
-        yield f"  applied {found['apply_rows']:,} of {found['rows']:,} rows; {found['real']:,} real vectors"
+    if found["rows"] and found["applied"]:
+        yield f"  {found['rows']:,} rows, {found['real']:,} of them with real vectors"
+    elif found["rows"]:
+        yield f"  {found['rows']:,} rows, {found['apply_rows']:,} of them applied; a sample of {found['sample']:,}"
     for at, step in found["steps"]:
         yield f"  {at}  {step}"
     yield f"Next: kedge-migrate {found['next']}" if found["next"] else "Next: remove the old vectors when you are sure"

@@ -16,6 +16,7 @@ def status(migration):
         state, following = "cut over, and every document has a real vector; the old vectors are kept", None
     return {"config": str(migration.path), "state": state, "next": following, "old": old,
             "new": new, "rows": rows, "apply_rows": journal.fact("apply_rows", 0),
+            "applied": journal.fact("applied", False),
             "real": journal.count_real(), "sample": journal.drawn(),
             "map": journal.fact("map"), "error": journal.fact("error"), "verified": journal.fact("verified"),
             "steps": [(at, step) for at, step, _ in journal.steps()]}
