@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every step of a migration, over the simplest store; other stores have tests of their own."""
+import dataclasses
 import json
 import os
 import subprocess
@@ -135,6 +136,9 @@ def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(folder,
         found = described(store)
         found.atomic = "two names change"
         return found
+    monkeypatch.setattr(NpyStore, "describe", lambda store: dataclasses.replace(not_atomic(store), can_switch=False))
+    assert run("cutover", "--yes") == 1
+    assert "--yes" not in capsys.readouterr().err
     monkeypatch.setattr(NpyStore, "describe", not_atomic)
     assert run("cutover") == 1
     assert "not one step: two names change" in capsys.readouterr().err

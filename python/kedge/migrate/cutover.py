@@ -56,7 +56,10 @@ def ask(migration, yes):
     if type(migration.beside) is not type(migration.place):
         raise Error(f"{migration.beside.shown} is another kind of store than {migration.place.shown}, so the two cannot "
                     "change places; let applications use the new one instead")
-    atomic = migration.place.describe().atomic
+    place = migration.place.describe()
+    atomic = place.atomic
+    if not place.can_switch:
+        raise Error(atomic)
     if atomic and not yes:
         raise Error(f"here a cutover is not one step: {atomic}. Stop what searches, and run it with --yes")
 

@@ -43,6 +43,7 @@ class Contents:
     owner: str | None = None     # the migration that made it, if one did
     index: str | None = None     # the index on it in the store's own words, for plan
     atomic: str | None = None    # why a switch is not one step, as a sentence; None if it is
+    can_switch: bool = True      # if not, 'atomic' says why, and what to do
 
 
 class Store(abc.ABC):

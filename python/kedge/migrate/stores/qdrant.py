@@ -133,7 +133,7 @@ class QdrantStore(Store):
         with self.link.asking("read") as client:
             rows = client.count(name, count_filter=self._having(), exact=True).count
         return Contents(rows, params.size, kind, METRICS[params.distance], texts="text" in self.options,
-                        owner=self._mark(found).get("owner"), atomic=atomic,
+                        owner=self._mark(found).get("owner"), atomic=atomic, can_switch=atomic is None,
                         index=f"HNSW, m={(hnsw and hnsw.m) or 16}" + (", quantized" if quantized else ""))
 
     def _having(self, *conditions):
