@@ -21,6 +21,25 @@ class BadFile(Error):
     exit = 3
 
 
+def run(program, work, *, extra, path, interrupted, memory="not enough memory"):
+    """(0, what the work returns), or the code to end with and None after a sentence on stderr. extra: what pip installs for
+    it; path: the file to blame where an OSError names none; interrupted: for a Ctrl-C that says nothing itself."""
+    try:
+        return 0, work()
+    except Error as error:
+        code, said = error.exit, str(error)
+    except ImportError as error:
+        code, said = 1, f"needs {error.name or error}, which is not installed; pip install 'kedge[{extra}]'"
+    except KeyboardInterrupt as error:
+        code, said = 130, str(error) or interrupted
+    except MemoryError:
+        code, said = 1, memory
+    except OSError as error:
+        code, said = 1, f"{error.filename or path}: {error.strerror or error}"
+    print(f"{program}: {said}", file=sys.stderr)
+    return code, None
+
+
 class Progress:
     """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet."""
 

@@ -335,3 +335,20 @@ class StoreContract:
         self.require_old(old, filled)
         new.create(old, NEW_WIDTH, OWNER)
         assert new.describe().rows == 0
+
+
+class CollectionContract(StoreContract):
+    """Of stores whose places are collections named docs, docs_new and docs_old, made and taken one by one."""
+
+    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
+        other = old.beside("_old")
+        other.create(old, NEW_WIDTH, "another")
+        with pytest.raises(Error, match="docs_old.* is taken"):
+            old.switch(new, other)
+        with pytest.raises(Error, match="was made by the migration 'another'"):
+            other.create(old, NEW_WIDTH, OWNER)
+        other.drop()
+        with pytest.raises(Missing, match="nothing can take the place"):
+            old.switch(old.beside("_2"), other)
+        self.require_old(old, filled)
+        self.require_new(new, filled, written)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store may meet: folders that may only be read, and disks that are full."""
+"""What a store may meet: folders that may only be read, disks that are full, and an end at any step."""
 from __future__ import annotations
 
 import contextlib
@@ -71,3 +71,23 @@ def nearly_full(folder, free):
         yield
     finally:
         ballast.unlink()
+
+
+@contextlib.contextmanager
+def cut_short(monkeypatch, stop, *functions):
+    """Lets so many calls of these (module, name) through, and ends what is done here at the next. Gives a list that is as
+    long as the number of calls that were tried."""
+    calls = []
+
+    def counted(step):
+        def run(*words, **more):
+            calls.append(step)
+            if len(calls) > stop:
+                raise KeyboardInterrupt
+            return step(*words, **more)
+        return run
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        for module, name in functions:
+            patch.setattr(module, name, counted(getattr(module, name)))
+        yield calls

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, open_store
 from limits import nearly_full, only_read, open_folder, small_disk
@@ -31,7 +31,7 @@ def fill(client, ids, vectors, texts, space="cosine"):
     made.add(ids=ids, embeddings=vectors, documents=texts, metadatas=[{"number": n} for n in range(len(ids))])
 
 
-class TestFolder(StoreContract):
+class TestFolder(CollectionContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
@@ -96,16 +96,7 @@ class TestFolder(StoreContract):
         self.require_new(old, filled, written)
         self.require_old(kept, filled)
 
-    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
-        other = old.beside("_old")
-        other.create(old, NEW_WIDTH, "another")
-        with pytest.raises(Error, match="docs_old.* is taken"):
-            old.switch(new, other)
-        with pytest.raises(Error, match="was made by the migration 'another'"):
-            other.create(old, NEW_WIDTH, OWNER)
-        other.drop()
-        with pytest.raises(Missing, match="nothing can take the place"):
-            old.switch(old.beside("_2"), other)
+    def test_a_query_of_another_width(self, filled, old, new, written):
         with pytest.raises(Error, match="cannot search it: .*dimension of 24, got 3"):
             new.search(unit_rows(1, 3), 1)
         self.require_old(old, filled)

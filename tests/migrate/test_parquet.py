@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
+from limits import cut_short
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import open_store
 from kedge.migrate.stores import files
@@ -186,31 +187,15 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
         new.finish()
         kept = old.beside("_old")
         for put, keep, widths in ((new, kept, (NEW_WIDTH, OLD_WIDTH)), (kept, new, (OLD_WIDTH, NEW_WIDTH))):
-            count = 0
-
-            def counted(step):
-                def run(*words, **more):
-                    nonlocal count
-                    count += 1
-                    if count > stop:
-                        raise KeyboardInterrupt
-                    return step(*words, **more)
-                return run
-
-            with monkeypatch.context() as patch:
-                for name in ("link", "replace", "rename", "unlink"):
-                    patch.setattr(os, name, counted(getattr(os, name)))
-                patch.setattr(files, "exchange", counted(files.exchange))
-                try:
-                    old.switch(put, keep)
-                except KeyboardInterrupt:
-                    pass
+            with cut_short(monkeypatch, stop, *((os, name) for name in ("link", "replace", "rename", "unlink")),
+                           (files, "exchange")) as calls:
+                old.switch(put, keep)
             assert len(pq.read_table(folder / "docs")) == ROWS, "the name always leads to the data"
             old, put, keep = (open_store(store.address) for store in (old, put, keep))
             old.switch(put, keep)
             assert (old.describe().width, keep.describe().width) == widths
             assert not put.path.exists() and not put.mark.path.exists()
-    assert count < 14, "the last round was not cut short"
+    assert len(calls) < 14, "the last round was not cut short"
 
 
 def test_without_an_exchange_of_names_it_is_said_that_a_switch_is_not_one_step(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, open_store
 from kedge.migrate.stores import qdrant
@@ -54,7 +54,7 @@ def made(tmp_path_factory):
         return folder, fill_docs(client, ids)
 
 
-class TestLocal(StoreContract):
+class TestLocal(CollectionContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
@@ -106,19 +106,6 @@ class TestLocal(StoreContract):
             words.newest()
         for store in (times, words):
             store.close()
-
-    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
-        other = old.beside("_old")
-        other.create(old, NEW_WIDTH, "another")
-        with pytest.raises(Error, match="docs_old.* is taken"):
-            old.switch(new, other)
-        with pytest.raises(Error, match="was made by the migration 'another'"):
-            other.create(old, NEW_WIDTH, OWNER)
-        other.drop()
-        with pytest.raises(Missing, match="nothing can take the place"):
-            old.switch(old.beside("_2"), other)
-        self.require_old(old, filled)
-        self.require_new(new, filled, written)
 
     def test_a_collection_without_an_alias_is_not_switched(self, start, filled, old, new, written):
         plain = open_store(start + "docs.1")

@@ -5,8 +5,8 @@ import json
 import os
 import sys
 
+from .._program import run
 from . import presets
-from .errors import Error
 
 
 def arguments(argv):
@@ -70,26 +70,17 @@ def main(argv=None):
         print(presets.table())
         return 0
     as_json = options.pop("json")
-    try:
+
+    def work():
         skip_unreachable_hub(options["model"])
         from . import work
-        summary = work.run(work.Options(**options))
-    except Error as error:
-        print(f"kedge-encode: {error}", file=sys.stderr)
-        return error.exit
-    except ImportError as error:
-        print(f"kedge-encode: needs {error.name or error}, which is not installed; pip install 'kedge[encode]'",
-              file=sys.stderr)
-        return 1
-    except KeyboardInterrupt as error:
-        print(f"kedge-encode: {error or 'interrupted before the first row; nothing was written'}", file=sys.stderr)
-        return 130
-    except MemoryError:
-        print("kedge-encode: not enough memory; lower --batch, or embed fewer --rows", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"kedge-encode: {error.filename or options['out']}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        return work.run(work.Options(**options))
+
+    code, summary = run("kedge-encode", work, extra="encode", path=options["out"],
+                        interrupted="interrupted before the first row; nothing was written",
+                        memory="not enough memory; lower --batch, or embed fewer --rows")
+    if code:
+        return code
     if as_json:
         print(json.dumps(summary))
     return 0

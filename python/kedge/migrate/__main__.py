@@ -8,8 +8,9 @@ import re
 import shlex
 import sys
 
+from .._program import run
 from .config import Config, write
-from .errors import Error, UsageError
+from .errors import UsageError
 from .migration import CONFIG, Migration
 
 NEXT = re.compile(r"(Next|then): kedge-migrate [a-z-]+")
@@ -121,27 +122,17 @@ def step(migration, options):
 
 def main(argv=None):
     options = arguments(argv)
-    try:
+
+    def work():
         if options.command == "plan":
             write_config(options)
         with Migration(options.config, alone=options.command not in ("status", "report", "sql")) as migration:
-            found = step(migration, options)
-    except Error as error:
-        print(f"kedge-migrate: {error}", file=sys.stderr)
-        return error.exit
-    except ImportError as error:
-        print(f"kedge-migrate: needs {error.name or error}, which is not installed; pip install 'kedge[migrate]'",
-              file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("kedge-migrate: interrupted; the same command continues", file=sys.stderr)
-        return 130
-    except MemoryError:
-        print("kedge-migrate: not enough memory", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"kedge-migrate: {error.filename or options.config}: {error.strerror or error}", file=sys.stderr)
-        return 1
+            return step(migration, options)
+
+    code, found = run("kedge-migrate", work, extra="migrate", path=options.config,
+                      interrupted="interrupted; the same command continues")
+    if code:
+        return code
     if options.json:
         print(json.dumps(found))
     elif not options.quiet:
