@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.h"
 #include "commands.h"
+#include "ids.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace kedge::cli {
@@ -21,7 +23,7 @@ namespace {
 
 struct Options {
   AttachOptions attach;
-  std::string bundle, space, output;
+  std::string bundle, space, output, ids;
   std::vector<std::string> moments;
   RowArguments rows;
   bool replace = false;
@@ -65,48 +67,99 @@ class BundleLock {
   int file_ = -1;
 };
 
+void require_sensible(const Options& o) {
+  const auto refuse = [](const char* message) { throw Error(Code::bad_argument, message); };
+  if (!o.moments.empty() && !o.ids.empty()) {
+    refuse(
+        "--ids finds the support rows in the file of --space, but --moments carry them or are beside them; leave out "
+        "one of them");
+  }
+  if (!o.ids.empty() && o.attach.support_rows) {
+    refuse(
+        "--support-rows says that the file holds only the support, in its order, so that --ids are of no use; leave "
+        "out one of them");
+  }
+  if (!o.space.empty()) {
+    if (o.moments.empty() || !o.rows.given() || o.attach.support_rows) return;
+    refuse("--rows says which rows to take statistics from, but these come from --moments; leave out one of them");
+  }
+  if (o.moments.empty()) {
+    refuse(
+        "there is nothing to attach: give --space NAME=FILE, or --moments FILE with moments that carry its support "
+        "rows ('kedge moments --support-of')");
+  }
+  if (!o.ids.empty() || o.rows.given() || o.attach.support_rows) {
+    refuse(
+        "--rows and --support-rows are about the rows of --space, but there are only moments; leave them out, or give "
+        "--space");
+  }
+}
+
+/// The new space, and where its rows and statistics come from.
+struct Given {
+  std::optional<Space> space;
+  std::optional<Moments> moments;
+
+  explicit Given(const Options& o) {
+    if (!o.space.empty()) space = o.rows.open(o.space);
+    if (!o.moments.empty()) moments = load_all_moments(o.moments);
+    if (space || moments.value().parts().size() == 1) return;
+    throw Error(Code::bad_argument, fmt::format("one space is attached at a time, but the moments are of {}; say which "
+                                                "with --space, or sum up its rows alone",
+                                                moments->parts().size()));
+  }
+  [[nodiscard]] Moments::Part part() const {
+    return space ? Moments::Part{space->name(), space->dim()} : moments.value().parts().front();
+  }
+  [[nodiscard]] std::size_t rows() const { return moments ? moments->rows() : space.value().rows(); }
+};
+
+Attachment attach_given(const Bundle& bundle, const Given& given, const Options& o) {
+  const Progress progress = make_progress(o.common);
+  if (!given.space) return attach(bundle, *given.moments, o.attach, progress);
+  if (given.moments) return attach(bundle, *given.moments, *given.space, o.attach, progress);
+  if (o.ids.empty()) return attach(bundle, *given.space, o.attach, progress);
+  try {
+    return attach(bundle, *given.space, read_ids_of(o.ids), o.attach, progress);
+  } catch (const RepeatedId& problem) {
+    refuse_repeated(problem, o.ids);
+  }
+}
+
 void run(const Options& o) {
   o.common.apply();
   const Stopwatch watch;
   const AttachOptions& options = o.attach;
   require_device(options.device);
+  require_sensible(o);
   const BundleLock lock(o);
   Bundle bundle = load_bundle(o.bundle);
-  const Space space = o.rows.open(o.space);
-  if (bundle.has(space.name()) && !o.replace) {
-    throw Error(Code::bad_argument, fmt::format("{} already has a space '{}'; choose another name, or give --replace",
-                                                o.bundle, space.name()));
+  const Given given(o);
+  const auto [name, dim] = given.part();
+  if (bundle.has(name) && !o.replace) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} already has a space '{}'; choose another name, or give --replace", o.bundle, name));
   }
-  require_other_file(o.output, file_of(o.space));
+  if (given.space) require_other_file(o.output, file_of(o.space));
+  require_other_file(o.output, o.ids);
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
-  if (!o.moments.empty() && o.rows.given() && !options.support_rows) {
-    throw Error(Code::bad_argument,
-                "--rows says which rows to take statistics from, but these come from --moments; leave out one of them");
-  }
   for (const std::string& moments : o.moments) require_other_file(o.output, moments);
-  tell_cost(o.common, attach_cost(bundle, options, space.dim()), fmt::format("attaching '{}'", space.name()));
-  std::size_t statistics_rows = space.rows();
-  if (o.moments.empty()) {
-    bundle.add(attach(bundle, space, options, make_progress(o.common)));
-  } else {
-    const Moments moments = load_all_moments(o.moments);
-    statistics_rows = moments.rows();
-    bundle.add(attach(bundle, moments, space, options, make_progress(o.common)));
-  }
+  tell_cost(o.common, attach_cost(bundle, options, dim), fmt::format("attaching '{}'", name));
+  bundle.add(attach_given(bundle, given, o));
   save_bundle(bundle, o.output);
-  const Attachment& attached = bundle.space(space.name());
+  const Attachment& attached = bundle.space(name);
   Json summary = {{"command", "attach"},
                   {"bundle", o.output},
-                  {"space", space.name()},
-                  {"dim", space.dim()},
+                  {"space", name},
+                  {"dim", dim},
                   {"anchors", bundle.mixture.rows()},
-                  {"statistics_rows", statistics_rows},
+                  {"statistics_rows", given.rows()},
                   {"seconds", watch.seconds()}};
   summary.update(fit_to_json(attached));
   print_json(o.common, summary);
   say_how_it_fits(o.common, {&attached, 1});
-  say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, space.name(), space.dim(),
+  say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, name, dim,
                             bundle.mixture.rows(), watch.seconds()));
 }
 
@@ -116,16 +169,20 @@ void add_attach(CommandLine& line) {
   auto o = std::make_shared<Options>();
   Command& c = line.add("attach", "Add an encoder to a bundle without changing its anchors");
   c.add("bundle", o->bundle, "Bundle written by 'kedge fit'").required().takes("BUNDLE");
-  c.add("--space", o->space, "The new encoder's embeddings of the inputs the bundle was fitted on")
-      .required()
+  c.add(
+       "--space", o->space,
+       "The new encoder's embeddings of the inputs the bundle was fitted on. Not needed if --moments carry its support "
+       "rows")
       .takes("NAME=FILE")
       .only_once();
   c.add("-o,--out", o->output, "Bundle to write; may be the same file").required().takes("FILE");
   o->rows.add_to(c, "Rows to compute its mean and covariance from, as FIRST:END [all]");
   add_options(c, options_of(o->attach));
-  add_moments_files(c, o->moments,
-                    "Take its statistics from these moments of its rows ('kedge moments') instead of from the file; "
-                    "repeat for each part");
+  add_moments_files(
+      c, o->moments,
+      "Take its statistics from these moments of its rows ('kedge moments') instead of from the file, and "
+      "its support rows if they carry those; one file for each part");
+  add_ids(c, o->ids, "to find the support rows by, if the bundle keeps ids");
   c.add_flag("--replace", o->replace, "Replace the space of that name if there is one");
   o->common.add_to(c);
   c.runs([o] { run(*o); });

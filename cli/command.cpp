@@ -137,6 +137,10 @@ Argument& Command::add_repeated(const std::string& name, std::vector<std::string
   return keep(*option, name, help);
 }
 
+Argument& Command::add_many(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  return keep(*app_->add_option(name, values, help)->take_all(), name, help);
+}
+
 Argument& Command::add_text(const std::string& name, const std::function<void(const std::string&)>& set,
                             const std::string& help) {
   return keep(*app_->add_option_function<std::string>(name, set, help), name, help);

@@ -64,6 +64,9 @@ class Command {
   /// Given once for each value. With `commas`, also several at once.
   Argument& add_repeated(const std::string& name, std::vector<std::string>& values, const std::string& help,
                          bool commas = false);
+  /// Given once or more, each time with one value or several, as a shell's pattern makes them. What follows it on the
+  /// line, up to the next option, is a value.
+  Argument& add_many(const std::string& name, std::vector<std::string>& values, const std::string& help);
   /// Handed to a function, which may refuse it with Error(Code::bad_argument).
   Argument& add_text(const std::string& name, const std::function<void(const std::string&)>& set,
                      const std::string& help);

@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
+#include "ids.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -12,7 +13,9 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
 namespace kedge::cli {
 namespace {
@@ -21,7 +24,7 @@ struct Options {
   FitOptions fit;
   std::vector<std::string> spaces, moments;
   bool support_rows = false;
-  std::string output, support_ids, history;
+  std::string output, ids, support_ids, history;
   RowArguments rows;
   bool validate = false;
   CommonOptions common;
@@ -49,6 +52,28 @@ FitOptions fit_options_of(const Options& o) {
   return options;
 }
 
+/// What fits together when there are moments and no --space.
+void require_moments_alone(const Options& o) {
+  if (!o.spaces.empty()) return;
+  if (o.moments.empty()) {
+    throw Error(Code::bad_argument,
+                "there is nothing to fit: give --space NAME=FILE for each encoder, or --moments FILE with moments that "
+                "carry the support rows");
+  }
+  const std::pair<const char*, bool> about_rows[]{{"--rows", o.rows.given()},
+                                                  {"--ids", !o.ids.empty()},
+                                                  {"--support-ids", !o.support_ids.empty()},
+                                                  {"--support-rows", o.support_rows},
+                                                  {"--validate", o.validate}};
+  for (const auto& [name, given] : about_rows) {
+    if (!given) continue;
+    throw Error(
+        Code::bad_argument,
+        fmt::format("{} is about the rows of --space, but there are only moments; leave it out, or give --space",
+                    name));
+  }
+}
+
 void require_support_rows(const Options& o) {
   if (o.validate && !o.moments.empty()) {
     throw Error(Code::bad_argument,
@@ -64,17 +89,45 @@ void require_support_rows(const Options& o) {
     throw Error(Code::bad_argument,
                 "--support-rows needs --support-ids FILE, to say which rows the files hold, in their order");
   }
+  if (!o.ids.empty()) {
+    throw Error(
+        Code::bad_argument,
+        "--support-rows says that files hold only the support, so that there is nothing to draw by --ids; leave "
+        "out one of them");
+  }
 }
 
-Bundle fit_spaces(const std::vector<Space>& spaces, const Options& o, const FitOptions& options, std::size_t& rows) {
+/// What a fit is made from, besides options.
+struct Given {
+  std::vector<Space> spaces;
+  std::optional<Moments> moments;
+  std::vector<std::int64_t> ids;
+
+  explicit Given(const Options& o) : ids(read_ids_of(o.ids)) {
+    for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
+    if (!o.moments.empty()) moments = load_all_moments(o.moments);
+  }
+  [[nodiscard]] std::vector<Moments::Part> parts() const {
+    if (spaces.empty()) return moments.value().parts();
+    std::vector<Moments::Part> named;
+    for (const Space& space : spaces) named.push_back({space.name(), space.dim()});
+    return named;
+  }
+  /// That statistics come from.
+  [[nodiscard]] std::size_t rows() const { return moments ? moments->rows() : spaces.front().rows(); }
+};
+
+Bundle fit_given(const Given& given, const Options& o, const FitOptions& options) {
   const Progress progress = make_progress(o.common);
-  if (o.moments.empty()) return fit(spaces, options, progress);
-  const Moments moments = load_all_moments(o.moments);
-  rows = moments.rows();
-  if (!o.support_rows) return fit(moments, spaces, options, progress);
-  std::vector<std::string> names;
-  for (const Space& space : spaces) names.push_back(space.name());
-  return fit(moments.of(names), read_support_rows(spaces, options.support_ids), options, progress);
+  const auto& [spaces, moments, ids] = given;
+  if (!moments) return ids.empty() ? fit(spaces, options, progress) : fit(spaces, ids, options, progress);
+  if (spaces.empty()) return fit(*moments, options, progress);
+  if (o.support_rows) {
+    std::vector<std::string> names;
+    for (const Space& space : spaces) names.push_back(space.name());
+    return fit(moments->of(names), read_support_rows(spaces, options.support_ids), options, progress);
+  }
+  return ids.empty() ? fit(*moments, spaces, options, progress) : fit(*moments, spaces, ids, options, progress);
 }
 
 /// The bundle is safe now, and its checkpoint of no more use.
@@ -142,12 +195,11 @@ Json validate_and_show(std::span<const Space> spaces, const Options& o, const Fi
   return json;
 }
 
-Json spaces_to_json(std::span<const Space> spaces, const Bundle& bundle) {
+Json spaces_to_json(std::span<const Moments::Part> parts, const Bundle& bundle) {
   Json all = Json::array();
-  for (const Space& space : spaces) {
-    const Attachment& attached = bundle.space(space.name());
-    Json one = {{"name", space.name()}, {"dim", space.dim()}};
-    one.update(fit_to_json(attached));
+  for (const Moments::Part& part : parts) {
+    Json one = {{"name", part.space}, {"dim", part.dim}};
+    one.update(fit_to_json(bundle.space(part.space)));
     all.push_back(one);
   }
   return all;
@@ -163,37 +215,41 @@ void run(Options& o) {
                                                 "--method param, or leave out --history",
                                                 to_string(options.method)));
   }
+  require_moments_alone(o);
   require_support_rows(o);
   const std::array outputs{o.output, o.history, options.checkpoint.path};
   require_different(outputs);
   for (const std::string& output : outputs) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
     require_other_file(output, o.support_ids);
+    require_other_file(output, o.ids);
     require_other_file(output, o.rows.file);
     for (const std::string& moments : o.moments) require_other_file(output, moments);
   }
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
   const auto history_writable = o.history.empty() ? nullptr : require_writable(o.history);
-  std::vector<Space> spaces;
-  for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
-  if (o.validate && spaces.size() < 3) {
+  const Given given(o);
+  if (o.validate && given.spaces.size() < 3) {
     throw Error(Code::bad_argument, fmt::format("--validate holds each space out in turn and needs three or more, but "
                                                 "{} were given",
-                                                spaces.size()));
+                                                given.spaces.size()));
   }
 
   std::vector<std::size_t> dims;
-  for (const Space& space : spaces) dims.push_back(space.dim());
-  if (o.support_rows && options.effort == Effort::best && options.method == Method::consensus) {
+  for (const Moments::Part& part : given.parts()) dims.push_back(part.dim);
+  if ((o.support_rows || given.spaces.empty()) && options.effort == Effort::best &&
+      options.method == Method::consensus) {
     say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
   }
-  tell_cost(o.common, fit_cost(options, dims, spaces.front().rows()), "this fit");
-  const Json validation = o.validate ? validate_and_show(spaces, o, options) : Json();
+  tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? given.rows() : given.spaces.front().rows()),
+            "this fit");
+  const Json validation = o.validate ? validate_and_show(given.spaces, o, options) : Json();
   Bundle bundle;
-  std::size_t rows = spaces.front().rows();
   try {
-    bundle = fit_spaces(spaces, o, options, rows);
+    bundle = fit_given(given, o, options);
+  } catch (const RepeatedId& problem) {
+    refuse_repeated(problem, o.ids);
   } catch (const Interrupted&) {
     if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
     throw Interrupted(
@@ -209,10 +265,10 @@ void run(Options& o) {
                   {"support", bundle.support_ids.size()},
                   {"support_select", to_string(bundle.support_select)},
                   {"keep", bundle.keep},
-                  {"rows", rows},
+                  {"rows", given.rows()},
                   {"seed", bundle.seed},
                   {"device", to_string(options.device)},
-                  {"spaces", spaces_to_json(spaces, bundle)},
+                  {"spaces", spaces_to_json(given.parts(), bundle)},
                   {"seconds", watch.seconds()}};
   if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {
@@ -231,7 +287,7 @@ void run(Options& o) {
   const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),
-                            bundle.support_ids.size(), left, spaces.size(), watch.seconds()));
+                            bundle.support_ids.size(), left, bundle.spaces.size(), watch.seconds()));
 }
 
 }  // namespace
@@ -239,10 +295,11 @@ void run(Options& o) {
 void add_fit(CommandLine& line) {
   auto o = std::make_shared<Options>();
   Command& c = line.add("fit", "Learn anchors that several encoders share, from embeddings of the same inputs");
-  c.add_repeated("--space", o->spaces,
-                 "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
-                 "the same input n. Files: .npy, .safetensors#tensor, .fvecs")
-      .required()
+  c.add_repeated(
+       "--space", o->spaces,
+       "One encoder's embeddings; repeat for each encoder. Row n of every file must embed "
+       "the same input n. Files: .npy, .safetensors#tensor, .fvecs. Not needed if --moments carry the support "
+       "rows")
       .takes("NAME=FILE");
   c.add("-o,--out", o->output, "Bundle to write").required().takes("FILE");
   o->rows.add_to(c, "Rows to learn from, as FIRST:END, END excluded [all]");
@@ -251,8 +308,10 @@ void add_fit(CommandLine& line) {
   add_support_ids(c, o->support_ids);
   add_moments_files(
       c, o->moments,
-      "Take statistics from these moments of all rows ('kedge moments') instead of from the files; repeat "
-      "for each part");
+      "Take statistics from these moments of all rows ('kedge moments') instead of from the files; one file for each "
+      "part");
+  add_ids(c, o->ids,
+          "to draw the support by as 'kedge moments' does; the bundle then keeps ids instead of row numbers");
   c.add_flag("--support-rows", o->support_rows,
              "The files hold only the support rows: those of --support-ids, in that order. Needs --moments");
   c.get("--checkpoint").help("File that keeps the state of training [OUT.checkpoint]; removed when done");

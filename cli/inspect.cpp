@@ -40,6 +40,7 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"anchors", bundle.mixture.rows()},
                {"support", bundle.support_ids.size()},
                {"support_select", to_string(bundle.support_select)},
+               {"support_by", bundle.by_id ? "id" : "row"},
                {"rows", std::vector{bundle.rows.begin, bundle.rows.end}},
                {"seed", bundle.seed},
                {"shrinkage", bundle.whitening.shrinkage},
@@ -116,8 +117,12 @@ void run(const Options& o) {
   fmt::print("  anchors     {} ({})\n", bundle.mixture.rows(), to_string(bundle.method));
   fmt::print("  similarity  {}\n", to_string(bundle.similarity));
   const bool selected = bundle.support_select != SupportSelect::random;
-  fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
-             selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
+  if (bundle.by_id) {
+    fmt::print("  support     {} rows, drawn by id\n", bundle.support_ids.size());
+  } else {
+    fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
+               selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
+  }
   if (bundle.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", bundle.keep);
   fmt::print("  seed        {}\n", bundle.seed);
   if (bundle.shrinkage_rule == ShrinkageRule::fixed) {

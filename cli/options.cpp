@@ -53,7 +53,7 @@ void add_options(Command& command, const std::vector<Option>& options, const Gro
 }
 
 void add_moments_files(Command& command, std::vector<std::string>& files, const std::string& help) {
-  command.add_repeated("--moments", files, help).takes("FILE");
+  command.add_many("--moments", files, help).takes("FILE");
 }
 
 Moments load_all_moments(const std::vector<std::string>& files) {

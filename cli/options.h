@@ -21,7 +21,7 @@ using GroupTitles = std::map<std::string_view, std::string>;
 void add_options(Command& command, const std::vector<Option>& options, const GroupTitles& titles = {},
                  const std::set<std::string_view>& without = {});
 
-/// --moments, any number of times.
+/// --moments, any number of times and with any number of files.
 void add_moments_files(Command& command, std::vector<std::string>& files, const std::string& help);
 /// All of them together. Throws Error(Code::bad_argument) where they are not of the same spaces, and names the file.
 [[nodiscard]] Moments load_all_moments(const std::vector<std::string>& files);

@@ -11,7 +11,7 @@ LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing o
 LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
     "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
-    "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
+    "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "draw.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
     "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "kernel.h": "solve", "relative_map.h": "map", "attachment.h": "map",
     "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",
     "row_check.h": "space", "metrics.h": "eval", "retrieve.h": "eval", "validate.h": "eval",

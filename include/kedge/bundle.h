@@ -42,7 +42,8 @@ struct Bundle {
   Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible
   Matrix sketch;                          ///< of the sources' support rows, where there are no targets: enough to tell
                                           ///< whether rows to be attached are the same
-  std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files
+  std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files, or the numbers of ids
+  bool by_id = false;                     ///< whether they are ids, which draw.h says how to number
   std::vector<std::string> sources;       ///< the spaces that took part in the fit
   std::vector<Attachment> spaces;         ///< the sources, then attached spaces
 

@@ -64,6 +64,10 @@ struct FitOptions {
 [[nodiscard]] Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options,
                          const Progress& progress = {});
 
+/// From moments alone, which carry the support rows; of more than are asked for, the first. Throws
+/// Error(Code::bad_argument) where there are too few or none, and what the fit above throws.
+[[nodiscard]] Bundle fit(const Moments& moments, const FitOptions& options, const Progress& progress = {});
+
 /// All rows of spaces that hold just the support: those with these ids, in their order.
 [[nodiscard]] SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::int64_t> ids);
 
@@ -76,6 +80,14 @@ struct FitOptions {
 /// support is chosen from and PARAM learns from.
 [[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& options,
                          const Progress& progress = {});
+
+/// Both with an id for each row of the spaces' files. The support is drawn by id, as Moments do, or is the rows whose
+/// ids are the options' support_ids; the bundle keeps ids instead of row numbers. Throws Error(Code::bad_argument) for
+/// ids that are too few, missing, or stand twice where one of them is drawn.
+[[nodiscard]] Bundle fit(std::span<const Space> spaces, std::span<const std::int64_t> ids, const FitOptions& options,
+                         const Progress& progress = {});
+[[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
+                         const FitOptions& options, const Progress& progress = {});
 
 /// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
 void remove_checkpoint(const FitOptions& options);
@@ -119,5 +131,13 @@ struct AttachOptions {
 /// With moments that are known already, of the space of that name; only support rows are read.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
                                 const AttachOptions& options = {}, const Progress& progress = {});
+
+/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, std::span<const std::int64_t> ids,
+                                const AttachOptions& options = {}, const Progress& progress = {});
+/// With moments of the one space that carry its support rows: those whose ids are the bundle's.
+/// Throws Error(Code::bad_argument) where some are missing, and names them.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOptions& options = {},
+                                const Progress& progress = {});
 
 }  // namespace kedge

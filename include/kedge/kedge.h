@@ -6,6 +6,7 @@
 #include <kedge/bundle.h>
 #include <kedge/consensus.h>
 #include <kedge/device.h>
+#include <kedge/draw.h>
 #include <kedge/error.h>
 #include <kedge/export.h>
 #include <kedge/fit.h>

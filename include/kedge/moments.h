@@ -2,21 +2,26 @@
 #pragma once
 
 #include <kedge/device.h>
+#include <kedge/draw.h>
 #include <kedge/matrix.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kedge {
 
 /// Joint counts, means and second moments of parallel rows of one or more spaces, in float64: all that a fit needs to
 /// know of rows it does not keep. A value: threads, processes or machines each add their rows, and merging the parts,
-/// in any order, gives the moments of all rows.
+/// in any order, gives the moments of all rows. They may keep the support out of them as well, and then need the id of
+/// every row.
 class Moments {
  public:
   struct Part {
@@ -27,18 +32,22 @@ class Moments {
 
   /// Of no space and no rows.
   Moments() = default;
+  /// Of no space yet; keeps the support.
+  explicit Moments(SupportDraw support) : support_(std::move(support)) {}
   /// Throws Error(Code::bad_argument) for no space, a name a bundle cannot hold, equal names, or a space without
   /// values.
-  explicit Moments(std::vector<Part> parts);
+  explicit Moments(std::vector<Part> parts, SupportDraw support = {});
   /// Of sums that are known already; `third` and `fourth` may be empty. Throws as well where sizes do not fit.
   Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> mean, Matrix64 scatter,
-          std::vector<double> third, std::vector<double> fourth);
+          std::vector<double> third, std::vector<double> fourth, SupportDraw support = {});
 
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
   /// The sum of the dims of all spaces, which stand side by side.
   [[nodiscard]] std::size_t dim() const { return mean_.size(); }
   [[nodiscard]] std::span<const double> mean() const { return mean_; }
+  /// Of one space. Throws UnknownSpace.
+  [[nodiscard]] std::span<const double> mean(std::string_view space) const;
   /// dim x dim, divided by rows. Throws Error(Code::bad_argument) if there are no rows.
   [[nodiscard]] Matrix64 covariance() const&;
   [[nodiscard]] Matrix64 covariance() &&;
@@ -51,24 +60,42 @@ class Moments {
   [[nodiscard]] std::span<const double> third() const { return third_; }
   [[nodiscard]] std::span<const double> fourth() const { return fourth_; }
 
-  /// Adds parallel rows: one block for each space, in the order of parts(). Throws Error(Code::bad_argument) for
-  /// another number of blocks, another width, rows that differ in number, and values that are NaN or infinite.
-  void add(std::span<const MatrixView<const float>> rows);
-  void add(std::span<const MatrixView<const double>> rows);
-  /// Adds finite rows of all spaces side by side, rows x dim(), and overwrites them.
-  void add_side_by_side(MatrixView<double> rows);
-  /// Throws Error(Code::bad_argument) unless the spaces are the same, in the same order. No spaces at all are none yet.
-  void merge(const Moments& other);
+  /// The support rows so far, all spaces side by side.
+  [[nodiscard]] const SupportDraw& support() const { return support_; }
+  [[nodiscard]] SupportDraw& support() { return support_; }
+  /// Of one space, support x dim. Throws UnknownSpace.
+  [[nodiscard]] Matrix support_rows(std::string_view space) const;
 
-  /// Of one space. Throws UnknownSpace, which lists those there are.
+  /// Adds parallel rows: one block for each space, in the order of parts(), and where they keep the support an id for
+  /// each row. Throws Error(Code::bad_argument) for another number of blocks or ids, another width, rows that differ in
+  /// number, and values that are NaN or infinite; RepeatedId. Then nothing has changed.
+  void add(std::span<const MatrixView<const float>> rows, std::span<const std::int64_t> ids = {});
+  void add(std::span<const MatrixView<const double>> rows);
+  /// Adds finite rows of all spaces side by side, rows x dim(), and overwrites them. Their support is the caller's to
+  /// keep.
+  void add_side_by_side(MatrixView<double> rows);
+  /// Throws Error(Code::bad_argument) unless the spaces are the same, in the same order, and the support is drawn in
+  /// the same way; RepeatedId. No spaces at all are none yet.
+  void merge(const Moments& other);
+  /// The same, but may take what the other holds.
+  void merge(Moments&& other);
+  /// Throws Error(Code::bad_argument) unless they are of these spaces, in this order, or of none yet.
+  void require_parts(std::span<const Part> parts) const;
+
+  /// Of one space, without support rows. Throws UnknownSpace, which lists those there are.
   [[nodiscard]] Moments of(std::string_view space) const;
-  /// Of these spaces, in this order.
+  /// Of these spaces, in this order, without support rows.
   [[nodiscard]] Moments of(std::span<const std::string> spaces) const;
 
  private:
   [[nodiscard]] std::size_t part_of(std::string_view space) const;
+  void set_parts(std::vector<Part> parts);
+  template <class T>
+  void require_rows(std::span<const MatrixView<const T>> rows) const;
   template <class T>
   void add_blocks(std::span<const MatrixView<const T>> rows);
+  [[nodiscard]] bool require_mergeable(const Moments& other) const;
+  void merge_sums(const Moments& other);
   void move_mean(std::span<const double> between, double weight);
 
   std::vector<Part> parts_;
@@ -77,6 +104,7 @@ class Moments {
   std::vector<double> mean_;
   Matrix64 scatter_;
   std::vector<double> third_, fourth_;
+  SupportDraw support_;
 };
 
 /// Reads a space once, block by block. Throws Error(Code::bad_file) if all its rows are the same, or cannot be held by
@@ -90,12 +118,20 @@ class Moments {
 [[nodiscard]] Moments sum_moments(std::span<const Space> spaces, const Progress& progress = {},
                                   Device device = Device::cpu);
 
+/// Adds parallel spaces to moments that may have rows already. Where those keep the support, `ids` has one for each row
+/// of the spaces' files. Throws what Moments::merge throws, and Error(Code::bad_argument) for ids that are missing, too
+/// few or of no use. What is refused leaves the moments as they were; an interrupt may leave a part of the rows added.
+void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids = {},
+                 const Progress& progress = {}, Device device = Device::cpu);
+
 /// A safetensors file; see docs/format.md. Replaces moments only, unless `in_place`.
 void save_moments(const Moments& moments, const std::string& path, bool in_place = false);
 /// Throws Error(Code::bad_file) for anything that is not a whole, consistent set of moments.
 [[nodiscard]] Moments load_moments(const std::string& path);
 /// The bytes that save_moments writes, and back; messages call them `label`.
 [[nodiscard]] std::string moments_to_bytes(const Moments& moments);
+/// Writes them to where `place` says, which is asked once for room for so many bytes.
+void moments_to_bytes(const Moments& moments, const std::function<char*(std::size_t)>& place);
 [[nodiscard]] Moments moments_from_bytes(std::string_view bytes, const std::string& label);
 
 }  // namespace kedge

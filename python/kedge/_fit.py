@@ -26,6 +26,15 @@ def named_spaces(spaces):
     return list(spaces.items())
 
 
+def require_moments_alone(moments, **about_rows):
+    if moments is None:
+        raise ValueError("there is nothing to fit: give spaces, or moments that carry the support rows")
+    for name, value in about_rows.items():
+        if value is not None:
+            raise ValueError(f"{name} says something about the rows of spaces, but there are none; leave it out, or "
+                             "give spaces")
+
+
 def require_checkpoint(path):
     if not path:
         raise ValueError("resume continues from a checkpoint; name its file with checkpoint=")
@@ -36,20 +45,25 @@ def require_checkpoint(path):
 
 
 @takes(_core.fit_options())
-def fit(spaces, *, rows=None, support_ids=None, moments=None, support_rows=False, progress=False,
+def fit(spaces=None, *, rows=None, ids=None, support_ids=None, moments=None, support_rows=False, progress=False,
         **options: Unpack[FitOptions]) -> Bundle:
     """Learn anchors that several encoders share, from embeddings of the same inputs.
 
     Parameters
     ----------
-    spaces : dict
+    spaces : dict, optional
         One encoder's embeddings under each name; row n of all of them embeds the same input n. Arrays of any float type
         and layout (float32 in C order is not copied), tensors on the processor, Arrow or Parquet columns, or paths to
-        .npy, .safetensors#tensor, .fvecs and .parquet#column files, which are streamed.
+        .npy, .safetensors#tensor, .fvecs and .parquet#column files, which are streamed. May be left out if `moments`
+        carry the support rows.
     rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
         Rows to learn from; all by default.
+    ids : array of int or list of str, optional
+        An id for each row of the arrays or files. The support is then drawn by id, as by Moments, so that it does not
+        depend on the order of the rows; the bundle's support_ids are ids.
     support_ids : array of int, optional
-        The rows to make anchors from, as row numbers in the arrays or files (not within `rows`); selected by default.
+        The rows to make anchors from, as row numbers in the arrays or files (not within `rows`), or with `ids` by their
+        ids; selected by default.
     moments : Moments, optional
         Take statistics from these moments of all rows instead of from `spaces`, which then hold all rows, a sample of
         them, or, with `support_rows`, the support alone.
@@ -81,8 +95,13 @@ def fit(spaces, *, rows=None, support_ids=None, moments=None, support_rows=False
                          "needed too; give moments=")
     if support_rows and support_ids is None:
         raise ValueError("support_rows=True needs support_ids, to say which rows the spaces hold, in their order")
-    return _core.fit(named_spaces(spaces), rows, _inputs.support_ids_of(support_ids), progress, options, moments,
-                     bool(support_rows))
+    if spaces is None:
+        require_moments_alone(moments, rows=rows, ids=ids, support_ids=support_ids, support_rows=support_rows or None)
+    if ids is not None and support_rows:
+        raise ValueError("support_rows=True says that the spaces hold only the support, so that there is nothing to "
+                         "draw by ids; leave out one of them")
+    return _core.fit([] if spaces is None else named_spaces(spaces), rows, _inputs.support_ids_of(support_ids),
+                     progress, options, moments, bool(support_rows), ids)
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))

@@ -285,6 +285,50 @@ def support_ids_of(values):
     return ids
 
 
+def ids_of_rows(ids):
+    """The id of every row as a number, for what draws the support by it: numbers from 0 stay, texts are hashed."""
+    from . import _arrow, _core
+
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1:
+        return np.ascontiguousarray(ids)
+    if _arrow.is_arrow(ids, homes_of(ids)) and hasattr(ids, "to_pylist"):
+        ids = ids.to_pylist()
+    kind = getattr(ids, "dtype", None)
+    if isinstance(ids, (list, tuple)) or getattr(kind, "kind", "") in "UTO" and hasattr(ids, "tolist"):
+        texts = [text_of_id(value, row) for row, value in enumerate(ids if kind is None else ids.tolist())]
+        joined = [text.encode() for text in texts]
+        offsets = np.cumsum([0, *map(len, joined)], dtype=np.int64)
+        return _core.id_numbers(offsets, np.frombuffer(b"".join(joined), np.uint8))
+    if getattr(kind, "kind", "") == "u" and kind.itemsize == 8:
+        return ids_of_rows([str(value) for value in np.asarray(ids).tolist()])
+    return integers_of(ids, "ids")
+
+
+def text_of_id(value, row):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(f"ids: expected a whole number or a text for every row, found {value!r:.40} in row {row}")
+
+
+def draw_of(support):
+    """How many support rows to draw, and which ids they must have; 0 and None if none are kept."""
+    if support is None:
+        return 0, None
+    if isinstance(support, (int, np.integer)) and not isinstance(support, bool):
+        if support < 1:
+            raise ValueError(f"support: expected 1 row or more, found {support}")
+        return int(support), None
+    if isinstance(support, (bool, float, str)):
+        raise TypeError(f"support: expected how many rows to draw, or the ids of the rows, as in "
+                        f"support=bundle.support_ids; found {support!r:.40}")
+    ids = integers_of(support, "support")
+    if not len(ids):
+        raise ValueError("support: there are no ids of support rows; give one or more, or how many rows to draw")
+    return 0, ids
+
+
 def is_whole(value):
     """Whether int64 can hold it, which is not so for NaN or anything that is not a number."""
     try:

@@ -30,6 +30,13 @@ FloatMatrix make_matrix(std::size_t rows, std::size_t cols) {
   return {values, {rows, cols}, owner};
 }
 
+nb::object make_integers(const std::vector<std::int64_t>& values) {
+  auto* copy = new std::int64_t[std::max<std::size_t>(1, values.size())];
+  std::ranges::copy(values, copy);
+  const nb::capsule owner(copy, [](void* held) noexcept { delete[] static_cast<std::int64_t*>(held); });
+  return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(copy, {values.size()}, owner));
+}
+
 Matrix to_matrix(const GivenMatrix& given) {
   Matrix matrix(given.shape(0), given.shape(1));
   std::copy_n(given.data(), given.size(), matrix.cells().data());

@@ -8,6 +8,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,9 @@ nb::object kernel_to_dict(const std::optional<Kernel>& kernel, const std::shared
 
 /// Room for a result, not cleared: every value will be written.
 FloatMatrix make_matrix(std::size_t rows, std::size_t cols);
+
+/// A copy.
+[[nodiscard]] nb::object make_integers(const std::vector<std::int64_t>& values);
 
 /// A copy, for matrices that come from Python and stay.
 using GivenMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

@@ -20,6 +20,7 @@ void bind_devices(nb::module_& module);
 void bind_relative_map(nb::module_& module);
 void bind_translator(nb::module_& module);
 void bind_bundle(nb::module_& module);
+void bind_draw(nb::module_& module);
 void bind_moments(nb::module_& module);
 void bind_fit(nb::module_& module);
 void bind_compare(nb::module_& module);

@@ -45,21 +45,54 @@ nb::dict history_of(const BundleHandle& self) {
               fmt::format("the bundle already has a space '{}'; choose another name, or give replace=True", name));
 }
 
+/// With all they hold where no rows come beside them; otherwise only the space's own sums are of use.
+Moments own_moments(const Moments& held, const std::string& name, bool alone) {
+  (void)held.mean(name);  // refuses a space they do not have
+  return alone ? held : held.of(name);
+}
+
+void require_rows_of(const std::string& name, bool none, bool moments, bool plain) {
+  if (!none) return;
+  if (!moments) {
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}': there are no rows to attach it by; give X, or moments that "
+                            "carry its support rows",
+                            name));
+  }
+  if (plain) return;
+  throw Error(
+      Code::bad_argument,
+      fmt::format("space '{}': rows and support_rows say something about X, which is not given; leave them out", name));
+}
+
+void require_rows_with_ids(const std::string& name, bool none, bool moments, bool support_rows) {
+  if (!none && !moments && !support_rows) return;
+  throw Error(Code::bad_argument,
+              fmt::format("space '{}': ids find the support rows in X; leave them out, or give all rows "
+                          "as X, without moments and support_rows",
+                          name));
+}
+
 /// The work is done on the bundle as it was at the start; what came of it is put into the bundle as it is at the end.
 MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::object& x, const nb::object& rows,
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
                     bool replace, const nb::object& known, const nb::object& progress, const nb::object& effort,
                     const nb::object& kernel_width, const nb::object& kernel_strength,
-                    const nb::object& kernel_whitening) {
+                    const nb::object& kernel_whitening, const nb::object& ids) {
   std::optional<Moments> moments;
   if (!known.is_none() && !nb::isinstance<MomentsHandle>(known)) {
     throw nb::type_error("moments must be kedge.Moments; kedge.Moments.load(path) reads a file of them");
   }
-  if (!known.is_none()) moments = nb::cast<const MomentsHandle&>(known).moments;
+  if (!known.is_none()) {
+    moments = nb::cast<const MomentsHandle&>(known).read(
+        [&](const Moments& held) { return own_moments(held, name, x.is_none()); });
+  }
+  require_rows_of(name, x.is_none(), moments.has_value(), rows.is_none() && !support_rows);
   if (moments && !rows.is_none() && !support_rows) {
     throw Error(Code::bad_argument,
                 "rows says which rows to take statistics from, but these come from moments; leave out one of them");
   }
+  if (!ids.is_none()) require_rows_with_ids(name, x.is_none(), moments.has_value(), support_rows);
   AttachOptions options;
   nb::dict values;
   values["support_rows"] = support_rows;
@@ -73,11 +106,15 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   set_options(options_of(options), values);
   if (self.bundle->has(name) && !replace) refuse_name(name);
   require_device(options.device);
-  const Input input(x, fmt::format("space '{}'", name), "the array");
+  std::optional<Input> input;
+  if (!x.is_none()) input.emplace(x, fmt::format("space '{}'", name), "the array");
   const RowChoice chosen = to_rows(rows);
+  const std::vector<std::int64_t> numbers = to_ids(ids);
   const std::shared_ptr<const Bundle> before = self.bundle;
-  Attachment made = run(progress, !input.is_file(), [&](const Progress& report) {
-    const Space space = chosen.of(name, input.rows());
+  Attachment made = run(progress, !input || !input->is_file(), [&](const Progress& report) {
+    if (!input) return attach(*before, *moments, options, report);
+    const Space space = chosen.of(name, input->rows());
+    if (!ids.is_none()) return attach(*before, space, numbers, options, report);
     return moments ? attach(*before, *moments, space, options, report) : attach(*before, space, options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
@@ -138,9 +175,9 @@ Parameters
 ----------
 name : str
     What to call the encoder.
-X : array or path
+X : array or path, optional
     Its embeddings of the inputs the bundle was fitted on, in the same order; or, with support_rows, of the support rows
-    alone, in the order of `support_ids`.
+    alone, in the order of `support_ids`. May be left out if `moments` carry its support rows.
 rows : slice, (first, end), 'first:end', array of row numbers or mask, optional
     Rows to compute its mean and covariance from; all by default.
 support_rows : bool
@@ -159,9 +196,12 @@ kernel_width, kernel_strength, kernel_whitening : 'auto' or float
 replace : bool
     Whether a space of the same name may be replaced.
 moments : Moments, optional
-    Take its statistics from these moments of its rows instead of from X.
+    Take its statistics from these moments of its rows instead of from X; and its support rows, if there is no X and
+    they were made with support=bundle.support_ids.
 progress : bool or callable
     As for fit.
+ids : array of int or list of str, optional
+    An id for each row of X, to find the support rows by; needed if the support was drawn by id.
 
 Returns
 -------
@@ -188,7 +228,11 @@ void bind_properties(nb::class_<BundleHandle>& c) {
           [](const BundleHandle& self) {
             return Ids(self.bundle->support_ids.data(), {self.bundle->support_ids.size()}, keep(self.bundle));
           },
-          nb::rv_policy::automatic, "Row numbers of the support in the arrays or files.")
+          nb::rv_policy::automatic,
+          "Row numbers of the support in the arrays or files; their ids if it was drawn by id.")
+      .def_prop_ro(
+          "by_id", [](const BundleHandle& self) { return self.bundle->by_id; },
+          "Whether support_ids are ids of rows, and not their numbers.")
       .def_prop_ro("history", &history_of,
                    "The losses of every epoch by name (total, symnce, coverage, orthogonality, length) if anchors were "
                    "learned; otherwise empty. pandas.DataFrame(bundle.history) is a table.")
@@ -236,11 +280,11 @@ void bind_bundle(nb::module_& module) {
           "__contains__", [](const BundleHandle& self, const std::string& name) { return self.bundle->has(name); },
           "space"_a)
       .def("translator", &translator, "source"_a, "target"_a, "From one space's embeddings to another's.")
-      .def("attach", &attach_to, "name"_a, "X"_a, nb::kw_only(), "rows"_a = nb::none(),
+      .def("attach", &attach_to, "name"_a, "X"_a = nb::none(), nb::kw_only(), "rows"_a = nb::none(),
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "moments"_a = nb::none(),
            "progress"_a = false, "effort"_a = std::string(to_string(AttachOptions().effort)), "kernel_width"_a = "auto",
-           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", kAttachText)
+           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", "ids"_a = nb::none(), kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

@@ -23,26 +23,41 @@ FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dic
   return options;
 }
 
-Bundle fit_known(const Moments& moments, const std::vector<Space>& spaces, bool support_rows, const FitOptions& options,
-                 const Progress& progress) {
-  if (!support_rows) return fit(moments, spaces, options, progress);
-  std::vector<std::string> names;
-  for (const Space& space : spaces) names.push_back(space.name());
-  return fit(moments.of(names), read_support_rows(spaces, options.support_ids), options, progress);
+/// What a fit is made from, besides options.
+struct Given {
+  std::vector<Space> spaces;  ///< none where the moments carry the support rows
+  std::optional<Moments> moments;
+  std::vector<std::int64_t> ids;
+  bool support_rows = false;
+};
+
+Bundle fit_given(const Given& given, const FitOptions& options, const Progress& progress) {
+  const auto& [spaces, moments, ids, support_rows] = given;
+  if (!moments) return ids.empty() ? fit(spaces, options, progress) : fit(spaces, ids, options, progress);
+  if (spaces.empty()) return fit(*moments, options, progress);
+  if (support_rows) {
+    std::vector<std::string> names;
+    for (const Space& space : spaces) names.push_back(space.name());
+    return fit(moments->of(names), read_support_rows(spaces, options.support_ids), options, progress);
+  }
+  return ids.empty() ? fit(*moments, spaces, options, progress) : fit(*moments, spaces, ids, options, progress);
 }
 
-BundleHandle fit_spaces(const nb::list& given, const nb::object& rows, const std::optional<Integers>& support_ids,
-                        const nb::object& progress, const nb::dict& values, const nb::object& known,
-                        bool support_rows) {
-  std::optional<Moments> moments;
-  if (!known.is_none()) moments = nb::cast<const MomentsHandle&>(known).moments;
+BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const std::optional<Integers>& support_ids,
+                        const nb::object& progress, const nb::dict& values, const nb::object& known, bool support_rows,
+                        const nb::object& ids) {
+  Given given;
+  if (!known.is_none()) {
+    given.moments = nb::cast<const MomentsHandle&>(known).read([](const Moments& held) { return held; });
+  }
+  given.ids = to_ids(ids);
+  given.support_rows = support_rows;
   const FitOptions options = fit_options(support_ids, values);
-  const Inputs inputs(given);
+  const Inputs inputs(spaces);
   const RowChoice chosen = to_rows(rows);
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
-    const std::vector<Space> spaces = inputs.spaces(chosen);
-    return BundleHandle{std::make_shared<const Bundle>(
-        moments ? fit_known(*moments, spaces, support_rows, options, report) : fit(spaces, options, report))};
+    given.spaces = inputs.spaces(chosen);
+    return BundleHandle{std::make_shared<const Bundle>(fit_given(given, options, report))};
   });
   for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
   remove_checkpoint(options);  // the bundle is the caller's now
@@ -79,7 +94,7 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 void bind_fit(nb::module_& module) {
   module.attr("DEFAULT_ANCHORS") = FitOptions::kDefaultAnchors;
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a,
-             "moments"_a.none(), "support_rows"_a);
+             "moments"_a.none(), "support_rows"_a, "ids"_a.none());
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);
 }
 

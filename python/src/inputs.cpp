@@ -4,6 +4,7 @@
 #include "text.h"
 
 #include <fmt/format.h>
+#include <kedge/draw.h>
 #include <kedge/error.h>
 
 #include <algorithm>
@@ -142,6 +143,14 @@ Floats::Floats(const Input& input, const Space& space) {
 
 std::vector<std::int64_t> to_vector(const Integers& values) {
   return {values.data(), values.data() + values.shape(0)};
+}
+
+std::vector<std::int64_t> to_ids(const nb::object& given) {
+  if (given.is_none()) return {};
+  const nb::object found = nb::module_::import_("kedge._inputs").attr("ids_of_rows")(given);
+  std::vector<std::int64_t> ids = to_vector(nb::cast<Integers>(found));
+  for (std::int64_t& id : ids) id = id_number(id);
+  return ids;
 }
 
 Space RowChoice::of(const std::string& name, std::shared_ptr<const RowSource> source) const {

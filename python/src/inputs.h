@@ -79,6 +79,9 @@ class Floats {
 using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 [[nodiscard]] std::vector<std::int64_t> to_vector(const Integers& values);
 
+/// The id numbers that an argument `ids` says, one for each row; none where it is None.
+[[nodiscard]] std::vector<std::int64_t> to_ids(const nb::object& given);
+
 /// Whether a path names a Parquet file, or a column of one.
 [[nodiscard]] bool is_parquet(std::string_view path);
 

@@ -58,6 +58,7 @@ NB_MODULE(_core, module) {
   bind_devices(module);
   bind_relative_map(module);
   bind_translator(module);
+  bind_draw(module);
   bind_moments(module);
   bind_bundle(module);
   bind_fit(module);

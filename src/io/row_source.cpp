@@ -142,6 +142,15 @@ NamedArray open_integers(const std::string& path) {
   return is_safetensors(path) ? open_tensor(path) : open_npy(path);
 }
 
+/// Of values that were unsigned, and are negative now where they were too large.
+void require_not_wrapped(std::span<const std::int64_t> values, const std::string& path) {
+  const auto wrapped = std::ranges::find_if(values, [](std::int64_t value) { return value < 0; });
+  if (wrapped == values.end()) return;
+  throw Error(Code::bad_file, fmt::format("{}: it holds {}, which is more than an int64 takes; write it with "
+                                          "array.astype('int64') after looking where such a number comes from",
+                                          path, static_cast<std::uint64_t>(*wrapped)));
+}
+
 List read_list(const std::string& path) {
   const auto [file, array] = open_integers(path);
   const bool integers = io::is_integer(array.dtype);
@@ -154,6 +163,7 @@ List read_list(const std::string& path) {
   }
   List list{std::vector<std::int64_t>(array.shape[0]), array.boolean};
   io::read_values(*file, array, 0, std::span(list.values));
+  if (array.dtype == io::DType::u64) require_not_wrapped(list.values, path);
   return list;
 }
 
@@ -206,12 +216,7 @@ std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t
   }
   std::vector<std::int64_t> values(checked_mul(array.shape[0], cols));
   io::read_values(*file, array, 0, std::span(values));
-  const auto wrapped = std::ranges::find_if(values, [](std::int64_t value) { return value < 0; });
-  if (array.dtype == io::DType::u64 && wrapped != values.end()) {
-    throw Error(Code::bad_file, fmt::format("{}: it holds {}, which is more than an int64 takes; write it with "
-                                            "array.astype('int64') after looking where such a number comes from",
-                                            path, static_cast<std::uint64_t>(*wrapped)));
-  }
+  if (array.dtype == io::DType::u64) require_not_wrapped(values, path);
   if (!array.fortran_order) return values;
   std::vector<std::int64_t> rows(values.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = values[i % cols * array.shape[0] + i / cols];

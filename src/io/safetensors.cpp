@@ -192,15 +192,26 @@ SafetensorsInfo parse_safetensors(const ByteSource& file) {
   return HeaderReader(values, file.size() - values, file.label()).read(header);
 }
 
+char* safetensors_bytes(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata,
+                        const std::function<char*(std::size_t)>& place) {
+  const std::string header = make_header(tensors, metadata);
+  std::size_t size = header.size();
+  for (const TensorBytes& tensor : tensors) size += tensor.bytes.size();
+  char* const first = std::ranges::copy(header, place(size)).out;
+  char* to = first;
+  for (const TensorBytes& tensor : tensors) {
+    to = std::copy_n(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size(), to);
+  }
+  return first;
+}
+
 std::string safetensors_bytes(std::span<const TensorBytes> tensors,
                               const std::map<std::string, std::string>& metadata) {
-  std::string bytes = make_header(tensors, metadata);
-  std::size_t size = bytes.size();
-  for (const TensorBytes& tensor : tensors) size += tensor.bytes.size();
-  bytes.reserve(size);
-  for (const TensorBytes& tensor : tensors) {
-    bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  }
+  std::string bytes;
+  safetensors_bytes(tensors, metadata, [&](std::size_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  });
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include "io/byte_source.h"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -35,6 +36,9 @@ struct TensorBytes {
 /// The whole file.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorBytes> tensors,
                                             const std::map<std::string, std::string>& metadata);
+/// The same, to where `place` says, which is asked once for room for so many bytes. Returns where the first tensor is.
+char* safetensors_bytes(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata,
+                        const std::function<char*(std::size_t)>& place);
 /// Writes the file beside its final place, flushes it to the disk, then renames it: never half a file.
 void save_safetensors(const std::string& path, std::span<const TensorBytes> tensors,
                       const std::map<std::string, std::string>& metadata);

@@ -22,6 +22,13 @@ namespace {
 
 /// Which rows of the file are the support, in support order, after checking that the space can have them.
 std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, bool support_rows) {
+  if (!support_rows && bundle.by_id) {
+    throw Error(
+        Code::bad_argument,
+        fmt::format("space '{}': the bundle's support was drawn by id, so that row numbers do not find it; give "
+                    "the ids of these rows with {}, or the support rows alone",
+                    space.name(), option_words("ids")));
+  }
   if (!support_rows) return bundle.support_ids;
   const std::size_t needed = bundle.support_ids.size();
   if (space.rows() != needed) {

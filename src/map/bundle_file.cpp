@@ -97,6 +97,7 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
                         {"refine_batch", bundle.consensus.refine_batch},
                         {"refine_patience", bundle.consensus.refine_patience},
                         {"support_select", to_string(bundle.support_select)},
+                        {"support_by", bundle.by_id ? "id" : "row"},
                         {"keep", bundle.keep},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{

@@ -92,6 +92,11 @@ class BundleReader {
     bundle.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(bundle.shrinkage_rule)));
     bundle.attach_by = parse_attach_by(name("attach", to_string(bundle.attach_by)));
     bundle.support_select = parse_support_select(name("support_select", to_string(bundle.support_select)));
+    const std::string support_by = name("support_by", "row");
+    if (support_by != "row" && support_by != "id") {
+      file_.refuse("its support is by '" + support_by + "', expected row or id");
+    }
+    bundle.by_id = support_by == "id";
     bundle.keep = count("keep");
     consensus.power = positive("power", consensus.power);
     consensus.refine_epochs = count("refine_epochs");

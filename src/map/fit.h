@@ -25,6 +25,9 @@ struct FitInput {
 /// Throws Error(Code::bad_argument).
 [[nodiscard]] Bundle begin_bundle(std::span<const std::string> sources, RowRange rows, const FitOptions& options);
 
+/// A range that holds so many rows and all of these ids, whatever the rows are numbered by.
+[[nodiscard]] RowRange range_of(std::size_t rows, std::span<const std::int64_t> ids);
+
 /// Completes a bundle that was begun, with maps for all sources. Support rows that the mixture does not keep leave the
 /// input.
 void complete_bundle(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress);

@@ -58,13 +58,13 @@ void require_no_other_rows(const FitOptions& options) {
   if (options.method == Method::param) {
     refuse(
         "param learns from batches of rows, which moments and support rows do not have; give spaces that hold a "
-        "sample of the rows instead of {}, or use another method",
+        "sample of the rows, without {}, or use another method",
         flag_words("support-rows"));
   }
   if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
     refuse(
         "refinement learns from batches of rows, which moments and support rows do not have; leave {} at 0, or give "
-        "spaces that hold a sample of the rows instead of {}",
+        "spaces that hold a sample of the rows, without {}",
         option_words("refine-epochs"), flag_words("support-rows"));
   }
   if (options.support_select != SupportSelect::random) {
@@ -82,12 +82,11 @@ void require_same_support(const FitOptions& options, const SupportRows& support)
   }
 }
 
-/// Of any rows there are, whatever they are numbered by.
-RowRange range_of(const Moments& moments, std::span<const std::int64_t> ids) {
-  return {0, std::max(moments.rows(), static_cast<std::size_t>(*std::ranges::max_element(ids)) + 1)};
-}
-
 }  // namespace
+
+RowRange range_of(std::size_t rows, std::span<const std::int64_t> ids) {
+  return {0, std::max(rows, static_cast<std::size_t>(*std::ranges::max_element(ids)) + 1)};
+}
 
 Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& asked, const Progress& progress) {
   const Work work;
@@ -105,7 +104,7 @@ Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions&
   std::vector<std::string> names;
   for (const Moments::Part& part : moments.parts()) names.push_back(part.space);
   require_variation(moments, std::vector<std::string>(names.size(), "its rows"));
-  Bundle bundle = begin_bundle(names, range_of(moments, support.ids), options);
+  Bundle bundle = begin_bundle(names, range_of(moments.rows(), support.ids), options);
   if (!is_adapter(options.method)) require_anchors(anchor_count(options, support.ids.size()), support.ids.size());
   FitInput input;
   for (const std::string& name : names) {

@@ -3,6 +3,7 @@
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/finite.h"
+#include "space/row_ids.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -76,7 +77,8 @@ void add_fourth(MatrixView<const double> centred, const Eigen::RowVectorXd& by, 
 
 }  // namespace
 
-Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
+void Moments::set_parts(std::vector<Part> parts) {
+  parts_ = std::move(parts);
   if (parts_.empty()) throw Error(Code::bad_argument, "moments are of one space or more, but none was given");
   std::size_t dim = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -98,14 +100,19 @@ Moments::Moments(std::vector<Part> parts) : parts_(std::move(parts)) {
     dim += parts_[i].dim;
   }
   mean_.resize(dim);
-  scatter_ = Matrix64(dim, dim);
-  third_.resize(dim);
+}
+
+Moments::Moments(std::vector<Part> parts, SupportDraw support) : support_(std::move(support)) {
+  set_parts(std::move(parts));
+  scatter_ = Matrix64(dim(), dim());
+  third_.resize(dim());
   fourth_.resize(parts_.size());
 }
 
 Moments::Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> mean, Matrix64 scatter,
-                 std::vector<double> third, std::vector<double> fourth)
-    : Moments(std::move(parts)) {
+                 std::vector<double> third, std::vector<double> fourth, SupportDraw support)
+    : support_(std::move(support)) {
+  set_parts(std::move(parts));
   const std::size_t width = dim();
   const bool known = !third.empty() || !fourth.empty();
   if (mean.size() != width || scatter.rows() != width || scatter.cols() != width ||
@@ -123,7 +130,7 @@ Moments::Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> 
 }
 
 Matrix64 Moments::covariance() const& {
-  return Moments(*this).covariance();
+  return Moments(parts_, rows_, mean_, scatter_, third_, fourth_).covariance();
 }
 
 Matrix64 Moments::covariance() && {
@@ -140,7 +147,7 @@ double Moments::total_variance() const {
 }
 
 template <class T>
-void Moments::add_blocks(std::span<const MatrixView<const T>> rows) {
+void Moments::require_rows(std::span<const MatrixView<const T>> rows) const {
   if (rows.size() != parts_.size()) {
     throw Error(Code::bad_argument, fmt::format("the moments are of {}, but rows of {} space(s) were given",
                                                 described(parts_), rows.size()));
@@ -162,6 +169,10 @@ void Moments::add_blocks(std::span<const MatrixView<const T>> rows) {
                               parts_[i].space, r));
     }
   }
+}
+
+template <class T>
+void Moments::add_blocks(std::span<const MatrixView<const T>> rows) {
   constexpr std::size_t kBlockValues = std::size_t{1} << 18;  // of float64: stays in a core's cache
   const std::size_t total = rows.empty() ? 0 : rows[0].rows;
   const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / std::max<std::size_t>(1, dim()), 1, 4096);
@@ -176,10 +187,17 @@ void Moments::add_blocks(std::span<const MatrixView<const T>> rows) {
   }
 }
 
-void Moments::add(std::span<const MatrixView<const float>> rows) {
+void Moments::add(std::span<const MatrixView<const float>> rows, std::span<const std::int64_t> ids) {
+  require_rows(rows);
+  if (rows.empty()) return;
+  require_ids(support_, ids, rows[0].rows);
+  support_.add(ids, rows);
   add_blocks(rows);
 }
 void Moments::add(std::span<const MatrixView<const double>> rows) {
+  require_rows(rows);
+  if (rows.empty()) return;
+  require_ids(support_, {}, rows[0].rows);
   add_blocks(rows);
 }
 
@@ -222,24 +240,45 @@ void Moments::move_mean(std::span<const double> between, double weight) {
   as_eigen(std::span(mean_)) -= by;
 }
 
+void Moments::require_parts(std::span<const Part> parts) const {
+  if (parts_.empty() || std::ranges::equal(parts_, parts)) return;
+  throw Error(
+      Code::bad_argument,
+      fmt::format("moments of {} cannot be merged with those of {}; both must be of the same spaces, in the same "
+                  "order",
+                  described(parts_), described(parts)));
+}
+
+/// Whether there is anything to add.
+bool Moments::require_mergeable(const Moments& other) const {
+  if (other.parts_.empty() && !other.support_.keeps_rows()) return false;
+  if (parts_.empty() && !support_.keeps_rows()) return true;
+  support_.require_same(other.support_);
+  if (!other.parts_.empty()) require_parts(other.parts_);
+  return other.rows_ != 0 || parts_.empty();
+}
+
 void Moments::merge(const Moments& other) {
-  const Work work;
-  if (parts_.empty()) {
-    *this = other;
-    return;
-  }
-  if (other.parts_.empty()) return;
-  if (parts_ != other.parts_) {
-    throw Error(Code::bad_argument,
-                fmt::format("moments of {} cannot be merged with those of {}; both must be of the same spaces, in the "
-                            "same order",
-                            described(parts_), described(other.parts_)));
-  }
-  if (other.rows_ == 0) return;
+  if (!require_mergeable(other)) return;
   if (rows_ == 0) {
     *this = other;
     return;
   }
+  merge_sums(other);
+}
+
+void Moments::merge(Moments&& other) {
+  if (!require_mergeable(other)) return;
+  if (rows_ == 0) {
+    *this = std::move(other);
+    return;
+  }
+  merge_sums(other);
+}
+
+void Moments::merge_sums(const Moments& other) {
+  const Work work;
+  support_.merge(other.support_);
   if (other.fourth_.empty()) {
     third_.clear();
     fourth_.clear();
@@ -269,6 +308,17 @@ std::size_t Moments::part_of(std::string_view space) const {
                                  nearest(space, names) ? did_you_mean(space, names) : ""));
 }
 
+std::span<const double> Moments::mean(std::string_view space) const {
+  const std::size_t part = part_of(space);
+  return mean().subspan(first_[part], parts_[part].dim);
+}
+
+Matrix Moments::support_rows(std::string_view space) const {
+  const std::size_t part = part_of(space);
+  if (support_.size() == 0) return {0, parts_[part].dim};
+  return support_.rows(first_[part], parts_[part].dim);
+}
+
 Moments Moments::of(std::string_view space) const {
   const std::string name(space);
   return of(std::span(&name, 1));
@@ -281,7 +331,7 @@ Moments Moments::of(std::span<const std::string> spaces) const {
     from.push_back(part_of(space));
     parts.push_back(parts_[from.back()]);
   }
-  if (parts == parts_) return *this;
+  if (parts == parts_) return {std::move(parts), rows_, mean_, scatter_, third_, fourth_};
   Moments chosen(std::move(parts));
   chosen.rows_ = rows_;
   if (fourth_.empty()) {

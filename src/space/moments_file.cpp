@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,27 +25,32 @@ namespace {
 constexpr unsigned kMomentsFormat = 1;
 constexpr std::size_t kMostRows = std::size_t{1} << 53;  // what float64 still counts
 
-/// Both triangles, so that any language can use them.
-Matrix64 whole_scatter(const Moments& moments) {
-  Matrix64 whole = moments.scatter();
-  for (std::size_t i = 0; i < whole.rows(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) whole.row(j)[i] = whole.row(i)[j];
-  }
-  return whole;
-}
-
 std::map<std::string, std::string> describe(const Moments& moments) {
   nlohmann::ordered_json spaces = nlohmann::ordered_json::array();
   for (const Moments::Part& part : moments.parts()) spaces.push_back({{"name", part.space}, {"dim", part.dim}});
-  return {{"format", "kedge moments"},
-          {"format_version", std::to_string(kMomentsFormat)},
-          {"kedge_version", std::string(version())},
-          {"rows", std::to_string(moments.rows())},
-          {"spaces", spaces.dump()}};
+  std::map<std::string, std::string> about{{"format", "kedge moments"},
+                                           {"format_version", std::to_string(kMomentsFormat)},
+                                           {"kedge_version", std::string(version())},
+                                           {"rows", std::to_string(moments.rows())},
+                                           {"spaces", spaces.dump()}};
+  const SupportDraw& support = moments.support();
+  if (support.keeps_rows() && support.wanted().empty()) {
+    about["support"] = nlohmann::ordered_json{{"rows", support.count()}, {"seed", support.seed()}}.dump();
+  }
+  return about;
 }
 
-/// Views of the moments and of their whole scatter.
-std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& scatter) {
+/// The support as it is written: in order, and what was asked for where that was ids.
+struct SupportTensors {
+  std::vector<std::int64_t> ids;
+  Matrix rows;
+
+  explicit SupportTensors(const SupportDraw& draw) : ids(draw.ids()), rows(draw.rows()) {}
+};
+
+/// Views of the moments, of their scatter, whose upper triangle may be missing, and of their support.
+std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& scatter,
+                                        const SupportTensors& support) {
   const auto tensor = [](std::string name, std::vector<std::size_t> shape, std::span<const double> values) {
     return io::TensorBytes{std::move(name), io::DType::f64, std::move(shape), std::as_bytes(values)};
   };
@@ -53,7 +60,29 @@ std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& 
     tensors.push_back(tensor("third", {moments.dim()}, moments.third()));
     tensors.push_back(tensor("fourth", {moments.fourth().size()}, moments.fourth()));
   }
+  if (!moments.support().keeps_rows()) return tensors;
+  const auto integers = [&](std::string name, std::span<const std::int64_t> values) {
+    tensors.push_back({std::move(name), io::DType::i64, {values.size()}, std::as_bytes(values)});
+  };
+  if (!moments.support().wanted().empty()) integers("support_wanted", moments.support().wanted());
+  integers("support_ids", support.ids);
+  tensors.push_back(
+      {"support", io::DType::f32, {support.ids.size(), moments.dim()}, std::as_bytes(support.rows.cells())});
   return tensors;
+}
+
+/// Copies the lower triangle of a square of float64 to the upper one, so that any language can use it. In tiles: whole
+/// columns would miss the cache with every value.
+void mirror(char* square, std::size_t dim) {
+  constexpr std::size_t kTile = 32;
+  const auto at = [&](std::size_t row, std::size_t col) { return square + (row * dim + col) * sizeof(double); };
+  for (std::size_t top = 0; top < dim; top += kTile) {
+    for (std::size_t left = 0; left <= top; left += kTile) {
+      for (std::size_t i = top; i < std::min(top + kTile, dim); ++i) {
+        for (std::size_t j = left; j < std::min(left + kTile, i); ++j) std::memcpy(at(j, i), at(i, j), sizeof(double));
+      }
+    }
+  }
 }
 
 /// Sums of products of real rows: symmetric, and none larger than its squares allow, but for what rounding leaves of
@@ -77,6 +106,41 @@ void require_products(const io::TensorFile& file, Matrix64& scatter, std::span<c
       file.refuse(fmt::format("its sum of products {},{} cannot be one of real rows", i, j));
     }
   }
+}
+
+SupportDraw read_rule(const io::TensorFile& file) {
+  if (file.has("support_wanted")) return SupportDraw(file.integers("support_wanted"));
+  const auto rule = file.json("support");
+  return {file.whole_number(rule.at("rows")), file.whole_number(rule.at("seed"))};
+}
+
+/// Rows that were drawn out of all of those that were summed up.
+SupportDraw read_support(const io::TensorFile& file, std::size_t rows, std::size_t dim) {
+  if (!file.has("support_ids")) {
+    for (const char* other : {"support", "support_wanted"}) {
+      if (file.has(other) || file.says(other)) file.refuse(fmt::format("it has '{}', but no 'support_ids'", other));
+    }
+    return {};
+  }
+  SupportDraw draw = read_rule(file);
+  const auto& shape = file.shape("support", io::DType::f32, 2);
+  const std::vector<std::int64_t> ids = file.integers("support_ids");
+  if (shape[0] != ids.size() || shape[1] != dim) {
+    file.refuse(fmt::format("it has {} support ids and {} values to a row, but its support rows are {} x {}",
+                            ids.size(), dim, shape[0], shape[1]));
+  }
+  const bool drawn = draw.wanted().empty();
+  const std::size_t most = std::min(draw.count(), rows);
+  if (ids.size() > most || (drawn && ids.size() < most)) {
+    file.refuse(fmt::format("{} support rows cannot be drawn out of {}, but {}", ids.size(), rows,
+                            drawn ? fmt::format("{}", most) : fmt::format("{} at most", most)));
+  }
+  if (std::ranges::any_of(ids, [](std::int64_t id) { return id < 0; })) file.refuse("a support id is negative");
+  const Matrix values = file.matrix("support");
+  const MatrixView<const float> view = values.view();
+  draw.add(ids, {&view, 1});
+  if (draw.ids() != ids) file.refuse("its support rows are not in the order of the draw, or not among those wanted");
+  return draw;
 }
 
 Moments read_parts(const io::TensorFile& file) {
@@ -104,7 +168,7 @@ Moments read_parts(const io::TensorFile& file) {
   if (fourth != file.has("third")) file.refuse("it has one of 'third' and 'fourth', but not the other");
   Moments moments(std::move(parts), rows, std::move(mean), std::move(scatter),
                   fourth ? file.vector64("third") : std::vector<double>(),
-                  fourth ? file.vector64("fourth") : std::vector<double>());
+                  fourth ? file.vector64("fourth") : std::vector<double>(), read_support(file, rows, dim));
   for (const double sum : moments.fourth()) {
     if (sum < 0) file.refuse("a sum of fourth powers is negative");
   }
@@ -121,6 +185,12 @@ Moments read_moments(const io::ByteSource& bytes) {
 void require_spaces(const Moments& moments) {
   if (moments.parts().empty()) throw Error(Code::bad_argument, "these moments are of no space; add rows first");
   require_sums(moments);
+  const SupportDraw& support = moments.support();
+  if (support.wanted().empty() && support.size() != std::min(support.count(), moments.rows())) {
+    throw Error(Code::bad_argument, fmt::format("these moments are of {} rows, but only {} were looked at for their "
+                                                "support of {}; add every row with its id",
+                                                moments.rows(), support.size(), support.count()));
+  }
 }
 
 }  // namespace
@@ -128,18 +198,30 @@ void require_spaces(const Moments& moments) {
 void save_moments(const Moments& moments, const std::string& path, bool in_place) {
   require_spaces(moments);
   if (!in_place) require_replaceable(path, ResultKind::moments);
-  const Matrix64 scatter = whole_scatter(moments);
-  io::save_safetensors(path, tensors_of(moments, scatter), describe(moments));
+  Matrix64 scatter = moments.scatter();
+  mirror(reinterpret_cast<char*>(scatter.cells().data()), moments.dim());
+  const SupportTensors support(moments.support());
+  io::save_safetensors(path, tensors_of(moments, scatter, support), describe(moments));
 }
 
 Moments load_moments(const std::string& path) {
   return read_moments(io::InputFile(path));
 }
 
-std::string moments_to_bytes(const Moments& moments) {
+void moments_to_bytes(const Moments& moments, const std::function<char*(std::size_t)>& place) {
   require_spaces(moments);
-  const Matrix64 scatter = whole_scatter(moments);
-  return io::safetensors_bytes(tensors_of(moments, scatter), describe(moments));
+  const SupportTensors support(moments.support());
+  char* const first = io::safetensors_bytes(tensors_of(moments, moments.scatter(), support), describe(moments), place);
+  mirror(first + moments.dim() * sizeof(double), moments.dim());  // after the mean
+}
+
+std::string moments_to_bytes(const Moments& moments) {
+  std::string bytes;
+  moments_to_bytes(moments, [&](std::size_t size) {
+    bytes.resize(size);
+    return bytes.data();
+  });
+  return bytes;
 }
 
 Moments moments_from_bytes(std::string_view bytes, const std::string& label) {

@@ -4,10 +4,12 @@
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
+#include "space/row_ids.h"
 #include "space/variation.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
+#include <kedge/draw.h>
 #include <kedge/moments.h>
 
 #include <algorithm>
@@ -78,20 +80,16 @@ Moments sum_in_shares(std::span<const Space> spaces, const Moments& none, const 
 }
 
 /// Where the rows are so wide that there is memory for one set of sums only, BLAS shares out each product.
-Moments sum_on_processor(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
-  const std::size_t dim = none.dim();
-  if (dim <= kWidestShared) return sum_in_shares(spaces, none, tell);
+void add_wide(Moments& sums, std::span<const Space> spaces, const Tell& tell) {
   const std::size_t total = spaces.front().rows();
-  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, total);
-  Moments sums = none;
-  Matrix64 buffer(block_rows, dim);
+  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / sums.dim(), 1, total);
+  Matrix64 buffer(block_rows, sums.dim());
   for (std::size_t first = 0; first < total; first += block_rows) {
     const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
     read_together(spaces, first, block);
     sums.add_side_by_side(block);
     tell(first + block.rows, total);
   }
-  return sums;
 }
 
 /// The GPU sums up a block while the next one is read.
@@ -124,13 +122,66 @@ Moments sum_on_gpu(std::span<const Space> spaces, const Moments& none, const Tel
   return {none.parts(), total, std::move(mean), std::move(scatter), {}, {}};
 }
 
+/// The rows that get in, read one by one, and their ids.
+struct Chosen {
+  std::vector<std::int64_t> ids;
+  std::vector<Matrix> rows;
+
+  void add_to(SupportDraw& draw) const {
+    std::vector<MatrixView<const float>> views;
+    for (const Matrix& own : rows) views.push_back(own.view());
+    draw.add(ids, views);
+  }
+};
+
+Chosen choose_support(const SupportDraw& draw, std::span<const Space> spaces, std::span<const std::int64_t> ids) {
+  require_ids(draw, ids, spaces.front().source().rows());
+  Chosen chosen;
+  if (!draw.keeps_rows()) return chosen;
+  std::vector<std::int64_t> own;
+  if (!spaces.front().is_range()) {
+    for (std::size_t row = 0; row < spaces.front().rows(); ++row) {
+      own.push_back(ids[static_cast<std::size_t>(spaces.front().file_row(row))]);
+    }
+  }
+  const auto among =
+      own.empty() ? ids.subspan(spaces.front().range().begin, spaces.front().rows()) : std::span(std::as_const(own));
+  const std::vector<std::size_t> places = draw.choose(among);
+  for (const std::size_t place : places) chosen.ids.push_back(among[place]);
+  for (const Space& space : spaces) {
+    Matrix& rows = chosen.rows.emplace_back(places.size(), space.dim());
+    for (std::size_t i = 0; i < places.size(); ++i) space.read(places[i], rows.view().middle_rows(i, 1));
+  }
+  return chosen;
+}
+
+/// Looks at every value, so that sums which others depend on are not left half done.
+void require_finite(std::span<const Space> spaces) {
+  constexpr std::size_t kChecked = std::size_t{1} << 18;
+  for (const Space& space : spaces) {
+    Matrix64 block(std::clamp<std::size_t>(kChecked / space.dim(), 1, space.rows()), space.dim());
+    for (std::size_t first = 0; first < space.rows(); first += block.rows()) {
+      space.read(first, block.view().middle_rows(0, std::min(block.rows(), space.rows() - first)));
+    }
+  }
+}
+
+Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, Device device, const Tell& tell) {
+  Moments sums(std::move(parts));
+  if (device == Device::cuda) return sum_on_gpu(spaces, sums, tell);
+  if (sums.dim() <= kWidestShared) return sum_in_shares(spaces, sums, tell);
+  add_wide(sums, spaces, tell);
+  return sums;
+}
+
 }  // namespace
 
 Moments compute_moments(const Space& space, const Progress& progress, Device device) {
   return compute_joint_moments({&space, 1}, progress, device);
 }
 
-Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
+                 const Progress& progress, Device device) {
   const Work work;
   require_parallel(spaces);
   std::vector<Moments::Part> parts;
@@ -142,8 +193,24 @@ Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Dev
   const auto tell = [&](std::size_t done, std::size_t total) {
     if (progress) progress({names, done, total, ""});
   };
-  const Moments none(std::move(parts));
-  return device == Device::cuda ? sum_on_gpu(spaces, none, tell) : sum_on_processor(spaces, none, tell);
+  moments.require_parts(parts);
+  const Chosen chosen = choose_support(moments.support(), spaces, ids);
+  if (moments.rows() > 0 && device == Device::cpu && moments.dim() > kWidestShared) {
+    require_finite(spaces);
+    add_wide(moments, spaces, tell);
+    chosen.add_to(moments.support());
+    return;
+  }
+  Moments part = sum_up(spaces, std::move(parts), device, tell);
+  part.support() = moments.support().without_rows();
+  chosen.add_to(part.support());
+  moments.merge(std::move(part));
+}
+
+Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+  Moments moments;
+  add_moments(moments, spaces, {}, progress, device);
+  return moments;
 }
 
 Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuzz.h"
 
+#include <kedge/draw.h>
 #include <kedge/moments.h>
 
 #include <cmath>
@@ -8,6 +9,19 @@
 namespace {
 
 using namespace kedge;
+
+void require_sound(const SupportDraw& support, std::size_t rows, std::size_t dim) {
+  if (!support.keeps_rows()) return;
+  if (support.size() > support.count() || support.size() > rows) std::abort();
+  if (support.size() != 0 && support.dim() != dim) std::abort();
+  for (const std::int64_t id : support.ids()) {
+    if (id < 0) std::abort();
+  }
+  const Matrix values = support.rows();
+  for (const float value : values.cells()) {
+    if (!std::isfinite(value)) std::abort();
+  }
+}
 
 void require_sound(const Moments& moments) {
   std::size_t dim = 0;
@@ -20,6 +34,7 @@ void require_sound(const Moments& moments) {
     if (!std::isfinite(value)) std::abort();
   }
   if (!moments.fourth().empty() && moments.fourth().size() != moments.parts().size()) std::abort();
+  require_sound(moments.support(), moments.rows(), dim);
 }
 
 void load(std::string_view text) {
