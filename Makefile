@@ -53,6 +53,8 @@ bench:
 	.venv/bin/python bench/python.py
 	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_postgresql.py --rows 200000
 	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_faiss.py --rows 200000
+	@scripts/setup cluster
+	PYTHONPATH=build/dev/python .venv/bin/python bench/cluster.py --rows 500000
 
 gpu:
 	scripts/gpu

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A map applied to Arrow batches, whose other columns stay as they are."""
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from .. import _arrow, _core
+from ..parquet import vectors
+from .columns import first_wrong, require_columns
+
+BATCH_ROWS = 8192
+
+
+@dataclasses.dataclass
+class Application:
+    """A map of a bundle, from the vectors of one column into another column. Pickled to travel to workers."""
+
+    bundle: _core.Bundle
+    spaces: tuple  # one to transform, or the two to translate between
+    column: str
+    into: str
+    normalize: bool
+
+    def __post_init__(self):
+        self.map = self.bundle.translator(*self.spaces) if len(self.spaces) == 2 else self.bundle[self.spaces[0]]
+
+    def __reduce__(self):
+        return Application, (self.bundle, self.spaces, self.column, self.into, self.normalize)
+
+    @property
+    def dim(self):
+        """Values of a result."""
+        return getattr(self.map, "n_features_out", None) or self.map.n_anchors
+
+    def require(self, names):
+        require_columns([self.column, *names], names)
+        if self.into in names and self.into != self.column:
+            raise ValueError(f"there already is a column '{self.into}'; name another one for the results")
+
+    def __call__(self, batch, where, first_row=0):
+        """The batch or table with the results; it begins at that row of 'where'."""
+        import pyarrow as pa
+
+        parts = [self.results(batch.slice(first, BATCH_ROWS), where, first_row + first)
+                 for first in range(0, batch.num_rows, BATCH_ROWS)]
+        column = pa.concat_arrays(parts) if parts else pa.array([], pa.list_(pa.float32(), self.dim))
+        field = pa.field(self.into, column.type)
+        if self.into in batch.schema.names:
+            return batch.set_column(batch.schema.get_field_index(self.into), field, column)
+        return batch.append_column(field, column)
+
+    def results(self, batch, where, first):
+        given = batch.column(self.column)
+        try:
+            rows = _arrow.rows(given, self.column)
+            return vectors(self.map.transform(rows, normalize=self.normalize))
+        except ValueError as error:
+            row, found = first_wrong(given, self.map.n_features_in, "the map takes")
+            if row is None:
+                raise ValueError(f"{where}: {error}") from None
+            raise ValueError(f"{where}: row {first + row} {found} in the column '{self.column}'; leave it out, or "
+                             "encode it again") from None
+
+
+def bundle_of(given):
+    """The bundle, or that of the file."""
+    if isinstance(given, (str, os.PathLike)):
+        return _core.Bundle.load(given)
+    if not hasattr(given, "__getitem__"):
+        raise TypeError(f"expected a Bundle or the path of one, found {type(given).__name__}")
+    return given
+
+
+def transformation(bundle, space, column, into, normalize):
+    return Application(bundle_of(bundle), (space,), column, into, normalize)
+
+
+def translation(bundle, source, target, column, into, normalize):
+    return Application(bundle_of(bundle), (source, target), column, into, normalize)

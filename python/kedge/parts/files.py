@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of Parquet files on shared storage, cut into pieces that workers read on their own."""
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+from .columns import chosen
+
+PIECE_BYTES = 256_000_000  # of a file: what one task reads
+FIRST_ROWS = 1000
+OPENED_AT_ONCE = 16  # to see how long they are: far storage takes its time for each
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """Some row groups of one file, one after the other."""
+
+    path: str
+    groups: tuple
+    first_row: int
+    rows: int
+
+    def __str__(self):
+        return self.path
+
+    def batches(self, names, rows):
+        """Arrow batches of these columns, a row group at a time: what is done does not stay in memory."""
+        import pyarrow
+
+        file = opened(self.path)
+        missing = [name for name in names if name not in file.schema_arrow.names]
+        if missing:
+            raise ValueError(f"{self.path} has no column '{missing[0]}', which other files have; it has "
+                             f"{', '.join(file.schema_arrow.names)}")
+        try:
+            for group in self.groups:
+                yield from file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise OSError(f"cannot read '{self.path}': {error}") from None
+
+
+class Files:
+    """The Parquet files of a folder, to learn from."""
+
+    def __init__(self, path, columns, id):
+        self.pieces = pieces(parquet_files(path))
+        if not self.pieces:
+            raise ValueError(f"there are no rows to learn from in '{path}'")
+        self.columns = chosen(columns, id, opened(self.pieces[0].path).schema_arrow,
+                              lambda: self.first_rows(list(dict.fromkeys(columns.values()))))
+        self.rows = sum(piece.rows for piece in self.pieces)
+
+    def first_rows(self, names):
+        """A batch, to see how long vectors are; row groups may be empty."""
+        return next(batch for batch in self.pieces[0].batches(names, FIRST_ROWS) if batch.num_rows)
+
+
+def absolute(path):
+    """As workers understand it too, who do not run in the caller's folder."""
+    path = os.fspath(path)
+    return path if is_uri(path) else os.path.abspath(path)
+
+
+def is_uri(path):
+    return "://" in path
+
+
+def inside(folder, name):
+    """The path of a file of the folder. In a URI some letters are written otherwise, and options may follow."""
+    if not is_uri(folder):
+        return f"{folder.rstrip('/')}/{name}"
+    folder, mark, options = folder.partition("?")
+    return f"{folder.rstrip('/')}/{quote(name)}{mark}{options}"
+
+
+def storage(path):
+    """What reads the path, a local one or such as s3://bucket/folder, and the path there."""
+    import pyarrow
+    from pyarrow import fs
+
+    path = os.fspath(path)
+    if not is_uri(path):
+        return fs.LocalFileSystem(use_mmap=True), os.path.abspath(path)
+    try:
+        return fs.FileSystem.from_uri(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0]  # pyarrow goes on with every place where it looked for a library
+        advice = "; workers read it with pyarrow, to which it is s3://" if path.startswith("s3a://") else ""
+        raise OSError(f"cannot read '{path}': {reason}{advice}") from None
+
+
+def opened(path):
+    import pyarrow
+    import pyarrow.parquet
+
+    system, inner = storage(path)
+    try:
+        return pyarrow.parquet.ParquetFile(system.open_input_file(inner), pre_buffer=False)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise OSError(f"cannot read '{path}': {error}") from None
+
+
+def parquet_files(folder):
+    """The files of a folder by name, also of folders within it; a single file is itself."""
+    return list(by_path(absolute(folder)))
+
+
+def by_path(folder):
+    """The same, and the name of each within the folder."""
+    from pyarrow import fs
+
+    system, inner = storage(folder)
+    kind = system.get_file_info(inner).type
+    if kind == fs.FileType.File:
+        return {folder: os.path.basename(inner)}
+    if kind == fs.FileType.NotFound:
+        raise FileNotFoundError(f"there is no folder '{folder}'")
+    found = [info.path for info in system.get_file_info(fs.FileSelector(inner, recursive=True))
+             if info.type == fs.FileType.File]
+    names = sorted(path[len(inner):].lstrip("/") for path in found if path.endswith(".parquet"))
+    shown = {inside(folder, name): name for name in names if not is_hidden(name)}
+    if not shown:
+        raise FileNotFoundError(f"there are no Parquet files (*.parquet) in '{folder}'")
+    return shown
+
+
+def is_hidden(name):
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def pieces(files):
+    """Row groups of all files, together up to the size of a piece."""
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        return list(itertools.chain.from_iterable(pool.map(pieces_of, files)))
+
+
+def pieces_of(path):
+    found = []
+    metadata = opened(path).metadata
+    groups, size, first, rows = [], 0, 0, 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if groups and size + group.total_byte_size > PIECE_BYTES:
+            found.append(Piece(path, tuple(groups), first, rows))
+            groups, size, first, rows = [], 0, first + rows, 0
+        groups.append(number)
+        size, rows = size + group.total_byte_size, rows + group.num_rows
+    if rows:
+        found.append(Piece(path, tuple(groups), first, rows))
+    return found

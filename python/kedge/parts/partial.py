@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one worker knows of its rows; the partials of all workers add up to what a fit needs."""
+from __future__ import annotations
+
+from .. import _core
+from .seen import Seen
+
+BATCH_ROWS = 4096
+
+
+class Partial:
+    """Moments with support rows, and which ids they come from. Pickled to travel between workers."""
+
+    def __init__(self, columns, support, seed):
+        self.columns, self.support, self.seed = columns, support, seed
+        self.moments = _core.Moments(support=support, seed=seed)
+        self.seen = Seen()
+        self.read = {}  # rows so far, by file or partition
+
+    @property
+    def rows(self):
+        return self.moments.rows
+
+    def add(self, batch, where, first_row=0):
+        """Adds an Arrow batch, some rows at a time, so that memory does not grow with it. 'where' has 'first_row' rows
+        before the first batch of it."""
+        for first in range(0, batch.num_rows, BATCH_ROWS):
+            self.add_rows(batch.slice(first, BATCH_ROWS), where, self.read.setdefault(where, first_row))
+
+    def add_rows(self, batch, where, row):
+        numbers, spaces = self.columns.read(batch, where, row)
+        texts = self.columns.texts(batch)
+        try:
+            self.moments.add(spaces, ids=numbers)
+        except ValueError as error:
+            self.columns.explain(batch, where)
+            self.seen.parts.append((where, numbers, texts))
+            self.seen.require_unique()
+            raise ValueError(f"{where}, from row {row}: {error}") from None
+        self.seen.add(where, numbers, texts, self.moments.support_ids)
+        self.read[where] += len(numbers)
+
+    def merge(self, other):
+        """Adds what another worker knows, and returns the sum."""
+        try:
+            self.moments.merge(other.moments)
+        except ValueError:
+            self.seen.parts += other.seen.parts
+            self.seen.require_unique()
+            raise
+        self.seen.merge(other.seen, self.moments.support_ids)
+        return self

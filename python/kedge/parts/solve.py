@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of the sum of all partials, on one machine."""
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from .. import _core, _fit
+from .._inputs import named
+from .._options import takes
+from .apply import bundle_of
+from .columns import require_names
+
+SUPPORT = 5000
+SAMPLE = 100_000  # rows that methods learn from which need more than sums
+VALIDATED = 20_000
+
+# The options that engines hand on, for their signatures, their help, and what they say of others.
+fit_options = takes(_core.fit_options(), leave_out=("support", "support_select", "seed"))
+attach_options = takes(_core.attach_options(), leave_out=("support_rows",))
+validate_options = takes(_core.fit_options(), leave_out=("seed", "checkpoint", "checkpoint_every", "resume"))
+
+
+def require_fit(seed, options):
+    require_options(_fit.fit, {"moments": _core.Moments()}, {**options, "seed": seed})
+
+
+def require_attach(bundle, columns, replace, options):
+    require_names(columns)
+    for space in columns:
+        require_options(copy.copy(bundle).attach, {"name": space, "X": []}, {**options, "replace": replace},
+                        {"replace": True})
+
+
+def require_validate(columns, seed, options):
+    require_names(columns)
+    if len(columns) < 3:
+        raise ValueError("validation holds each space out in turn and needs three columns or more, but there are "
+                         f"{len(columns)}")
+    require_options(_fit.validate, {"spaces": {}}, {**options, "seed": seed})
+
+
+def require_options(call, nothing, options, fitting={}):
+    """Raises what is wrong with the options, before any row is read. Without rows a call says so, unless it has to say
+    something of its options first. Whether there is a GPU is another machine's affair."""
+    if options.get("device") == "cuda":
+        options = {**options, "device": "cpu"}
+    error = refusal(call, {**nothing, **options})
+    if str(error) != str(refusal(call, {**nothing, **fitting})):
+        raise error
+
+
+def refusal(call, arguments):
+    try:
+        call(**arguments)
+    except (ValueError, TypeError) as error:
+        return error
+    raise AssertionError("there was nothing to work on")
+
+
+def learns_from_rows(options):
+    """Whether a fit with these options needs a sample of rows, and not sums and support rows alone."""
+    refined = options.get("method", "consensus") == "consensus" and options.get("effort") == "best"
+    return options.get("method") == "param" or bool(options.get("refine_epochs")) or refined
+
+
+def rows_to_draw(support, sample, options):
+    """The support is the beginning of the sample: a larger draw contains a smaller one."""
+    support = SUPPORT if support is None else whole("support", support)
+    return max(support, whole("sample", sample)) if learns_from_rows(options) else support
+
+
+def whole(name, value):
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a number of rows, 1 or more; found {value!r}")
+    return int(value)
+
+
+def fitted(total, support, seed, options):
+    """A bundle. A support that was asked for must be there; otherwise there may be fewer rows."""
+    require_rows(total)
+    moments = total.moments
+    ids = moments.support_ids
+    options = {**options, "support": min(SUPPORT, len(ids)) if support is None else support, "seed": seed}
+    if not learns_from_rows(options):
+        return _fit.fit(moments=moments, **options)
+    sample = {space: moments.support(space) for space in total.columns.spaces}
+    return _fit.fit(sample, ids=ids, moments=moments, **options)
+
+
+def attached(total, bundle, options):
+    """A copy of the bundle with the spaces of these partials."""
+    require_rows(total)
+    bundle, moments = copy.copy(bundle_of(bundle)), total.moments
+    require_support(bundle, moments, total.columns.spaces)
+    for space in total.columns.spaces:
+        bundle.attach(space, moments.support(space), support_rows=True, moments=moments, **options)
+    return bundle
+
+
+def require_support(bundle, moments, spaces):
+    missing = np.setdiff1d(bundle.support_ids, moments.support_ids)
+    if len(missing):
+        all_of_them = ", or are these the ids of other rows?" if len(missing) == len(bundle.support_ids) else ""
+        raise ValueError(f"{named(list(spaces))}: {len(missing)} of {len(bundle.support_ids)} support rows are missing, "
+                         f"with the id {named(missing.tolist(), 5)}; add the rows with these ids{all_of_them}")
+
+
+def validated(total, seed, options):
+    require_rows(total)
+    spaces = {space: total.moments.support(space) for space in total.columns.spaces}
+    return _fit.validate(spaces, seed=seed, **options)
+
+
+def require_rows(total):
+    if total is None or total.rows == 0:
+        raise ValueError("there are no rows to learn from")
+    total.seen.require_unique()

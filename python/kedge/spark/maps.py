@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maps applied to the partitions of a DataFrame or to files, by tasks that Spark runs again if a worker dies."""
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import ArrayType, FloatType, StructField, StructType
+
+from .. import _core
+from ..parts import folder
+from ..parts.apply import BATCH_ROWS
+from . import session
+from .jobs import Jobs
+from .source import numbered, numbers, require_arrays
+
+
+def mapped(application, given, output, keep, progress):
+    spark = session.session_of(given)
+    if session.is_path(given):
+        given, output = folder.paths(given, output, "a DataFrame, as spark.read.parquet makes it")
+        return of_folder(spark, application, given, output, keep, progress)
+    if output is not None or keep is not None:
+        raise ValueError("output= and keep= are for folders; a DataFrame has select and write.parquet")
+    return of_rows(spark, application, given)
+
+
+def of_rows(spark, application, df):
+    application.require(df.columns)
+    require_arrays(df, [application.column])
+    result = StructField(application.into, ArrayType(FloatType()))
+    fields = [field if field.name != application.into else result for field in df.schema.fields]
+    fields += [result] if application.into not in df.columns else []
+    work = MapRows(spark.sparkContext.broadcast(application), df.columns, session.task_cpus(spark))
+    return numbered(df).mapInArrow(work, StructType(fields))
+
+
+class MapRows:
+    """Batches with the results. What is broadcast is read once by every worker, not by every task."""
+
+    def __init__(self, application, names, threads):
+        self.application, self.names, self.threads = application, names, threads
+
+    def __call__(self, batches):
+        _core.set_threads(self.threads)
+        application, where, row = self.application.value, f"partition {TaskContext.get().partitionId()}", 0
+        for batch in batches:
+            batch = batch.rename_columns(self.names)
+            for first in range(0, batch.num_rows, BATCH_ROWS):  # however large Spark makes them
+                part = batch.slice(first, BATCH_ROWS)
+                yield with_lists(application(part, where, row), application.into)
+                row += part.num_rows
+
+
+def with_lists(batch, name):
+    """Spark has no lists of fixed size: the same values, with offsets."""
+    place = batch.schema.get_field_index(name)
+    fixed = batch.column(place)
+    offsets = np.arange(len(fixed) + 1, dtype=np.int32) * np.int32(fixed.type.list_size)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), fixed.flatten())
+    return batch.set_column(place, name, lists)
+
+
+def of_folder(spark, application, given, output, keep, progress):
+    plan, kept = folder.planned(application, given, output, keep)
+    jobs = Jobs(spark, "kedge: map", progress)
+    try:
+        with jobs.running("mapping rows", sum(piece.rows for piece, _ in plan)) as done:
+            work = MapFiles(spark.sparkContext.broadcast(application), plan, kept, session.task_cpus(spark), done)
+            numbers(spark, len(plan)).mapInArrow(work, "rows long").toArrow()
+    finally:
+        folder.clear(output)
+    return output
+
+
+class MapFiles:
+    """Writes the files of a task, whose numbers are the rows that it is given."""
+
+    def __init__(self, application, plan, keep, threads, done):
+        self.application, self.plan, self.keep, self.threads, self.done = application, plan, keep, threads, done
+
+    def __call__(self, batches):
+        _core.set_threads(self.threads)
+        pa.set_cpu_count(self.threads)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = folder.write_mapped(self.application.value, *self.plan[number], self.keep)
+                if self.done is not None:
+                    self.done.add(rows)
+                yield pa.record_batch([[rows]], ["rows"])

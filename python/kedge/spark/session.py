@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's Spark session: what it allows, and what went wrong in its tasks."""
+from __future__ import annotations
+
+import builtins
+import os
+import re
+
+from pyspark.sql import DataFrame, SparkSession
+
+TASKS_PER_CORE = 4  # so that a slow one does not keep the others waiting, and one that is lost is small
+TASKS_UNKNOWN = 400  # where executors come and go
+LARGEST_VALUE = 2**31 - 1  # bytes of what a task can give back
+DEFAULT_RESULT_SIZE = "1g"  # of spark.driver.maxResultSize
+OF_DATA = (ValueError, TypeError, MemoryError, OSError, FileNotFoundError, FileExistsError, PermissionError,
+           NotADirectoryError, IsADirectoryError)  # but not of connections, which break when a process ends
+
+
+def is_path(given):
+    return isinstance(given, (str, os.PathLike))
+
+
+def session_of(given):
+    """The session of a DataFrame; for a path the one that is active."""
+    if not is_path(given) and not isinstance(given, DataFrame):
+        raise TypeError(f"expected a DataFrame or the path of a folder of Parquet files, found {type(given).__name__}")
+    spark = SparkSession.getActiveSession() if is_path(given) else given.sparkSession
+    if spark is None:
+        raise RuntimeError("there is no Spark session, on which the files would be read; make one with "
+                           "SparkSession.builder.getOrCreate()")
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise RuntimeError("kedge.spark broadcasts bundles and names its jobs through the driver's SparkContext, which "
+                           "a Spark Connect session does not have; run it in the driver, as spark-submit does")
+    return spark
+
+
+def setting(spark, name, default):
+    return spark.sparkContext.getConf().get(name, default)
+
+
+def task_cpus(spark):
+    return int(setting(spark, "spark.task.cpus", "1"))
+
+
+def wait_for_workers(spark):
+    """A new session does not know yet how many cores it will have; its first job waits for them."""
+    spark.range(1).count()
+
+
+def tasks_at_most(spark):
+    """Into how many tasks to put a sum: each has a partial to be merged."""
+    if setting(spark, "spark.dynamicAllocation.enabled", "false") == "true":
+        return TASKS_UNKNOWN
+    return TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+
+
+def result_room(spark):
+    """Bytes that a job may bring to the driver, and the setting that says so."""
+    limit = setting(spark, "spark.driver.maxResultSize", DEFAULT_RESULT_SIZE)
+    limit = spark.sparkContext._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(limit)
+    heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
+    return [(limit or LARGEST_VALUE, "spark.driver.maxResultSize"), (heap // 2, "half of the driver's memory"),
+            (LARGEST_VALUE, "a value of Spark")]
+
+
+def plain(error):
+    """What kedge refused on a worker, as the exception it raised there; anything else, such as an error in a function
+    of the user's, as it is."""
+    text = str(getattr(error, "java_exception", None) or "") + "\n" + str(error)
+    if re.search(r"ModuleNotFoundError: No module named 'kedge", text):
+        return ImportError("the workers of this Spark cluster cannot import kedge; pip install kedge in the Python "
+                           "that spark.pyspark.python names there")
+    frames = re.findall(r'^ *File "(.+)", line', text, re.MULTILINE)
+    if frames and not any(re.search(r"[/\\]kedge[/\\](parts|spark)[/\\]", frame) for frame in frames):
+        return error  # of what the user's rows come from
+    found = re.findall(r"^([\w.]*(?:Error|RepeatedId)): (.+)$", text, re.MULTILINE)
+    ours = [(name, sentence) for name, sentence in found if kind_of(name) is not None]
+    return kind_of(ours[0][0])(ours[0][1].strip()) if ours else error
+
+
+def kind_of(name):
+    """The exceptions that kedge raises of a user's data, by the name a traceback shows."""
+    if name.startswith("kedge."):
+        return ValueError
+    kind = getattr(builtins, name, None)
+    return kind if kind in OF_DATA else None

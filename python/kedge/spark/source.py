@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where rows come from: a DataFrame, or Parquet files that tasks read themselves."""
+from __future__ import annotations
+
+import functools
+
+from pyspark.sql import functions
+from pyspark.sql.types import UserDefinedType
+
+from ..parts import files
+from ..parts.columns import chosen
+from ..parts.partial import BATCH_ROWS
+from . import session
+
+FIRST_ROWS = 100  # to see how long vectors are
+
+
+class Rows:
+    """A DataFrame, whose partitions come together in tasks."""
+
+    rows = None  # counting them would be a pass over all
+
+    def __init__(self, df, columns, id):
+        if df.isStreaming:
+            raise ValueError("a streaming DataFrame has no end, so that its rows cannot be summed up; give one of the "
+                             "rows there are")
+        names = list(columns.values()) if hasattr(columns, "values") else []
+        require_arrays(df, names)
+        self.df = df
+
+        @functools.lru_cache(maxsize=None)
+        def first():
+            return picked(df, list(dict.fromkeys(names))).limit(FIRST_ROWS).toArrow()
+
+        self.columns = chosen(columns, id, arrow_schema(df), first)
+
+    def frame(self, tasks):
+        return numbered(picked(self.df, self.columns.names).coalesce(tasks))
+
+    def reader(self, tasks):
+        return RowReader(self.columns.names)
+
+
+class RowReader:
+    """Arrow batches, what to call the place they come from, and how many rows it has before the first one."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __call__(self, batches, task):
+        for batch in batches:
+            yield batch.rename_columns(self.names), f"partition {task}", 0
+
+
+class Pieces(files.Files):
+    """Parquet files that tasks read themselves."""
+
+    def __init__(self, spark, path, columns, id):
+        super().__init__(path, columns, id)
+        self.spark = spark
+
+    def frame(self, tasks):
+        return numbers(self.spark, min(tasks, len(self.pieces)))
+
+    def reader(self, tasks):
+        return FileReader(shares(self.pieces, min(tasks, len(self.pieces))), self.columns.names)
+
+
+class FileReader:
+    """Reads the files of a task, whose number is the row that it is given."""
+
+    def __init__(self, shares, names):
+        self.shares, self.names = shares, names
+
+    def __call__(self, batches, task):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for piece in self.shares[number]:
+                    for rows in piece.batches(self.names, BATCH_ROWS):
+                        yield rows, str(piece), piece.first_row
+
+
+def shares(pieces, count):
+    """Pieces for every task, one after the other, with about as many rows each."""
+    found, total, row = [[] for _ in range(count)], sum(piece.rows for piece in pieces), 0
+    for piece in pieces:
+        found[(2 * row + piece.rows) * count // (2 * total)].append(piece)  # where its middle is
+        row += piece.rows
+    return found
+
+
+def numbers(spark, count):
+    """A DataFrame of 0 to count - 1, each in a partition of its own."""
+    return spark.range(0, count, 1, count)
+
+
+def source_of(spark, given, columns, id):
+    return Pieces(spark, given, columns, id) if session.is_path(given) else Rows(given, columns, id)
+
+
+def numbered(df):
+    """With numbers for names: mapInArrow does not find columns whose names hold dots."""
+    return df.toDF(*[f"c{number}" for number in range(len(df.columns))])
+
+
+def picked(df, names):
+    """These columns, whose names may hold dots."""
+    return df.select(*[functions.col("`" + name.replace("`", "``") + "`") for name in names])
+
+
+def arrow_schema(df):
+    """What Arrow makes of a DataFrame; columns it has nothing for are none of ours."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    fields = []
+    for field in df.schema.fields:
+        try:
+            fields.append(pa.field(field.name, to_arrow_type(field.dataType)))
+        except Exception:  # pyspark raises several kinds
+            fields.append(pa.field(field.name, pa.null()))
+    return pa.schema(fields)
+
+
+def require_arrays(df, names):
+    for field in df.schema.fields:
+        if field.name in names and isinstance(field.dataType, UserDefinedType):
+            raise ValueError(f"the column '{field.name}' is of {type(field.dataType).__name__}; make it arrays with "
+                             f"df.withColumn('{field.name}', pyspark.ml.functions.vector_to_array('{field.name}', "
+                             "'float32'))")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ray cluster of a head without processors and two nodes with one each, on loopback, while a test needs it."""
+import contextlib
+import os
+import signal
+
+from processes import descendants
+
+NODES = 2
+STORE = 200_000_000  # bytes of object store of every node
+
+
+@contextlib.contextmanager
+def cluster(store=STORE):
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": store,
+                                                         "include_dashboard": False})
+    try:
+        for _ in range(NODES):
+            made.add_node(num_cpus=1, object_store_memory=store)
+        ray.init(address=made.address, logging_level="error", log_to_driver=False)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+def kill_one(task):
+    """Ends a worker that runs a task of this name, at once. Says whether there was one."""
+    found = [pid for pid, _, words in descendants([os.getpid()]) if words.startswith(f"ray::{task}")]
+    for pid in found[:1]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False

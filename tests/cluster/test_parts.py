@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What engines share, without an engine: ids, partials and their sum, pieces of folders, sizes."""
+import copy
+import os
+import pickle
+
+import kedge
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from bad_rows import BAD, broken
+from kedge.parts import apply, columns, files, folder, seen, sizes, solve
+from kedge.parts.partial import Partial
+from made_up import COLUMNS, DIMS, difference, encoders, folder_of, table
+
+ROWS, SUPPORT = 2000, 150
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    return encoders(ROWS)
+
+
+@pytest.fixture(scope="module")
+def rows(spaces):
+    return table(spaces, np.arange(ROWS) * 7)
+
+
+@pytest.fixture(scope="module")
+def bundle(rows):
+    return solve.fitted(summed([rows]), SUPPORT, 0, {})
+
+
+def chosen(rows):
+    return columns.chosen(COLUMNS, "id", rows.schema, lambda: rows.slice(0, 100))
+
+
+def summed(batches, support=SUPPORT, seed=0):
+    """The sum of a partial for each batch, pickled on its way."""
+    total = None
+    for number, batch in enumerate(batches):
+        part = Partial(chosen(batch), support, seed)
+        part.add(batch, f"batch {number}")
+        part = pickle.loads(pickle.dumps(part))
+        total = part if total is None else total.merge(part)
+    return total
+
+
+def test_partitions_and_order_do_not_matter(rows):
+    whole = solve.fitted(summed([rows]), SUPPORT, 0, {})
+    shuffled = rows.take(np.random.default_rng(0).permutation(ROWS))
+    for sizes_of_parts in ([1, 999, 1000], [700, 700, 600], [50] * 40):
+        edges = np.cumsum([0, *sizes_of_parts])
+        parts = [shuffled.slice(first, end - first) for first, end in zip(edges, edges[1:])]
+        assert difference(solve.fitted(summed(parts), SUPPORT, 0, {}), whole) < 1e-5
+
+
+def test_another_seed_draws_other_rows(rows):
+    ids = [set(summed([rows], seed=seed).moments.support_ids) for seed in (0, 1)]
+    assert len(ids[0]) == SUPPORT and len(ids[0] & ids[1]) < SUPPORT / 2
+
+
+def test_the_support_is_the_beginning_of_a_larger_sample(rows):
+    few, many = summed([rows], 100).moments, summed([rows], 500).moments
+    assert list(many.support_ids[:100]) == list(few.support_ids)
+    assert (many.support("a")[:100] == few.support("a")).all()
+
+
+def test_the_fit_of_all_rows_is_the_same(rows, spaces):
+    ours = solve.fitted(summed([rows]), SUPPORT, 0, {})
+    whole = kedge.fit({name: spaces[name] for name in COLUMNS}, ids=np.arange(ROWS) * 7, support=SUPPORT)
+    assert difference(ours, whole) < 1e-5
+
+
+@pytest.mark.parametrize("ids", [
+    pa.array([f"text {n}" for n in range(50)]),
+    pa.array([f"text {n}" for n in range(50)]).dictionary_encode(),
+    pa.array([f"text {n}" for n in range(50)], pa.large_string()),
+    pa.array([f"text {n}".encode() for n in range(50)], pa.binary()),
+    pa.chunked_array([[f"text {n}" for n in range(20)], [f"text {n}" for n in range(20, 50)]]),
+    pa.array([None] + [f"text {n}" for n in range(50)])[1:],
+])
+def test_texts_of_every_type_are_the_same_ids(ids):
+    expected = columns.id_numbers(pa.array([f"text {n}" for n in range(50)]), "id", "here")
+    assert (columns.id_numbers(ids, "id", "here") == expected).all()
+    assert len(set(expected)) == 50 and (expected >= 0).all()
+
+
+def test_whole_numbers_are_themselves():
+    numbers = [0, 7, 2**63 - 1]
+    for ids in (pa.array(numbers), pa.array(numbers, pa.uint64()), pa.array([str(n) for n in numbers])):
+        assert list(columns.id_numbers(ids, "id", "here")) == numbers
+    assert list(columns.id_numbers(pa.array([3], pa.int8()), "id", "here")) == [3]
+    beyond = columns.id_numbers(pa.array([2**63, 2**64 - 1], pa.uint64()), "id", "here")
+    assert list(beyond) == list(columns.id_numbers(pa.array([str(2**63), str(2**64 - 1)]), "id", "here"))
+    below = columns.id_numbers(pa.array([-1, 5]), "id", "here")
+    assert list(below) == list(columns.id_numbers(pa.array(["-1", "5"]), "id", "here")) and below[0] >= 0
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_rows_are_named(tmp_path, kind):
+    made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
+    sentence = broken(made, kind)
+    pieces = files.pieces(files.parquet_files(made))
+    schema = files.opened(pieces[0].path).schema_arrow
+    given = columns.chosen(COLUMNS, "id", schema, None)
+    with pytest.raises(ValueError, match=sentence):
+        total = Partial(given, 50, 0)
+        for piece in pieces:
+            part = Partial(given, 50, 0)
+            for batch in piece.batches(given.names, 100):
+                part.add(batch, str(piece), piece.first_row)
+            total.merge(part)
+        total.seen.require_unique()
+
+
+@pytest.mark.parametrize("name, values, sentence", [
+    ("id", pa.array(np.arange(10.)), "batch 1: the column 'id' cannot name rows: .* found double"),
+    ("id", pa.array(np.arange(10)).cast(pa.timestamp("s")), "batch 1: the column 'id' cannot .* found timestamp"),
+    ("emb_a", pa.array(np.arange(10.)), "batch 1, from row 0: a: expected a column of vectors, .* found one of double"),
+    ("emb_a", pa.array([["x"] * 24] * 10), "batch 1, from row 0: a: expected a list of numbers .* found lists of"),
+    ("emb_a", pa.array([[[1.] * 24]] * 10), "batch 1, from row 0: a: expected a list of numbers .* found lists of"),
+])
+def test_columns_that_are_something_else_in_another_file(rows, name, values, sentence):
+    spoilt = rows.slice(0, 10).set_column(rows.column_names.index(name), name, values)
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        Partial(chosen(rows), SUPPORT, 0).add(spoilt, "batch 1")
+
+
+def test_files_with_numbers_of_other_types_and_lists_without_a_size(rows, spaces):
+    double = rows.column("emb_a").cast(pa.list_(pa.float64()))
+    first, other = rows.slice(0, 1000), rows.set_column(1, "emb_a", double).slice(1000).select(rows.column_names[::-1])
+    halved = spaces["b"][:1000].astype(np.float16)
+    first = first.set_column(2, "emb_b", pa.FixedSizeListArray.from_arrays(pa.array(halved.ravel()), DIMS["b"]))
+    whole = solve.fitted(summed([rows]), SUPPORT, 0, {})
+    assert difference(solve.fitted(summed([first, other]), SUPPORT, 0, {}), whole) < 1e-2
+
+
+def test_a_vector_without_values_is_not_taken_for_the_length_of_all(rows):
+    values = rows.column("emb_a").to_pylist()
+    values[0], values[1] = None, []
+    spoilt = rows.set_column(1, "emb_a", pa.array(values, pa.list_(pa.float32())))
+    assert chosen(spoilt).dims == {name: DIMS[name] for name in COLUMNS}
+    with pytest.raises(ValueError, match="id 7 has a vector of 0 values where others have 24"):
+        Partial(chosen(spoilt), SUPPORT, 0).add(spoilt.slice(1), "here")
+    with pytest.raises(ValueError, match="no vectors in its first rows"):
+        chosen(spoilt.slice(0, 2))
+    with pytest.raises(ValueError, match="no rows to learn from"):
+        chosen(spoilt.slice(0, 0))
+
+
+def test_long_ids_are_cut_short(rows):
+    renamed = rows.slice(0, 2).set_column(0, "id", pa.array(["x" * 10_000] * 2))
+    with pytest.raises(seen.RepeatedId, match=r"the same id 'x+\.\.\.; give") as caught:
+        summed([renamed]).seen.require_unique()
+    assert len(str(caught.value)) < 300
+
+
+def test_repeated_texts_are_shown_as_they_are(rows):
+    renamed = rows.set_column(0, "id", pa.array([f"item {n}" for n in range(ROWS)]))
+    other = renamed.slice(10, 1)
+    with pytest.raises(seen.RepeatedId, match="a row of batch 0 and one of batch 1 have the same id 'item 10'"):
+        summed([renamed, other]).seen.require_unique()
+
+
+def test_with_many_ids_those_of_the_support_are_compared(rows, monkeypatch):
+    monkeypatch.setattr(seen, "BYTES_KEPT", 1000)
+    parts = [rows.slice(first, 100) for first in range(0, ROWS, 100)]
+    total = summed(parts)
+    assert not total.seen.whole
+    assert sum(len(numbers) for _, numbers, _ in total.seen.parts) <= 2 * SUPPORT
+    assert all(len(numbers) for _, numbers, _ in total.seen.parts)
+    total.seen.require_unique()
+    drawn = int(total.moments.support_ids[3]) // 7
+    with pytest.raises(seen.RepeatedId, match=f"batch {drawn // 100} and one of batch 20 have the same id {drawn * 7}"):
+        summed([*parts, rows.slice(drawn, 1)])
+
+
+def test_a_repeated_id_survives_pickling():
+    error = pickle.loads(pickle.dumps(seen.RepeatedId("x", "one", "other")))
+    assert str(error).startswith("a row of one and one of other have the same id 'x';")
+
+
+def test_pieces_cover_every_row_once(tmp_path, monkeypatch):
+    made = folder_of(tmp_path / "rows", encoders(1000), np.arange(1000), parts=3, row_group_size=50)
+    (made / "_metadata.parquet").write_bytes(b"not rows")
+    (made / ".hidden").mkdir()
+    (made / ".hidden" / "x.parquet").write_bytes(b"not rows")
+    monkeypatch.setattr(files, "PIECE_BYTES", 30_000)
+    pieces = files.pieces(files.parquet_files(made))
+    assert len(pieces) > 3
+    ids = np.concatenate([batch.column("id").to_numpy() for piece in pieces for batch in piece.batches(["id"], 37)])
+    assert (ids == np.arange(1000)).all()
+    assert [piece.first_row for piece in pieces if piece.path.endswith("000.parquet")][:2] == [0, pieces[0].rows]
+
+
+def test_a_file_that_is_not_whole(tmp_path):
+    made = folder_of(tmp_path / "rows", encoders(100), np.arange(100), parts=2)
+    whole = (made / "part-001.parquet").read_bytes()
+    (made / "part-001.parquet").write_bytes(whole[:len(whole) // 2])
+    with pytest.raises(OSError, match="cannot read '.*part-001.parquet'"):
+        files.pieces(files.parquet_files(made))
+
+
+def test_a_folder_is_mapped_in_pieces(tmp_path, monkeypatch, spaces, bundle):
+    made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2, row_group_size=100)
+    monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
+    application = pickle.loads(pickle.dumps(apply.translation(bundle, "a", "b", "emb_a", "as_b", False)))
+    plan, keep = folder.planned(application, str(made), str(tmp_path / "out"), ["id"])
+    assert len(plan) > 2 and keep == ["id"]
+    for piece, target in plan:
+        folder.write_mapped(application, piece, target, keep)
+    (tmp_path / "out" / ".0.parquet.partial").write_bytes(b"left by a worker that died")
+    folder.clear(str(tmp_path / "out"))
+    assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
+    found = pa.concat_tables([files.opened(path).read() for path in files.parquet_files(tmp_path / "out")])
+    assert found.column_names == ["id", "as_b"] and found.column("id").to_pylist() == list(range(ROWS))
+    expected = bundle.translator("a", "b").transform(spaces["a"])
+    rows = np.array(found.column("as_b").to_pylist(), np.float32)
+    assert np.abs(rows - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+@pytest.fixture
+def application(bundle):
+    return apply.transformation(bundle, "a", "emb_a", "shared", False)
+
+
+def mapped(application, given, output, keep=None):
+    """Files that were written, by their place within the output."""
+    plan, kept = folder.planned(application, *folder.paths(given, output, "a dataset"), keep)
+    for piece, target in plan:
+        folder.write_mapped(application, piece, target, kept)
+    return [files.storage(target)[1] for _, target in plan]
+
+
+def test_folders_with_spaces_and_uris(tmp_path, application, spaces, monkeypatch):
+    made = folder_of(tmp_path / "my rows", spaces, np.arange(ROWS), parts=2)
+    (made / "day=a%3Ab#1").mkdir()
+    (made / "part-001.parquet").rename(made / "day=a%3Ab#1" / "x y.parquet")
+    expected = [str(tmp_path / "my out" / name) for name in ("day=a%3Ab#1/x y.parquet", "part-000.parquet")]
+    assert mapped(application, made, tmp_path / "my out") == expected and all(map(os.path.exists, expected))
+    with_uris = mapped(application, made.as_uri(), (tmp_path / "other out").as_uri())
+    assert with_uris == [path.replace("my out", "other out") for path in expected]
+    monkeypatch.chdir(tmp_path)  # workers run elsewhere, so that paths are made absolute
+    plan, _ = folder.planned(application, *folder.paths("my rows", "relative", "a dataset"), None)
+    assert all(os.path.isabs(piece.path) and os.path.isabs(target) for piece, target in plan)
+    # options of the storage stay at the end
+    assert files.inside("s3://bucket/rows/?region=x", "a b.parquet") == "s3://bucket/rows/a%20b.parquet?region=x"
+
+
+def test_empty_files_and_row_groups(tmp_path, application, rows):
+    made = tmp_path / "rows"
+    made.mkdir()
+    loose = rows.set_column(1, "emb_a", rows.column("emb_a").cast(pa.list_(pa.float32())))
+    with pq.ParquetWriter(made / "b.parquet", loose.schema) as writer:
+        for count in (0, 10, 0, 5):
+            writer.write_table(loose.slice(0, count))
+    pq.write_table(rows.slice(0, 0), made / "a.parquet")
+    found = files.Files(made, COLUMNS, "id")
+    assert found.rows == 15 and found.columns.dims == {name: DIMS[name] for name in COLUMNS}
+    assert [pq.read_table(path).num_rows for path in mapped(application, made, tmp_path / "out")] == [15]
+    (made / "b.parquet").unlink()
+    with pytest.raises(ValueError, match="there are no rows to learn from in"):
+        files.Files(made, COLUMNS, "id")
+    with pytest.raises(ValueError, match="there are no rows in"):
+        mapped(application, made, tmp_path / "none")
+
+
+def test_outputs_that_would_be_lost_or_read_again(tmp_path, application, spaces, rows, monkeypatch):
+    made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2)
+    with pytest.raises(ValueError, match="is inside .* name a folder elsewhere"):
+        mapped(application, made, made / "out")
+    with pytest.raises(FileExistsError, match="already has Parquet files"):
+        mapped(application, made, made)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot write to '.*file/out'"):
+        mapped(application, made, tmp_path / "file" / "out")
+    with pytest.raises(TypeError, match=r"such as \['id'\]; found the text 'id'"):
+        mapped(application, made, tmp_path / "out", keep="id")
+    monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
+    pq.write_table(rows.slice(0, 10), made / "part-000-0000.parquet")
+    with pytest.raises(ValueError, match="would both be written to .*out/part-000-0000.parquet; rename one of them"):
+        mapped(application, made, tmp_path / "out")
+
+
+def test_what_fails_leaves_no_file(tmp_path, application):
+    made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
+    broken(made, "not_a_number")
+    for output in (tmp_path / "out", (tmp_path / "other").as_uri()):
+        with pytest.raises(ValueError, match="part-001.parquet: row 7 has a vector that holds NaN"):
+            mapped(application, made, output)
+    assert os.listdir(tmp_path / "out") == os.listdir(tmp_path / "other") == ["part-000.parquet"]
+
+
+def test_a_column_is_replaced_but_not_by_accident(bundle, rows):
+    same = apply.transformation(bundle, "a", "emb_a", "emb_a", False)
+    same.require(rows.schema.names)
+    assert same(rows, "here").column_names == rows.column_names
+    assert same(rows.slice(0, 0), "here").num_rows == 0
+    with pytest.raises(ValueError, match="already is a column 'emb_b'"):
+        apply.transformation(bundle, "a", "emb_a", "emb_b", False).require(rows.schema.names)
+    with pytest.raises(ValueError, match="no column 'emb_x'"):
+        apply.transformation(bundle, "a", "emb_x", "y", False).require(rows.schema.names)
+
+
+def test_columns_that_a_map_does_not_take(bundle, rows):
+    with pytest.raises(ValueError, match="here: row 0 has a vector of 16 values where the map takes 24"):
+        apply.transformation(bundle, "a", "emb_b", "y", False)(rows, "here")
+    with pytest.raises(ValueError, match="here: id: expected a column of vectors"):
+        apply.transformation(bundle, "a", "id", "y", False)(rows, "here")
+    with pytest.raises(TypeError, match="expected a Bundle or the path of one, found NoneType"):
+        apply.transformation(None, "a", "emb_a", "y", False)
+    with pytest.raises(ValueError, match="there are several columns 'id'; rename all but one"):
+        apply.transformation(bundle, "a", "emb_a", "y", False).require(["id", "emb_a", "id"])
+
+
+def test_sizes_are_worked_out(rows):
+    wide = columns.Columns({"a": "a", "b": "b"}, "id", {"a": 8192, "b": 4096})
+    assert sizes.partial_bytes(wide, 5000) == 8 * 12288**2 + 4 * 5000 * 12288 + seen.BYTES_KEPT
+    with pytest.raises(ValueError, match=r"12288 values takes 1.5 GB \(sums of products 8 x 12288\^2 = 1.2 GB, 5000 support "
+                                         r"rows 4 x 5000 x 12288 = 246 MB.*but a box holds 1.0 GB; buy another"):
+        sizes.require_room(wide, 5000, 10**9, "a box", "buy another")
+    # what is said is what it takes
+    narrow = summed([rows])
+    assert len(pickle.dumps(narrow)) < sizes.partial_bytes(narrow.columns, SUPPORT)
+    assert len(pickle.dumps(narrow)) > 8 * sum(DIMS[name] for name in COLUMNS)**2
+
+
+def attached(rows, bundle, columns_, **options):
+    part = Partial(columns.chosen(columns_, "id", rows.schema, None), bundle.support_ids, 0)
+    part.add(rows, "here")
+    return solve.attached(part, bundle, options)
+
+
+def test_several_encoders_are_attached_at_once(rows, spaces, bundle):
+    both = attached(rows, bundle, {"c": "emb_c", "d": "emb_b"})
+    assert list(both.spaces) == ["a", "b", "c", "d"] and list(bundle.spaces) == ["a", "b"]
+    expected = copy.copy(bundle)
+    expected.attach("c", spaces["c"], ids=np.arange(ROWS) * 7)
+    expected.attach("d", spaces["b"], ids=np.arange(ROWS) * 7)
+    assert difference(both, expected) < 1e-5
+
+
+def test_support_rows_that_are_missing_are_named(rows, bundle):
+    few = rows.slice(0, 1000)
+    missing = np.setdiff1d(bundle.support_ids, few.column("id").to_numpy())
+    with pytest.raises(ValueError, match=f"'c': {len(missing)} of {SUPPORT} support rows are missing, with the id "
+                                         f"{missing[0]}, .*add the rows with these ids$"):
+        attached(few, bundle, {"c": "emb_c"})
+    with pytest.raises(ValueError, match="or are these the ids of other rows"):
+        attached(rows.set_column(0, "id", pa.array(np.arange(ROWS) + 10**9)), bundle, {"c": "emb_c"})
+
+
+def test_a_support_that_was_asked_for_must_be_there(rows):
+    few = rows.slice(0, 100)
+    assert len(solve.fitted(summed([few], 5000), None, 0, {}).support_ids) == 100
+    with pytest.raises(ValueError, match="asked for a support of 5000 rows, but there are 100"):
+        solve.fitted(summed([few], 5000), 5000, 0, {})
+    assert solve.rows_to_draw(None, 10, {}) == 5000
+    assert type(solve.rows_to_draw(np.int64(100), 10, {})) is int
+    for wrong in (0, -1, 2.0, True, "5"):
+        with pytest.raises(ValueError, match="support must be a number of rows, 1 or more"):
+            solve.rows_to_draw(wrong, 10, {})
+
+
+def test_options_are_refused_before_rows_are_read(bundle):
+    solve.require_fit(0, {"method": "param", "epochs": 3, "device": "cuda"})
+    solve.require_attach(bundle, {"a": "emb_a", "c": "emb_c"}, True, {"attach": "kernel", "device": "cuda"})
+    solve.require_validate(dict(a="x", b="y", c="z"), 0, {"support": 100})
+    for options, sentence in (({"method": "no"}, "unknown method 'no'"), ({"anchors": -1}, "anchors"),
+                              ({"device": "gpu"}, "unknown device")):
+        with pytest.raises(ValueError, match=sentence):
+            solve.require_fit(0, options)
+        with pytest.raises(ValueError, match=sentence):
+            solve.require_validate(dict(a="x", b="y", c="z"), 0, options)
+    with pytest.raises(ValueError, match="seed is -1"):
+        solve.require_fit(-1, {})
+    for space, options, sentence in (("a", {}, "already has a space 'a'"), ("c", {"attach": "no"}, "attach is 'no'")):
+        with pytest.raises(ValueError, match=sentence):
+            solve.require_attach(bundle, {space: "emb_a"}, False, options)
+    with pytest.raises(ValueError, match="needs three columns or more, but there are 2"):
+        solve.require_validate(COLUMNS, 0, {})
+    for wrong in (None, {}, ["emb_a"], {"a": 3}, {3: "emb_a"}):
+        with pytest.raises(TypeError, match="columns must map the names of spaces to those of columns"):
+            solve.require_attach(bundle, wrong, False, {})
+
+
+def test_no_rows():
+    with pytest.raises(ValueError, match="no rows"):
+        solve.fitted(None, 10, 0, {})
+
+
+def test_which_methods_learn_from_rows():
+    assert not solve.learns_from_rows({}) and not solve.learns_from_rows({"attach": "kernel"})
+    assert not solve.learns_from_rows({"method": "kernel", "effort": "best"})
+    for options in ({"method": "param"}, {"refine_epochs": 3}, {"effort": "best"}):
+        assert solve.learns_from_rows(options)
+    assert solve.rows_to_draw(100, 1000, {}) == 100
+    assert solve.rows_to_draw(100, 1000, {"method": "param"}) == 1000

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kedge.ray on a real cluster of two nodes: the command's bundle, and what its maps make."""
+import re
+
+import command
+import kedge
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from conftest import ROWS
+from made_up import COLUMNS, by_id, difference, folder_of, table
+from ray_cluster import cluster
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+import kedge.ray  # noqa: E402
+
+SUPPORT = 400
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bundle(nodes, folder):
+    return kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT)
+
+
+def test_the_bundle_is_the_commands(bundle, two, tmp_path):
+    assert difference(bundle, command.fitted(tmp_path, two, np.arange(ROWS), SUPPORT)) < 1e-5
+
+
+def test_a_dataset_in_another_order_makes_the_same_bundle(nodes, bundle, spaces):
+    shuffled = np.random.default_rng(1).permutation(ROWS)
+    rows = ray.data.from_arrow(table({name: x[shuffled] for name, x in spaces.items()}, shuffled)).repartition(7)
+    assert difference(kedge.ray.fit(rows, COLUMNS, id="id", support=SUPPORT), bundle) < 1e-5
+
+
+def of_numpy(spaces):
+    return ray.data.range(ROWS).map_batches(
+        lambda rows: {"id": rows["id"], **{f"emb_{name}": x[rows["id"]] for name, x in spaces.items()}})
+
+
+def of_pandas(spaces):
+    vectors = {f"emb_{name}": list(x) for name, x in spaces.items()}
+    return ray.data.from_pandas(pd.DataFrame({"id": range(ROWS), **vectors}))
+
+
+@pytest.mark.parametrize("make", [of_numpy, of_pandas])
+def test_datasets_that_are_made_of_others(nodes, bundle, spaces, make):
+    rows = make(spaces)
+    assert difference(kedge.ray.fit(rows, COLUMNS, support=SUPPORT), bundle) < 1e-5
+    made = kedge.ray.transform(bundle, rows, space="a", column="emb_a", into="shared").select_columns(["id", "shared"])
+    made = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    expected = bundle["a"].transform(spaces["a"])
+    assert np.abs(by_id(made, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+def test_blocks_that_were_filtered_and_cut(nodes, two):
+    rows = ray.data.from_arrow(table(two, np.arange(ROWS))).repartition(4)
+    rows = rows.filter(lambda row: row["id"] % 3 > 0).limit(1000).materialize()
+    ids = np.array([row["id"] for row in rows.select_columns(["id"]).take_all()])
+    whole = kedge.fit({name: x[ids] for name, x in two.items()}, ids=ids, support=SUPPORT)
+    assert len(ids) == 1000 and difference(kedge.ray.fit(rows, COLUMNS, support=SUPPORT), whole) < 1e-5
+
+
+def test_paths_of_the_callers_folder(nodes, bundle, folder, tmp_path, monkeypatch):
+    (tmp_path / "rows").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    assert difference(kedge.ray.fit("rows", COLUMNS, support=SUPPORT), bundle) < 1e-5
+    kedge.ray.transform(bundle, "rows", space="a", column="emb_a", into="shared", output="out", keep=["id"])
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 5
+
+
+def test_ids_that_are_texts(nodes, two, tmp_path):
+    ids = [f"item-{n}" for n in range(ROWS)]
+    rows = folder_of(tmp_path / "rows", two, pa.array(ids), parts=2)
+    ours = kedge.ray.fit(str(rows), COLUMNS, support=SUPPORT)
+    assert difference(ours, command.fitted(tmp_path, two, ids, SUPPORT)) < 1e-5
+
+
+def test_half_precision_and_lists_without_a_size(nodes, bundle, spaces, tmp_path):
+    half = {name: x.astype(np.float16) for name, x in spaces.items()}
+    rows = folder_of(tmp_path / "half", half, np.arange(ROWS), parts=2)
+    halved = kedge.ray.fit(str(rows), COLUMNS, support=SUPPORT)
+    assert difference(halved, bundle) < 1e-2
+    loose = table(half, np.arange(ROWS))
+    loose = loose.set_column(1, "emb_a", loose.column("emb_a").cast(pa.list_(pa.float32())))
+    assert difference(kedge.ray.fit(ray.data.from_arrow(loose), COLUMNS, support=SUPPORT), halved) < 1e-5
+
+
+def test_a_map_by_kernel(nodes, folder, two, tmp_path):
+    ours = kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT, attach="kernel")
+    theirs = command.fitted(tmp_path, two, np.arange(ROWS), SUPPORT, options=["--attach", "kernel"])
+    for name, rows in two.items():
+        x, y = ours[name].transform(rows), theirs[name].transform(rows)
+        assert np.abs(x - y).max() < 1e-3 * np.abs(y).max()
+
+
+def test_transformed_rows_by_id(nodes, bundle, folder, spaces):
+    rows = kedge.ray.transform(bundle, ray.data.read_parquet(str(folder)), space="a", column="emb_a", into="shared")
+    made = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
+    assert made.column_names == ["id", "emb_a", "emb_b", "emb_c", "shared"]
+    expected = bundle["a"].transform(spaces["a"])
+    assert np.abs(by_id(made, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+def test_a_folder_becomes_a_folder(nodes, bundle, folder, spaces, tmp_path):
+    bundle.save(tmp_path / "shared.kedge")
+    made = kedge.ray.transform(tmp_path / "shared.kedge", str(folder), space="b", column="emb_b", into="shared",
+                               normalize=True, output=str(tmp_path / "out"), keep=["id"])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in folder.iterdir())
+    expected = bundle["b"].transform(spaces["b"], normalize=True)
+    found = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    assert found.column_names == ["id", "shared"]
+    assert np.abs(by_id(found, "shared") - expected).max() < 1e-6
+    with pytest.raises(FileExistsError, match="already has Parquet files"):
+        kedge.ray.transform(bundle, str(folder), space="b", column="emb_b", into="shared", output=str(tmp_path / "out"))
+
+
+def test_translated_rows(nodes, bundle, folder, spaces):
+    rows = kedge.ray.translate(bundle, ray.data.read_parquet(str(folder)), source="a", target="b", column="emb_a",
+                               into="as_b")
+    made = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
+    expected = bundle.translator("a", "b").transform(spaces["a"])
+    assert np.abs(by_id(made, "as_b") - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+def test_an_encoder_is_attached(nodes, bundle, folder, spaces):
+    attached = kedge.ray.attach(bundle, str(folder), {"c": "emb_c"})
+    assert "c" in attached.spaces and "c" not in bundle.spaces
+    found = kedge.compare(attached["a"].transform(spaces["a"][:200]), attached["c"].transform(spaces["c"][:200]))
+    assert found["recall@1"] > .5  # chance is .005
+
+
+def test_rows_that_are_missing_at_attach_are_named(nodes, bundle, spaces, tmp_path):
+    rows = folder_of(tmp_path / "few", {"c": spaces["c"][:100]}, np.arange(100), parts=1)
+    with pytest.raises(ValueError, match=rf"'c': \d+ of {SUPPORT} support rows are missing, with the id \d+"):
+        kedge.ray.attach(bundle, str(rows), {"c": "emb_c"})
+
+
+def test_learning_from_a_sample(nodes, folder, two):
+    ours = kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT, sample=1000, method="param", epochs=5, anchors=20)
+    assert ours.method == "param" and len(ours.support_ids) == SUPPORT
+    found = kedge.compare(ours["a"].transform(two["a"][:200]), ours["b"].transform(two["b"][:200]))
+    assert found["recall@1"] > .1  # five epochs; chance is .005
+
+
+def test_an_unseen_encoder_is_estimated(nodes, folder):
+    scores = kedge.ray.validate(str(folder), {**COLUMNS, "c": "emb_c"}, sample=1000, support=300)
+    assert list(scores["held_out"]) == ["a", "b", "c"] and (scores["recall@1"] > .5).all()
+
+
+def test_progress_counts_rows(nodes, folder):
+    seen = []
+    kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT, progress=lambda *told: seen.append(told))
+    assert seen[-1][:3] == ("summing up rows", ROWS, ROWS)
+    assert all(re.match(r"[\d,]+ rows/s", told[3]) for told in seen)
+    assert [told[1] for told in seen] == sorted(told[1] for told in seen)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows that cannot be used, on Ray: a sentence that names the file and the id, and no traceback of a worker."""
+import kedge
+import numpy as np
+import pytest
+from bad_rows import BAD, broken
+from made_up import COLUMNS, encoders, folder_of
+from ray_cluster import cluster
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+import kedge.ray  # noqa: E402
+
+ROWS = 600
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nodes():
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return folder_of(tmp_path / "rows", encoders(ROWS), np.arange(ROWS), parts=3)
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_it_is_named(folder, kind):
+    sentence = broken(folder, kind)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        kedge.ray.fit(str(folder), COLUMNS, support=100)
+    assert "\n" not in str(caught.value)
+
+
+def test_blocks_of_a_dataset_are_numbered(folder):
+    broken(folder, "no_vector")
+    with pytest.raises(ValueError, match="^block 0.*: the row with id 207 has no vector") as caught:
+        kedge.ray.fit(ray.data.read_parquet(str(folder)), COLUMNS, support=100)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_vector_that_cannot_be_mapped(folder, tmp_path):
+    bundle = kedge.ray.fit(str(folder), COLUMNS, support=100)
+    broken(folder, "not_a_number")
+    with pytest.raises(ValueError, match="part-001.parquet: row 7 has a vector that holds NaN"):
+        kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="x", output=str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("change, sentence", [
+    ({"columns": {"a": "emb_x", "b": "emb_b"}}, "there is no column 'emb_x'; there are 'id', 'emb_a'"),
+    ({"columns": {"a": "id"}}, "space 'a': expected a column of vectors"),
+    ({"columns": {}}, "columns must map"),
+    ({"id": "emb_c"}, "cannot name rows"),
+    ({"support": 0}, "support must be a number of rows, 1 or more; found 0"),
+    ({"method": "no"}, "unknown method 'no'"),
+    ({"anchor": 5}, r"fit\(\) got an unexpected keyword argument 'anchor'; did you mean 'anchors'"),
+    ({"support": 5000}, "asked for a support of 5000 rows, but there are 600"),
+    ({"device": "cuda"}, "cluster has none"),
+])
+def test_wrong_arguments(folder, change, sentence):
+    given = {"columns": COLUMNS, "support": 100, **change}
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        kedge.ray.fit(str(folder), **given)
+
+
+def test_a_dataset_without_rows(folder):
+    with pytest.raises(ValueError, match="there are no rows to learn from"):
+        kedge.ray.fit(ray.data.read_parquet(str(folder)).filter(lambda row: False), COLUMNS, support=100)
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        kedge.ray.fit(str(tmp_path / "nowhere"), COLUMNS)
+    with pytest.raises(FileNotFoundError, match="no Parquet files"):
+        kedge.ray.fit(str(tmp_path), COLUMNS)
+
+
+def test_sums_that_an_object_store_cannot_hold(tmp_path):
+    wide = {name: np.zeros((2, 4000), np.float32) for name in ("a", "b")}
+    rows = folder_of(tmp_path / "wide", wide, np.arange(2), parts=1)
+    with pytest.raises(ValueError, match=r"8 x 8000\^2 = 512 MB.*object store.*--object-store-memory="):
+        kedge.ray.fit(str(rows), COLUMNS, support=100)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of Ray that are killed in the middle of their work, which is done again; and work that its caller stops."""
+import os
+import time
+
+import kedge
+import numpy as np
+import pyarrow as pa
+import pytest
+from made_up import COLUMNS, by_id, difference, encoders, folder_of
+from ray_cluster import cluster, kill_one
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+import kedge.ray  # noqa: E402
+
+ROWS = 30_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nodes():
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    return encoders(ROWS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, spaces):
+    return folder_of(tmp_path_factory.mktemp("rows") / "parquet", spaces, np.arange(ROWS), parts=30, row_group_size=500)
+
+
+class Killer:
+    """Kills a worker when it hears of progress, until it has killed 'count'."""
+
+    def __init__(self, count=2):
+        self.left, self.killed = count, 0
+
+    def __call__(self, step, done, total, detail):
+        end = time.monotonic() + 5
+        while self.left and done < total and time.monotonic() < end:
+            if kill_one("kedge"):
+                self.left, self.killed = self.left - 1, self.killed + 1
+                return
+
+
+def test_while_rows_are_summed_up(folder):
+    killer = Killer()
+    disturbed = kedge.ray.fit(str(folder), COLUMNS, support=300, progress=killer)
+    assert killer.killed == 2
+    assert difference(disturbed, kedge.ray.fit(str(folder), COLUMNS, support=300)) < 1e-6
+
+
+def test_while_rows_are_mapped(folder, spaces, tmp_path):
+    bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
+    killer = Killer()
+    made = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
+                               progress=killer)
+    assert killer.killed == 2
+    found = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    expected = bundle["a"].transform(spaces["a"])
+    assert np.abs(by_id(found, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
+    assert not list((tmp_path / "out").glob(".*")), "a worker that was killed left something behind"
+
+
+def test_a_function_may_stop_the_work(folder, tmp_path):
+    def stop(step, done, total, detail):
+        raise InterruptedError("enough")
+
+    with pytest.raises(InterruptedError, match="^enough$"):
+        kedge.ray.fit(str(folder), COLUMNS, support=300, progress=stop)
+    bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
+    with pytest.raises(InterruptedError, match="^enough$"):
+        kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
+                            progress=stop)
+    written = sorted(os.listdir(tmp_path / "out"))
+    assert not kill_one("kedge: map"), "a task goes on that nobody waits for"
+    assert 0 < len(written) < 30 and not any(name.startswith(".") for name in written)

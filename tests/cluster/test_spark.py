@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kedge.spark on a real cluster of two workers: the command's bundle, and what its maps make."""
+import copy
+
+import command
+import kedge
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROWS
+from made_up import COLUMNS, by_id, difference, folder_of
+
+SUPPORT = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module(spark):
+    import kedge.spark
+
+    return kedge.spark
+
+
+@pytest.fixture(scope="module")
+def bundle(module, frame):
+    return module.fit(frame, COLUMNS, support=SUPPORT)
+
+
+def assert_near(found, expected, share=1e-6):
+    assert np.abs(found - expected).max() < share * np.abs(expected).max()
+
+
+def test_the_bundle_is_the_commands(bundle, two, tmp_path):
+    assert difference(bundle, command.fitted(tmp_path, two, np.arange(ROWS), SUPPORT)) < 1e-5
+
+
+def test_a_folder_makes_the_same_bundle(module, bundle, folder):
+    assert difference(module.fit(str(folder), COLUMNS, support=SUPPORT), bundle) < 1e-5
+
+
+def test_paths_of_the_callers_folder(module, bundle, folder, tmp_path, monkeypatch):
+    (tmp_path / "rows").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    assert difference(module.fit("rows", COLUMNS, support=SUPPORT), bundle) < 1e-5
+    output = module.transform(bundle, "rows", space="a", column="emb_a", into="shared", output="out", keep=["id"])
+    assert output == str(tmp_path / "out") and pq.read_table(output).num_rows == ROWS
+
+
+def test_one_machine_makes_the_same_bundle(bundle, two):
+    assert difference(bundle, kedge.fit(two, ids=np.arange(ROWS), support=SUPPORT)) < 1e-5
+
+
+def test_partitions_and_order_do_not_matter(module, bundle, frame):
+    assert difference(module.fit(frame.orderBy("emb_a").coalesce(1), COLUMNS, support=SUPPORT), bundle) < 1e-5
+
+
+def test_another_seed_draws_another_support(module, bundle, folder, two):
+    other = module.fit(str(folder), COLUMNS, support=SUPPORT, seed=5)
+    assert set(other.support_ids) != set(bundle.support_ids)
+    assert difference(other, kedge.fit(two, ids=np.arange(ROWS), support=SUPPORT, seed=5)) < 1e-5
+
+
+def test_ids_that_are_texts_and_arrays_of_double(module, frame, two, tmp_path):
+    rows = frame.selectExpr("concat('item-', id) as `the.name`", "cast(emb_a as array<double>) as emb_a", "emb_b")
+    ours = module.fit(rows, COLUMNS, "the.name", support=SUPPORT)
+    assert difference(ours, command.fitted(tmp_path, two, [f"item-{n}" for n in range(ROWS)], SUPPORT)) < 1e-5
+    made = module.transform(ours, rows, space="a", column="emb_a", into="shared.rows")
+    assert made.columns == ["the.name", "emb_a", "emb_b", "shared.rows"] and made.count() == ROWS
+
+
+def test_half_precision_is_read_from_folders(spark, module, two, tmp_path):
+    from pyspark.errors import AnalysisException
+
+    half = {name: rows.astype(np.float16) for name, rows in two.items()}
+    rows = folder_of(tmp_path / "half", half, np.arange(ROWS), parts=2)
+    assert difference(module.fit(str(rows), COLUMNS, support=SUPPORT), kedge.fit(half, ids=np.arange(ROWS),
+                                                                                 support=SUPPORT)) < 1e-5
+    with pytest.raises(AnalysisException, match="FLOAT16"):  # once it does, the documents should say so
+        spark.read.parquet(str(rows))
+
+
+def test_an_encoder_is_attached(module, bundle, frame, folder, spaces):
+    attached = module.attach(bundle, frame, {"c": "emb_c"})
+    assert "c" in attached.spaces and "c" not in bundle.spaces
+    expected = copy.copy(bundle)
+    expected.attach("c", moments=kedge.Moments({"c": spaces["c"]}, ids=np.arange(ROWS), support=bundle.support_ids))
+    assert difference(attached, expected) < 1e-5
+    assert difference(module.attach(bundle, str(folder), {"c": "emb_c"}), expected) < 1e-5
+
+
+def test_transformed_rows_by_id(module, bundle, frame, spaces):
+    made = module.transform(bundle, frame, space="a", column="emb_a", into="shared")
+    assert made.columns == ["id", "emb_a", "emb_b", "emb_c", "shared"]
+    assert made.schema["shared"].dataType.simpleString() == "array<float>"
+    made = made.toArrow()
+    assert_near(by_id(made, "shared"), bundle["a"].transform(spaces["a"]))
+    np.testing.assert_array_equal(by_id(made, "emb_b"), spaces["b"])
+
+
+def test_results_may_take_the_place_of_the_vectors(module, bundle, frame, spaces):
+    made = module.transform(bundle, frame, space="a", column="emb_a", into="emb_a", normalize=True)
+    assert made.columns == frame.columns
+    assert_near(by_id(made.toArrow(), "emb_a"), bundle["a"].transform(spaces["a"], normalize=True))
+
+
+def test_translated_rows(module, bundle, frame, spaces):
+    made = module.translate(bundle, frame, source="a", target="b", column="emb_a", into="as_b").toArrow()
+    assert_near(by_id(made, "as_b"), bundle.translator("a", "b").transform(spaces["a"]))
+
+
+def test_a_folder_becomes_a_folder(spark, module, bundle, folder, spaces, tmp_path):
+    bundle.save(tmp_path / "shared.kedge")
+    output = module.transform(tmp_path / "shared.kedge", folder, space="b", column="emb_b", into="shared",
+                              output=tmp_path / "out", keep=["id"])
+    assert output == str(tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in folder.iterdir())
+    made = pq.read_table(output)
+    assert made.column_names == ["id", "shared"]
+    np.testing.assert_array_equal(made.column("id").to_numpy(), np.arange(ROWS))
+    assert_near(by_id(made, "shared"), bundle["b"].transform(spaces["b"]))
+    assert spark.read.parquet(output).count() == ROWS
+
+
+def test_learning_from_a_sample(module, frame, two):
+    options = dict(support=SUPPORT, method="param", epochs=3, anchors=20)
+    ours = module.fit(frame, COLUMNS, sample=1000, **options)
+    assert ours.method == "param" and len(ours.support_ids) == SUPPORT
+    whole = module.fit(frame, COLUMNS, sample=10 * ROWS, **options)
+    np.testing.assert_array_equal(ours.support_ids, whole.support_ids)
+    assert not np.allclose(ours.mixture, whole.mixture)  # it did not learn from all rows
+
+
+def test_an_unseen_encoder_is_estimated(module, frame):
+    scores = module.validate(frame, {**COLUMNS, "c": "emb_c"}, sample=1000, support=300)
+    assert list(scores["held_out"]) == ["a", "b", "c"] and (scores["recall@1"] > .5).all()
+
+
+def test_partials_travel_in_chunks(spark, module, tmp_path):
+    """Those of wide spaces are larger than a row of Spark should be."""
+    from kedge.spark import sums, tree
+
+    rows, dim = 40, 1600
+    assert 8 * dim**2 > tree.CHUNK_BYTES
+    wide = {"wide": np.random.default_rng(2).normal(size=(rows, dim)).astype(np.float32)}
+    folder = folder_of(tmp_path / "wide", wide, np.arange(rows), parts=3)
+    total = sums.total(folder, {"wide": "emb_wide"}, "id", 20, 0, "test", False)
+    assert total.rows == rows
+    expected = np.cov(wide["wide"].astype(np.float64), rowvar=False, bias=True)
+    assert_near(total.moments.covariance("wide"), expected, 1e-5)
+    np.testing.assert_array_equal(total.moments.support("wide"), wide["wide"][total.moments.support_ids])
+
+
+def test_a_chunk_that_is_missing_is_noticed(spark, monkeypatch):
+    from kedge.spark import tree
+
+    monkeypatch.setattr(tree, "CHUNK_BYTES", 10)
+    batches = list(tree.chunks_of(list(range(100)), 0))
+    assert list(tree.partials_of(batches)) == [list(range(100))]
+    with pytest.raises(RuntimeError, match="incomplete"):
+        list(tree.partials_of(batches[:-1]))
