@@ -23,7 +23,7 @@ def command_of(config):
 
 
 def test_there_is_one_for_each_table_and_figure():
-    assert len(CONFIGS) == 9
+    assert len(CONFIGS) == 13
 
 
 @pytest.fixture(params=CONFIGS, ids=lambda config: config.stem)
