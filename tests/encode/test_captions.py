@@ -133,15 +133,47 @@ def test_what_is_not_parallel_is_refused(texts, tmp_path):
     assert "train.fr.gz" in make(texts, *few, "--languages", "en,fr", code=3)
     (texts / "few.txt").write_text("0\n1\n")
     assert "few.txt has 2 lines" in make(texts, *few, "--languages", "en,cs", "--labels", texts / "few.txt", code=3)
+    (texts / "gap.txt").write_text("0\n" * 6 + "\n" + "1\n" * 505)
+    assert "gap.txt line 7 is empty" in make(texts, *few, "--languages", "en,cs", "--labels", texts / "gap.txt", code=3)
     assert not (tmp_path / "made").exists()
 
 
 def test_wrong_words_are_sentences(texts):
     for words, says in ((("--rows", 600), "has 512 lines, and --rows asks for 600"), (("--test", 512), "--test must leave train rows"),
                         (("--model", "en"), "LANGUAGE=MODEL"), (("--model", "es=x"), "'es', which is not among"),
-                        (("--languages", "en"), "two or more"), (("--rows", 400, "--test", 100, "--dims", 900), "smaller --dims")):
+                        (("--languages", "en"), "two or more"), (("-o", texts), "is the folder of the texts"), (("--rows", 400, "--test", 100, "--dims", 900), "smaller --dims")):
         assert says in make(texts, *words, code=2)
     assert "there is no nowhere" in make(texts, "--rows", 400, "--test", 100, "--model", "en=x", encode="nowhere", code=1)
+
+
+def test_ngrams_in_the_place_of_a_model_do_not_pass_for_its_embeddings(texts, models, warm_encode, tmp_path):
+    few = (texts, "-o", tmp_path / "made", "--rows", 200, "--test", 50, "--dims", 8, "--languages", "en,de")
+    by_model = ("--model", f"en={models['bert']}", "--encode", "--threads 2")
+    make(*few, *by_model, encode=warm_encode)
+    first = (tmp_path / "made" / "en.npy").read_bytes()
+    make(*few)
+    assert (tmp_path / "made" / "en.npy").read_bytes() != first
+    make(*few, *by_model, encode=warm_encode)
+    assert (tmp_path / "made" / "en.npy").read_bytes() == first
+
+
+@needs_kedge
+def test_the_script_leaves_embeddings_where_they_are(script, tmp_path):  # noqa: F811
+    """Also those that an earlier make left in the folder where it works."""
+    mine, given = tmp_path / "work" / "embeddings" / "captions", tmp_path / "given here"
+    mine.mkdir(parents=True)
+    given.mkdir()
+    for language in ("en", "de", "fr", "cs"):
+        (mine / f"{language}.npy").write_text("mine")
+        np.save(given / f"{language}-encoder.npy", np.random.default_rng(len(language)).normal(size=(400, 12)).astype("f"))
+    np.save(given / "labels_topic.npy", np.arange(400) % 3)
+    words = ("captions", "--quick", "--work", tmp_path / "work", "--captions", given)
+    done = script(*words, "--", "--no-report", "--methods", "consensus", "--anchors", 8)
+    assert done.returncode == 0, done.stderr
+    assert {path.read_text() for path in mine.iterdir()} == {"mine"}
+    (given / "en-other.npy").write_bytes(b"")
+    done = script(*words)
+    assert done.returncode == 3 and "2 files for en: en-encoder.npy en-other.npy" in done.stderr
 
 
 def guide_blocks(first, last):
