@@ -31,6 +31,12 @@ Whitening whitening_of(const Statistics& statistics) {
   return make_whitening(statistics.moments, statistics.options, statistics.device);
 }
 
+std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics) {
+  if (statistics.basis) return statistics.basis;
+  if (statistics.whitening) return std::make_shared<WhiteningBasis>(*statistics.whitening);
+  return std::make_shared<WhiteningBasis>(statistics.moments, statistics.options, statistics.device);
+}
+
 Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
   if (similarity == Similarity::wip) return whitening_of(statistics);
   const std::size_t dim = statistics.dim();

@@ -94,7 +94,9 @@ double Ridge::gcv(double rho) const {
 }
 
 double Ridge::best() const {
-  return *std::ranges::min_element(kStrengths, {}, [this](double rho) { return gcv(rho); });
+  std::array<double, kStrengths.size()> errors{};
+  std::ranges::transform(kStrengths, errors.begin(), [this](double rho) { return gcv(rho); });
+  return kStrengths[static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin())];
 }
 
 Matrix64 Ridge::solve(double rho) const {
