@@ -64,6 +64,7 @@ struct Products {
   Spread spread;
   std::size_t rows;
   double means;
+  Device device;
 };
 
 Candidate make_candidate(const Products& products, double whitening, std::shared_ptr<const WhiteningBasis> basis,
@@ -75,7 +76,8 @@ Candidate make_candidate(const Products& products, double whitening, std::shared
     basis->whiten_columns(gram.view());
     basis->whiten_columns(cross.view());
   }
-  Ridge ridge(make_ridge_basis(std::move(gram), products.rows, 0, products.means), cross, products.spread);
+  Ridge ridge(make_ridge_basis(std::move(gram), products.rows, 0, products.means, products.device), cross,
+              products.spread);
   const double chosen = strength ? require_strength(*strength) : ridge.best();
   return {whitening, std::move(basis), std::move(ridge), chosen};
 }
@@ -107,7 +109,8 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
                              std::optional<double> strength) const {
   const auto rows = as_eigen(rows_.view());
   const bool mean_of_support = statistics.of_support;
-  Products products{Matrix64(rows_.cols(), rows_.cols()), cross_, targets_.spread(), rows_.rows(), 0};
+  Products products{
+      Matrix64(rows_.cols(), rows_.cols()), cross_, targets_.spread(), rows_.rows(), 0, statistics.device};
   add_gram(products.gram.view(), Triangle::lower, rows_.view(), 1 / static_cast<double>(rows_.rows()));
   as_eigen(products.gram.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(products.gram.view()).transpose();
   if (mean_of_support) products.spread.squares = products.spread.variances;
@@ -117,8 +120,7 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
   const bool whitens = similarity == Similarity::wip;
   Candidate best = make_candidate(products, 1, whitens ? basis_of(statistics) : nullptr, strength);
   if (!strength && whitens && rows_.rows() < kFewRows * rows_.cols()) {
-    Candidate other =
-        make_candidate(products, kHalf, std::make_shared<WhiteningBasis>(whitening_of(statistics), kHalf), strength);
+    Candidate other = make_candidate(products, kHalf, half_basis_of(statistics), strength);
     if (other.ridge.gcv(other.strength) < kClearlyBetter * best.ridge.gcv(best.strength)) best = std::move(other);
   }
   EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()), rows.cols());

@@ -38,6 +38,9 @@ void require_whitenable(const Statistics& statistics);
 /// What ridge needs of them, which is found much faster.
 [[nodiscard]] std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics);
 
+/// The same for rows that are only half-whitened, by Sigma_lambda^(-1/4).
+[[nodiscard]] std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics);
+
 /// Where an adapter works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);
 

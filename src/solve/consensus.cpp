@@ -31,18 +31,6 @@ std::vector<Columns> columns_of(std::span<const Matrix64> supports) {
   return all;
 }
 
-/// The covariance of the whitened spaces side by side, in place: the upper triangle, and each space's own block whole.
-void whiten_blocks(Matrix64& covariance, std::span<const Columns> columns, std::span<const WhiteningBasis> bases) {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    // From a space's own block to the last column, the rows of the space are one matrix.
-    const auto rows = covariance.view().middle_rows(columns[i].first, columns[i].dim);
-    bases[i].whiten_columns(rows.middle_cols(columns[i].first, covariance.cols() - columns[i].first));
-    for (std::size_t j = i; j < columns.size(); ++j) {
-      bases[j].whiten_rows(rows.middle_cols(columns[j].first, columns[j].dim));
-    }
-  }
-}
-
 /// The variance that each direction, a row, has within the spaces.
 std::vector<double> own_variances(const Matrix64& directions, const Matrix64& covariance,
                                   std::span<const Columns> columns) {
@@ -137,6 +125,22 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
+Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases) {
+  Matrix64 covariance = std::move(joint).covariance();
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < bases.size(); first += bases[i].dim(), ++i) {
+    // From a space's own block to the last column, the rows of the space are one matrix.
+    const auto rows =
+        covariance.view().middle_rows(first, bases[i].dim()).middle_cols(first, covariance.cols() - first);
+    bases[i].whiten_columns(rows);
+    std::size_t column = 0;
+    for (std::size_t j = i; j < bases.size(); column += bases[j].dim(), ++j) {
+      bases[j].whiten_rows(rows.middle_cols(column, bases[j].dim()));
+    }
+  }
+  return covariance;
+}
+
 Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
   if (task.bases.empty()) {
     const std::vector<WhiteningBasis> bases(task.whitenings.begin(), task.whitenings.end());
@@ -148,8 +152,7 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   const std::vector<Columns> columns = columns_of(task.supports);
   const std::size_t dim = joint.dim();
   const std::size_t rows = joint.rows();
-  Matrix64 covariance = std::move(joint).covariance();
-  whiten_blocks(covariance, columns, task.bases);
+  const Matrix64 covariance = whitened_covariance(std::move(joint), task.bases);
   Eigenpairs pairs = eigh_largest(covariance, task.anchors, device);
   std::size_t anchors = directions(pairs.values, rows, dim);
   std::vector<Direction> found = directions_of(pairs, anchors, covariance, columns);

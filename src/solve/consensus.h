@@ -35,6 +35,9 @@ struct Consensus {
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
                                        Device device = Device::cpu);
 
+/// The covariance of the whitened spaces side by side: its upper triangle, and each space's own block whole.
+[[nodiscard]] Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases);
+
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);
 

@@ -28,8 +28,9 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
-std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means) {
-  Tridiagonal tridiagonal(std::move(gram));
+std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means,
+                                                   Device device) {
+  Tridiagonal tridiagonal(std::move(gram), device);
   std::vector<double> values = tridiagonal.eigenvalues();
   for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
