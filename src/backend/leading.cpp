@@ -15,9 +15,10 @@ namespace {
 constexpr double kAccuracy = 1e-11;  // of C v - w v, as a share of the largest eigenvalue
 constexpr double kWanted = 1e13;     // by which a polynomial has to raise what is wanted above the rest
 constexpr double kMostStretch =
-    1e6;  // of a basis, before it is made orthonormal again: its square must have digits left
+    1e6;                        // of a basis, before it is made orthonormal again: its square must have digits left
+constexpr double kSpare = 100;  // by which the accuracy is aimed to be better
 constexpr double kMostDegrees = 240;  // beyond, a decomposition is faster
-constexpr int kEstimates = 3, kAttempts = 3;
+constexpr int kEstimates = 3, kAttempts = 5;
 
 /// A subspace of a few more directions than are wanted, rows of V, which polynomials of the matrix C turn towards its
 /// leading eigenvectors. T_k stays within 1 on the eigenvalues from 0 to `edge`, and grows fast above.
@@ -55,11 +56,12 @@ class Subspace {
       std::swap(basis_, next_);
     }
     std::swap(basis_, next_);
-    return orthonormalise() && orthonormalise();  // the second time takes off what rounding left in the first
+    return orthonormalise();
   }
 
-  /// V C V^T
-  [[nodiscard]] Matrix64 projected() {
+  /// V C V^T, or nothing where the rows are no basis any more.
+  [[nodiscard]] std::optional<Matrix64> projected() {
+    if (!orthonormalise()) return {};  // once more, for what rounding left the first time
     dense_.multiply(1, *basis_, *matrix_, 0, *next_);
     dense_.multiply_transposed(1, *next_, *basis_, *small_);
     Matrix64 result(width_, width_);
@@ -67,9 +69,17 @@ class Subspace {
     return result;
   }
 
-  /// The leading `count` eigenvectors within the subspace, and the largest distance of C v from w v.
-  std::pair<Eigenpairs, double> leading(std::size_t count) {
-    Eigenpairs own = eigh(projected());
+  struct Found {
+    Eigenpairs pairs;
+    double distance;  ///< the largest, of C v from w v
+    double least;     ///< eigenvalue within the subspace
+  };
+
+  /// The leading `count` eigenvectors within the subspace, whose basis they become.
+  std::optional<Found> leading(std::size_t count) {
+    std::optional<Matrix64> small = projected();
+    if (!small) return {};
+    Eigenpairs own = eigh(std::move(*small));
     Matrix64 turn(width_, width_);  // the largest first
     for (std::size_t i = 0; i < width_; ++i) std::ranges::copy(own.vectors.row(width_ - 1 - i), turn.row(i).begin());
     dense_.upload(turn, *small_);
@@ -88,7 +98,7 @@ class Subspace {
       pairs.values[count - 1 - i] = value;
       as_eigen(pairs.vectors.row(count - 1 - i)) = vector;
     }
-    return {std::move(pairs), worst};
+    return Found{std::move(pairs), worst, own.values.front()};
   }
 
  private:
@@ -135,22 +145,25 @@ std::optional<Eigenpairs> leading_eigenpairs(Dense& dense, const Matrix64& symme
   if (!(edge > 0) || std::isinf(largest)) return {};
   for (int i = 0; i < kEstimates; ++i) {
     if (!subspace.filter(edge, most_degrees(largest, edge))) return {};
-    const std::vector<double> values = eigenvalues(subspace.projected());
+    std::optional<Matrix64> projected = subspace.projected();
+    if (!projected) return {};
+    const std::vector<double> values = eigenvalues(std::move(*projected));
     edge = values.front();  // no more than the true one
     if (!(edge > 0)) return {};
     largest = values.back();
     last_wanted = values[width - count];
   }
-  const double rate = growth(last_wanted, edge);
-  double degrees = std::log(kWanted) / rate;
+  double degrees = std::log(kWanted) / growth(last_wanted, edge);
   for (int attempt = 0; attempt < kAttempts && degrees <= kMostDegrees; ++attempt) {
     const int step = most_degrees(largest, edge);
     for (double done = 0; done < degrees; done += step) {
       if (!subspace.filter(edge, step)) return {};
     }
-    auto [pairs, distance] = subspace.leading(count);
-    if (distance <= kAccuracy * largest) return std::move(pairs);
-    degrees = std::max(2.0, std::log(std::max(distance / (kAccuracy * largest), 2.0) * 10) / rate);
+    auto found = subspace.leading(count);
+    if (!found) return {};
+    if (found->distance <= kAccuracy * largest) return std::move(found->pairs);
+    edge = found->least;  // which is nearer to the truth now
+    degrees = std::log(kSpare * found->distance / (kAccuracy * largest)) / growth(found->pairs.values.front(), edge);
   }
   return {};
 }
