@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times `kedge fit --method consensus` and `kedge attach`, whole commands from files to bundle, against the same
-mathematics in PyTorch (bench/consensus_peer.py, without its reading and whitening), in turn, several rounds; then shows
-that time per row and memory stay flat as rows grow.
+mathematics in PyTorch (bench/consensus_peer.py, from the same files to maps), in turn, several rounds; then shows that
+time per row and memory stay flat as rows grow.
 
-Rows are random mixtures of common causes, written as float16. Other work on the same cores distorts the ratio.
+Rows are random mixtures of common causes, written as float16, unless --files names others. Other work on the same cores
+distorts the ratio.
 Needs the `bench` preset built and build/torch-venv (make bench does both).
 """
 import argparse
@@ -44,7 +45,8 @@ def run_kedge(kedge, files, rows, support, folder):
     bundle = f"{folder}/x.kedge"
     sources = [word for i, file in enumerate(files[:-1]) for word in ("--space", f"s{i}={file}")]
     common = ["--rows", f"0:{rows}", "-q", "-o", bundle]
-    commands = [[kedge, "fit", *sources, "--method", "consensus", "--support", str(support), *common],
+    commands = [[kedge, "fit", *sources, "--method", "consensus", "--anchors", "300", "--support",
+                 str(support), *common],
                 [kedge, "attach", bundle, "--space", f"new={files[-1]}", *common]]
     seconds, peaks = [], []
     for command in commands:
@@ -56,21 +58,24 @@ def run_kedge(kedge, files, rows, support, folder):
 
 
 def against_peer(asked, folder):
-    files = []
-    for i, dim in enumerate(asked.dims):
-        files.append(f"{folder}/{i}.npy")
-        make_rows(files[-1], asked.rows, dim, i)
+    files = asked.files
+    if files:
+        seen = f"{len(files) - 1} spaces, {files[-1].stem} attached"
+    else:
+        seen = f"{asked.dims[:-1]} values, one of {asked.dims[-1]} attached"
+        files = [f"{folder}/{i}.npy" for i in range(len(asked.dims))]
+        for i, dim in enumerate(asked.dims):
+            make_rows(files[i], asked.rows, dim, i)
     ours, theirs = [], []
     for _ in range(asked.rounds):
         ours.append(run_kedge(asked.kedge, files, asked.rows, asked.support, folder))
         peer = [PYTHON, PEER, *files, "--rows", str(asked.rows), "--support", str(asked.support)]
         theirs.append(json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout)["seconds"])
     ratios = [(fit + attach) / peer for (fit, attach, _), peer in zip(ours, theirs)]
-    print(f"consensus of {asked.rows} rows, {asked.dims[:-1]} values, one of {asked.dims[-1]} attached, "
-          f"{asked.support} support rows, {os.cpu_count()} cores")
-    print(f"  kedge fit + attach, whole commands   {statistics.median(f + a for f, a, _ in ours):.2f} s "
+    print(f"consensus of {asked.rows} rows, {seen}, {asked.support} support rows, {os.cpu_count()} cores")
+    print(f"  kedge, files to bundle, whole commands {statistics.median(f + a for f, a, _ in ours):.2f} s "
           f"(attach {statistics.median(a for _, a, _ in ours):.2f} s)")
-    print(f"  PyTorch, after reading and whitening {statistics.median(theirs):.2f} s")
+    print(f"  PyTorch, files to maps                 {statistics.median(theirs):.2f} s")
     print(f"  ratio {statistics.median(ratios):.2f} (rounds {min(ratios):.2f} to {max(ratios):.2f})")
 
 
@@ -90,6 +95,7 @@ def main():
     options.add_argument("--kedge", default=ROOT / "build" / "bench" / "cli" / "kedge")
     options.add_argument("--rows", type=int, default=6500)
     options.add_argument("--dims", type=int, nargs="+", default=[384, 320, 512, 320], help="the last is attached")
+    options.add_argument("--files", type=pathlib.Path, nargs="*", help="of embeddings; the last is attached")
     options.add_argument("--support", type=int, default=3000)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--growth", type=int, nargs="*", default=[10_000, 100_000, 1_000_000],

@@ -3,6 +3,7 @@
 //   kedge_gpu_bench device                              ceilings, a step of PARAM, transform of resident data
 //   kedge_gpu_bench files FOLDER                        makes what the next ones read; 2.2 GB with what they write
 //   kedge_gpu_bench fit FOLDER METHOD [DEVICE [PRECISION]]
+//   kedge_gpu_bench consensus FOLDER [DEVICE]           the steps of its consensus fit one by one
 //   kedge_gpu_bench transform FOLDER                    from file to file, on the GPU and on the processor
 #include "measure.h"
 
@@ -16,7 +17,8 @@ namespace {
 using namespace kedge;
 
 constexpr const char* kUsage =
-    "usage: kedge_gpu_bench device | files FOLDER | fit FOLDER METHOD [cuda|cpu [fp32|tf32|bf16]] | transform FOLDER\n";
+    "usage: kedge_gpu_bench device | files FOLDER | fit FOLDER METHOD [cuda|cpu [fp32|tf32|bf16]] |\n"
+    "       consensus FOLDER [cuda|cpu] | transform FOLDER\n";
 
 nlohmann::json run(const std::vector<std::string>& words, bench::Clock::time_point start) {
   const std::string& what = words[0];
@@ -28,6 +30,9 @@ nlohmann::json run(const std::vector<std::string>& words, bench::Clock::time_poi
   if (what == "fit" && words.size() >= 3) {
     const Device device = parse_device(words.size() > 3 ? words[3] : "cuda");
     return bench::measure_fit(words[1], words[2], device, parse_precision(words.size() > 4 ? words[4] : "tf32"), start);
+  }
+  if (what == "consensus" && words.size() >= 2) {
+    return bench::measure_consensus(words[1], parse_device(words.size() > 2 ? words[2] : "cuda"));
   }
   if (what == "transform" && words.size() == 2) return bench::measure_file_transform(words[1]);
   if (what == "files" && words.size() == 2) {

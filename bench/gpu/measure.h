@@ -3,6 +3,7 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
+#include <kedge/space.h>
 
 #include <algorithm>
 #include <chrono>
@@ -38,11 +39,15 @@ inline double median(std::vector<double> values) {
 [[nodiscard]] nlohmann::json measure_steps();
 [[nodiscard]] nlohmann::json measure_resident_transform();
 
+/// The three spaces that make_files makes.
+[[nodiscard]] std::vector<Space> open_spaces(const std::string& folder);
 /// Makes the files the others read, unless they are there.
 void make_files(const std::string& folder);
 /// From files to a saved bundle. `start` is when the process began, so that setting the GPU up counts.
 [[nodiscard]] nlohmann::json measure_fit(const std::string& folder, const std::string& method, Device device,
                                          Precision precision, Clock::time_point start);
+/// The steps of a consensus fit one by one, and what the slow ones among them would take done in other ways.
+[[nodiscard]] nlohmann::json measure_consensus(const std::string& folder, Device device);
 /// From file to file, beside reading that file and writing such a file alone.
 [[nodiscard]] nlohmann::json measure_file_transform(const std::string& folder);
 

@@ -113,11 +113,16 @@ void make_files(const std::string& folder) {
   if (!std::filesystem::exists(long_file(folder))) make_long_file(long_file(folder));
 }
 
+std::vector<Space> open_spaces(const std::string& folder) {
+  std::vector<Space> spaces;
+  for (const std::size_t dim : kDims) spaces.emplace_back(std::to_string(dim), open_rows(space_file(folder, dim)));
+  return spaces;
+}
+
 nlohmann::json measure_fit(const std::string& folder, const std::string& method, Device device, Precision precision,
                            Clock::time_point start) {
   Stages stages(start);
-  std::vector<Space> spaces;
-  for (const std::size_t dim : kDims) spaces.emplace_back(std::to_string(dim), open_rows(space_file(folder, dim)));
+  const std::vector<Space> spaces = open_spaces(folder);
   FitOptions options;
   options.method = parse_method(method);
   options.device = device;

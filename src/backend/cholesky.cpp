@@ -4,6 +4,7 @@
 #include "backend/lapack_status.h"
 #include "base/checked.h"
 
+#include <cblas.h>
 #include <lapacke.h>
 
 #include <algorithm>
@@ -49,11 +50,27 @@ void Cholesky::solve(MatrixView<double> x) const {
                                        checked_int(x.stride, "a matrix's stride")));
 }
 
+// The factor is R in A = R R^T, the lower triangle of LAPACK's columns, which are our rows: its transpose to BLAS here.
+void Cholesky::divide_rows(bool transposed, MatrixView<double> x) const {
+  const int dim = static_cast<int>(factor_.rows());
+  cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit, dim,
+              checked_int(x.rows, "a matrix's rows"), 1, factor_.cells().data(), dim, x.data,
+              checked_int(x.stride, "a matrix's stride"));
+}
+
 void Cholesky::whiten(MatrixView<double> x) const {
-  const auto dim = static_cast<lapack_int>(factor_.rows());
-  require_lapack_memory(LAPACKE_dtrtrs(LAPACK_COL_MAJOR, 'L', 'N', 'N', dim, checked_int(x.rows, "a matrix's rows"),
-                                       factor_.cells().data(), dim, x.data,
-                                       checked_int(x.stride, "a matrix's stride")));
+  divide_rows(false, x);
+}
+
+void Cholesky::fold(MatrixView<double> x) const {
+  divide_rows(true, x);
+}
+
+void Cholesky::whiten_columns(MatrixView<double> x) const {
+  const int dim = static_cast<int>(factor_.rows());
+  cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit,
+              checked_int(x.cols, "a matrix's columns"), dim, 1, factor_.cells().data(), dim, x.data,
+              checked_int(x.stride, "a matrix's stride"));
 }
 
 }  // namespace kedge

@@ -18,8 +18,14 @@ class Cholesky {
   void solve(MatrixView<double> x) const;
   /// Every row of x becomes one of another basis, in which the matrix is the identity.
   void whiten(MatrixView<double> x) const;
+  /// The same for every column of x.
+  void whiten_columns(MatrixView<double> x) const;
+  /// Every row of x becomes one whose product with any row is that of x with the row whitened.
+  void fold(MatrixView<double> x) const;
 
  private:
+  void divide_rows(bool transposed, MatrixView<double> x) const;
+
   Matrix64 factor_;
   double norm_ = 0;
   bool exists_ = false;

@@ -38,6 +38,14 @@ Eigenpairs eigh_largest(const Matrix64&, std::size_t) {
   refuse();
 }
 
+void tridiagonalise(Matrix64&, std::span<double>, std::span<double>, std::span<double>) {
+  refuse();
+}
+
+std::unique_ptr<Dense> make_dense() {
+  refuse();
+}
+
 MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Precision) {
   refuse();
 }

@@ -17,7 +17,8 @@ struct Eigenpairs {
 /// All eigenpairs of a symmetric matrix, by divide and conquer. Only its upper triangle is read. Small matrices are
 /// left to the processor whatever the device, as it is faster there.
 [[nodiscard]] Eigenpairs eigh(Matrix64 symmetric, Device device = Device::cpu);
-/// The `count` largest eigenpairs, still in ascending order; much faster than all of them where they are few.
+/// The `count` largest eigenpairs of one that is positive semidefinite, still in ascending order; much faster than all
+/// of them where they are few.
 [[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device = Device::cpu);
 /// Only the eigenvalues, in ascending order.
 [[nodiscard]] std::vector<double> eigenvalues(Matrix64 symmetric);

@@ -74,8 +74,7 @@ Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, 
                              const AttachSettings& settings, const Progress& progress) const {
   std::optional<Attachment> line, curve;
   if (settings.by != AttachBy::kernel) {
-    line = rows.map(statistics.space(), bundle_.similarity, coordinates_of(bundle_.similarity, statistics),
-                    settings.ridge, statistics.of_support);
+    line = rows.map(bundle_.similarity, statistics, settings.ridge);
   }
   if (settings.by != AttachBy::ridge) {
     curve = attach_by_kernel(*targets_, support.view(), bundle_.similarity, statistics, settings.kernel, progress);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit.h"
 
+#include "backend/threads.h"
 #include "base/eigen.h"
+#include "base/parallel.h"
 #include "map/adapter.h"
 #include "map/attach.h"
 #include "map/coordinates.h"
@@ -15,6 +17,8 @@
 #include <kedge/error.h>
 #include <kedge/version.h>
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace kedge {
@@ -119,9 +123,20 @@ void attach_by_mixture(Bundle& bundle, const FitInput& input) {
 void attach_sources(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   const Attacher attacher(bundle);
   const AttachSettings settings{bundle.attach_by, options.ridge, options.kernel};
-  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-    bundle.add(attacher.attach(input.support.rows[i], input.statistics[i], settings, progress));
+  const std::size_t sources = input.statistics.size();
+  std::vector<std::optional<Attachment>> attached(sources);
+  const auto attach_one = [&](std::size_t i) {
+    attached[i] = attacher.attach(input.support.rows[i], input.statistics[i], settings, progress);
+  };
+  // Much of a ridge is too small for BLAS to share out. Kernels are not, and tell of their progress.
+  if (settings.by == AttachBy::ridge && options.device == Device::cpu && sources >= threads()) {
+    parallel_blocks(sources, 1, threads(), [&] {
+      return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { attach_one(i); };
+    });
+  } else {
+    for (std::size_t i = 0; i < sources; ++i) attach_one(i);
   }
+  for (std::optional<Attachment>& one : attached) bundle.add(std::move(one).value());
 }
 
 /// For spaces that were attached before the targets were known, but for those that have a better one.
@@ -144,14 +159,20 @@ Matrix first_anchors(const Matrix& targets, std::size_t count) {
 
 void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
   require_whitenable(input.statistics);
-  std::vector<Whitening> whitenings = whitenings_of(input.statistics);
+  const bool refines = options.consensus.refine_epochs > 0;
+  if (refines) {
+    for (Statistics& own : input.statistics) own.whitening = whitening_of(own);
+  }
+  std::vector<WhiteningBasis> bases;
+  for (Statistics& own : input.statistics) bases.push_back(*(own.basis = basis_of(own)));
   if (progress) progress({"finding the consensus", 0, 1, ""});
-  const ConsensusTask task{whitenings, input.support.rows, anchors_of(bundle, options)};
+  const std::vector<Whitening> whitenings = refines ? whitenings_of(input.statistics) : std::vector<Whitening>();
+  const ConsensusTask task{whitenings, input.support.rows, anchors_of(bundle, options), bases};
   Consensus consensus =
       find_consensus(task, std::move(*std::exchange(input.joint, {})), options.consensus, options.device);
   Matrix targets =
       options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
-  if (options.consensus.refine_epochs > 0) {
+  if (refines) {
     const auto backend = make_backend(options.device, options.precision);
     Refined refined = refine_targets(*backend, task, input.rows, bundle.support_ids, targets, options.consensus,
                                      options.seed, progress);
@@ -159,11 +180,7 @@ void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, c
     bundle.refine_losses = std::move(refined.losses);
   }
   set_targets(bundle, std::move(targets));
-  if (bundle.similarity == Similarity::wip) {
-    for (std::size_t i = 0; i < whitenings.size(); ++i) input.statistics[i].whitening = std::move(whitenings[i]);
-  } else {
-    bundle.targets = {};  // they would be those of another similarity
-  }
+  if (bundle.similarity != Similarity::wip) bundle.targets = {};  // they would be those of another similarity
   if (progress) progress({"finding the consensus", 1, 1, ""});
   attach_sources(bundle, input, options, progress);
 }

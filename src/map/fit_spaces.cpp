@@ -5,6 +5,7 @@
 #include "map/choose_support.h"
 #include "map/fit.h"
 #include "map/fit_options.h"
+#include "space/sum_rows.h"
 #include "space/variation.h"
 
 #include <fmt/format.h>
@@ -28,9 +29,10 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
   return bundle;
 }
 
-/// A GPU does not take the sums that Ledoit-Wolf needs.
-Device device_for(ShrinkageRule rule, Device device) {
-  return rule == ShrinkageRule::ledoit_wolf ? Device::cpu : device;
+/// A GPU does not take the sums that Ledoit-Wolf needs, and nobody else needs them.
+Moments read_moments(std::span<const Space> spaces, ShrinkageRule rule, Device device, const Progress& progress) {
+  if (rule == ShrinkageRule::ledoit_wolf) return compute_joint_moments(spaces, progress, Device::cpu, Highest::fourth);
+  return compute_joint_moments(spaces, progress, device, Highest::second);
 }
 
 std::vector<Statistics> split(const Moments& joint, const FitOptions& options) {
@@ -76,8 +78,7 @@ void judge(Bundle& bundle, std::span<const Space> spaces, const FitInput& input)
 
 Statistics read_statistics(const Space& space, const WhiteningOptions& options, ShrinkageRule rule, bool whitened,
                            Device device, const Progress& progress) {
-  Statistics statistics =
-      statistics_of(compute_moments(space, progress, device_for(rule, device)), options, rule, device);
+  Statistics statistics = statistics_of(read_moments({&space, 1}, rule, device, progress), options, rule, device);
   if (whitened) statistics.whitening = whitening_of(statistics);
   return statistics;
 }
@@ -99,7 +100,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progres
   require_own_options(options);
   FitInput input;
   if (options.method == Method::consensus) {
-    input.joint = compute_joint_moments(spaces, progress, device_for(options.shrinkage_rule, options.device));
+    input.joint = read_moments(spaces, options.shrinkage_rule, options.device, progress);
     input.statistics = split(*input.joint, options);
   } else {
     for (const Space& space : spaces) {
@@ -141,7 +142,7 @@ Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, co
   FitInput input;
   input.statistics = std::move(statistics);
   if (options.method == Method::consensus) {
-    input.joint = compute_joint_moments(spaces, progress, device_for(options.shrinkage_rule, options.device));
+    input.joint = read_moments(spaces, options.shrinkage_rule, options.device, progress);
   }
   complete(bundle, spaces, input, options, progress);
   return bundle;

@@ -2,6 +2,7 @@
 #include "map/judge.h"
 
 #include "backend/threads.h"
+#include "base/parallel.h"
 #include "map/mixture_fit.h"
 #include "space/row_sketch.h"
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -145,12 +147,21 @@ struct CheckedSources {
   }
 };
 
+/// On a thread each, as a sketch is too small for BLAS to share out.
+template <class Step>
+void for_each_space(std::size_t spaces, const Step& step) {
+  parallel_blocks(spaces, 1, threads(),
+                  [&] { return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(i); }; });
+}
+
 /// `picked` are rows of each space, by the same inputs.
 CheckedSources look_up_each(std::span<const Matrix64> picked) {
   CheckedSources result{std::vector<std::optional<RowCheck>>(picked.size()), {}};
   if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return result;
-  for (const Matrix64& rows : picked) result.sketches.push_back(sketch_rows(rows.view()));
-  for (std::size_t i = 0; i < picked.size(); ++i) result.checks[i] = look_up(result.sketches[i], result.others(i));
+  result.sketches.resize(picked.size());
+  for_each_space(picked.size(), [&](std::size_t i) { result.sketches[i] = sketch_rows(picked[i].view()); });
+  for_each_space(picked.size(),
+                 [&](std::size_t i) { result.checks[i] = look_up(result.sketches[i], result.others(i)); });
   return result;
 }
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -17,9 +16,9 @@
 namespace kedge {
 namespace {
 
-/// How far the coordinates that the penalty is measured in are whitened. Half-whitened, a direction of little variance
-/// is held back more, which is worth much where support rows are few.
-constexpr std::array kWhitenings{1.0, 0.5};
+// How far the coordinates that the penalty is measured in may be whitened instead of fully: a direction of little
+// variance is then held back more, which is worth much where support rows are few.
+constexpr double kHalf = 0.5;
 // The estimate is noisy itself: less than this, and the whitened coordinates of the similarity stay.
 constexpr double kClearlyBetter = 0.99;
 // With so many support rows per value of an embedding, the choice makes no difference worth its time.
@@ -42,28 +41,45 @@ bool is_centred(const Eigen::Ref<const EigenRows<double>>& rows) {
   return rows.colwise().mean().squaredNorm() <= kRounding * rows.squaredNorm() / static_cast<double>(rows.rows());
 }
 
-/// The features of one ridge: a scale for each eigenvector of the space's covariance.
+/// One ridge, and the coordinates of its features; none where they are the rows as they are.
 struct Candidate {
   double whitening;
-  Eigen::VectorXd scale;
+  std::shared_ptr<const WhiteningBasis> basis;
   Ridge ridge;
   double strength;
+
+  /// The solution as what is multiplied with centred rows: outputs x dim.
+  [[nodiscard]] EigenRows<double> weight() const {
+    const Matrix64 solution = ridge.solve(strength);
+    EigenRows<double> weight = as_eigen(solution.view()).transpose();
+    const auto dim = static_cast<std::size_t>(weight.cols());
+    if (basis) basis->fold_rows({weight.data(), static_cast<std::size_t>(weight.rows()), dim, dim});
+    return weight;
+  }
 };
 
-Candidate make_candidate(const Matrix64& gram, const Matrix64& cross, std::span<const double> variances,
-                         double whitening, const Spread& spread, std::size_t rows, double means,
+/// What all candidates have in common.
+struct Products {
+  Matrix64 gram, cross;  ///< of the centred rows, each divided by their number
+  Spread spread;
+  std::size_t rows;
+  double means;
+  Device device;
+};
+
+Candidate make_candidate(const Products& products, double whitening, std::shared_ptr<const WhiteningBasis> basis,
                          std::optional<double> strength) {
-  const auto values = as_eigen(variances);
-  const Eigen::VectorXd scale = (values.array() / values.mean()).pow(-whitening / 2).transpose();
-  Matrix64 scaled_gram = gram;
-  Matrix64 scaled_cross = cross;
-  auto g = as_eigen(scaled_gram.view());
-  g.array().colwise() *= scale.array();
-  g.array().rowwise() *= scale.transpose().array();
-  as_eigen(scaled_cross.view()).array().colwise() *= scale.array();
-  Ridge ridge(make_ridge_basis(std::move(scaled_gram), rows, 0, means), scaled_cross, spread);
+  Matrix64 gram = products.gram;
+  Matrix64 cross = products.cross;
+  if (basis) {
+    basis->whiten_rows(gram.view());
+    basis->whiten_columns(gram.view());
+    basis->whiten_columns(cross.view());
+  }
+  Ridge ridge(make_ridge_basis(std::move(gram), products.rows, 0, products.means, products.device), cross,
+              products.spread);
   const double chosen = strength ? require_strength(*strength) : ridge.best();
-  return {whitening, scale, std::move(ridge), chosen};
+  return {whitening, std::move(basis), std::move(ridge), chosen};
 }
 
 }  // namespace
@@ -89,38 +105,27 @@ RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::s
   set_product(cross_.view(), rows.transpose(), targets.values().view(), 1 / static_cast<double>(rows_.rows()));
 }
 
-Attachment RidgeSupport::map(const std::string& space, Similarity similarity, const Whitening& coordinates,
-                             std::optional<double> strength, bool mean_of_support) const {
+Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics,
+                             std::optional<double> strength) const {
   const auto rows = as_eigen(rows_.view());
-  const auto vectors = as_eigen(coordinates.vectors.view());
-  // All candidates live in the eigenbasis of the covariance, where whitening is a scale: the rows are needed once.
-  Matrix64 raw(rows_.cols(), rows_.cols());
-  add_gram(raw.view(), Triangle::lower, rows_.view(), 1 / static_cast<double>(rows_.rows()));
-  as_eigen(raw.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(raw.view()).transpose();
-  Matrix64 gram(rows_.cols(), rows_.cols());
-  const EigenRows<double> half = product(vectors, raw.view());
-  set_product(gram.view(), half, vectors.transpose());
-  Matrix64 cross(cross_.rows(), cross_.cols());
-  set_product(cross.view(), vectors, cross_.view());
-
-  Spread spread = targets_.spread();
-  if (mean_of_support) spread.squares = spread.variances;
+  const bool mean_of_support = statistics.of_support;
+  Products products{
+      Matrix64(rows_.cols(), rows_.cols()), cross_, targets_.spread(), rows_.rows(), 0, statistics.device};
+  add_gram(products.gram.view(), Triangle::lower, rows_.view(), 1 / static_cast<double>(rows_.rows()));
+  as_eigen(products.gram.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(products.gram.view()).transpose();
+  if (mean_of_support) products.spread.squares = products.spread.variances;
   // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
   // freedom that it takes makes a map that only repeats its rows look perfect.
-  const double own_means = mean_of_support || is_centred(rows) ? 1 : 0;
-  const auto candidate = [&](double whitening) {
-    return make_candidate(gram, cross, coordinates.values, whitening, spread, rows_.rows(), own_means, strength);
-  };
-  Candidate best = candidate(kWhitenings.front());
-  if (!strength && similarity == Similarity::wip && rows_.rows() < kFewRows * rows_.cols()) {
-    Candidate other = candidate(kWhitenings.back());
+  if (mean_of_support || is_centred(rows)) products.means = 1;
+  const bool whitens = similarity == Similarity::wip;
+  Candidate best = make_candidate(products, 1, whitens ? basis_of(statistics) : nullptr, strength);
+  if (!strength && whitens && rows_.rows() < kFewRows * rows_.cols()) {
+    Candidate other = make_candidate(products, kHalf, half_basis_of(statistics), strength);
     if (other.ridge.gcv(other.strength) < kClearlyBetter * best.ridge.gcv(best.strength)) best = std::move(other);
   }
-  const Matrix64 solution = best.ridge.solve(best.strength);
-  EigenRows<double> scaled = as_eigen(solution.view());
-  scaled.array().colwise() *= best.scale.array();
   EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()), rows.cols());
-  weight.topRows(scaled.cols()) = product(scaled.transpose(), vectors);
+  const auto used = static_cast<Eigen::Index>(targets_.values().cols());
+  weight.topRows(used) = best.weight();
   RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
   fit.r2.resize(targets_.anchors());
   const std::vector<double>& variances = targets_.spread().variances;
@@ -128,8 +133,8 @@ Attachment RidgeSupport::map(const std::string& space, Similarity similarity, co
   const double error = best.ridge.gcv(best.strength) * static_cast<double>(variances.size());
   if (variance > 0) fit.error = error / variance;
   Eigen::RowVectorXd bias = -product(mean_, weight.transpose());
-  if (mean_of_support) bias.head(scaled.cols()) += targets_.means();
-  return {std::make_shared<RelativeMap>(fold(space, similarity, weight, bias, mean_)),
+  if (mean_of_support) bias.head(used) += targets_.means();
+  return {std::make_shared<RelativeMap>(fold(statistics.space(), similarity, weight, bias, mean_)),
           AttachBy::ridge,
           0,
           std::move(fit),

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/eigen.h"
+#include "map/statistics.h"
 #include "solve/ridge.h"
 
 #include <kedge/attachment.h>
-#include <kedge/whitening.h>
 
 #include <optional>
 #include <string>
@@ -43,11 +43,12 @@ class RidgeSupport {
   /// `mean` is that of the space's statistics; `support` are its rows, in support order. Targets must outlive it.
   RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean);
 
-  /// The map that regresses the targets. Without a strength, generalised cross-validation chooses it, and the
-  /// coordinates its penalty is measured in: whitened, or half-whitened where those are clearly better. The mean of
-  /// all rows has targets of 0; where `mean_of_support`, it is that of the support, which has the mean of the targets.
-  [[nodiscard]] Attachment map(const std::string& space, Similarity similarity, const Whitening& coordinates,
-                               std::optional<double> strength, bool mean_of_support) const;
+  /// The map that regresses the targets of the space that the statistics are of. Without a strength, generalised
+  /// cross-validation chooses it, and for wip the coordinates its penalty is measured in: whitened, or half-whitened
+  /// where those are clearly better. Other similarities have them as they are. The mean of all rows has targets of 0;
+  /// where the statistics are of the support, it is that of the support, which has the mean of the targets.
+  [[nodiscard]] Attachment map(Similarity similarity, const Statistics& statistics,
+                               std::optional<double> strength) const;
   /// The way back, from the targets to the support rows.
   [[nodiscard]] Decoder decoder(const std::string& space) const;
 

@@ -31,6 +31,21 @@ Whitening whitening_of(const Statistics& statistics) {
   return make_whitening(statistics.moments, statistics.options, statistics.device);
 }
 
+std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics) {
+  if (statistics.basis) return statistics.basis;
+  if (statistics.whitening) return std::make_shared<WhiteningBasis>(*statistics.whitening);
+  return std::make_shared<WhiteningBasis>(statistics.moments, statistics.options, statistics.device);
+}
+
+std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics) {
+  if (!statistics.whitening && statistics.device == Device::cuda) {
+    auto half = half_whitening_basis(statistics.moments, statistics.options);
+    if (half) return std::make_shared<WhiteningBasis>(std::move(*half));
+  }
+  constexpr double kHalf = 0.5;
+  return std::make_shared<WhiteningBasis>(whitening_of(statistics), kHalf);
+}
+
 Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
   if (similarity == Similarity::wip) return whitening_of(statistics);
   const std::size_t dim = statistics.dim();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "space/whitening_basis.h"
+
 #include <kedge/device.h>
 #include <kedge/similarity.h>
 #include <kedge/whitening.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,9 +17,10 @@ namespace kedge {
 struct Statistics {
   Moments moments;
   WhiteningOptions options;
-  std::optional<Whitening> whitening;  ///< where it is known already
-  Device device = Device::cpu;         ///< where it is found otherwise
-  bool of_support = false;             ///< of the support rows alone, and not of all rows
+  std::optional<Whitening> whitening;                ///< where it is known already
+  Device device = Device::cpu;                       ///< where it is found otherwise
+  bool of_support = false;                           ///< of the support rows alone, and not of all rows
+  std::shared_ptr<const WhiteningBasis> basis = {};  ///< where it is known already
 
   [[nodiscard]] const std::string& space() const { return moments.parts().front().space; }
   [[nodiscard]] std::size_t dim() const { return moments.dim(); }
@@ -31,7 +35,13 @@ void require_whitenable(const Statistics& statistics);
 /// The whitening, found now where it is not known yet.
 [[nodiscard]] Whitening whitening_of(const Statistics& statistics);
 
-/// Where ridge works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
+/// What ridge needs of them, which is found much faster.
+[[nodiscard]] std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics);
+
+/// The same for rows that are only half-whitened, by Sigma_lambda^(-1/4).
+[[nodiscard]] std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics);
+
+/// Where an adapter works: rows are centred and whitened for wip, centred and scaled to a common spread for inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);
 
 }  // namespace kedge

@@ -16,46 +16,33 @@
 namespace kedge {
 namespace {
 
-/// Columns of one space among all, as Eigen counts them.
+/// Columns of one space among all.
 struct Columns {
-  Eigen::Index first, dim;
+  std::size_t first, dim;
 };
-
-/// What whitens each eigenvector of a space's covariance.
-Eigen::VectorXd scale_of(const Whitening& whitening) {
-  return as_eigen(std::span(whitening.values)).array().rsqrt().transpose();
-}
 
 std::vector<Columns> columns_of(std::span<const Matrix64> supports) {
   std::vector<Columns> all;
-  Eigen::Index first = 0;
+  std::size_t first = 0;
   for (const Matrix64& support : supports) {
-    all.push_back({first, static_cast<Eigen::Index>(support.cols())});
+    all.push_back({first, support.cols()});
     first += all.back().dim;
   }
   return all;
 }
 
-/// The covariance of the whitened spaces side by side, in the eigenbasis of each space: the upper triangle, in place.
-/// There whitening is a scale, and a space's own block stays diagonal.
-void whiten_blocks(Matrix64& covariance, std::span<const Columns> columns, std::span<const Whitening> whitenings) {
-  auto all = as_eigen(covariance.view());
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto left = as_eigen(whitenings[i].vectors.view());
-    const auto own_scale = scale_of(whitenings[i]);
-    for (std::size_t j = i; j < columns.size(); ++j) {
-      auto block = all.block(columns[i].first, columns[j].first, columns[i].dim, columns[j].dim);
-      const EigenRows<double> half = product(left, block);
-      if (i == j) {
-        const Eigen::VectorXd variances = half.cwiseProduct(left).rowwise().sum();
-        block = variances.asDiagonal();
-      } else {
-        set_product(block, half, as_eigen(whitenings[j].vectors.view()).transpose());
-      }
-      block.array().colwise() *= own_scale.array();
-      block.array().rowwise() *= scale_of(whitenings[j]).transpose().array();
+/// The variance that each direction, a row, has within the spaces.
+std::vector<double> own_variances(const Matrix64& directions, const Matrix64& covariance,
+                                  std::span<const Columns> columns) {
+  std::vector<double> own(directions.rows());
+  for (const auto& [first, dim] : columns) {
+    const auto part = directions.view().middle_cols(first, dim);
+    const EigenRows<double> turned = product(part, covariance.view().middle_rows(first, dim).middle_cols(first, dim));
+    for (std::size_t r = 0; r < own.size(); ++r) {
+      own[r] += turned.row(static_cast<Eigen::Index>(r)).dot(as_eigen(part.row(r)));
     }
   }
+  return own;
 }
 
 /// A direction of all spaces side by side, and how far they agree on it.
@@ -67,23 +54,22 @@ struct Direction {
 /// 0 where the spaces are independent or contradict each other, about 1 where all say the same and say it strongly:
 /// shrinkage leaves directions of little variance less than 1, and strong ones a little more. So that the latter do not
 /// pass for agreement, some of the variance has to be shared. One space always agrees with itself.
-double agreement_on(const Eigenpairs& pairs, std::size_t pair, const Eigen::VectorXd& own_variances,
-                    std::size_t spaces) {
+double agreement_on(double variance, double own_variance, std::size_t spaces) {
   if (spaces == 1) return 1;
   constexpr double kRounding = 1e-9;
-  const double own = as_eigen(pairs.vectors.row(pair)).array().square().matrix().dot(own_variances);
-  const double shared = pairs.values[pair] - own;
-  const double above = (pairs.values[pair] - 1) / static_cast<double>(spaces - 1);
+  const double shared = variance - own_variance;
+  const double above = (variance - 1) / static_cast<double>(spaces - 1);
   return std::min(shared, above) > kRounding ? above : 0;
 }
 
 /// By falling variance, but those that the spaces do not agree on come last.
-std::vector<Direction> directions_of(const Eigenpairs& pairs, std::size_t count, const Eigen::VectorXd& own_variances,
-                                     std::size_t spaces) {
+std::vector<Direction> directions_of(const Eigenpairs& pairs, std::size_t count, const Matrix64& covariance,
+                                     std::span<const Columns> columns) {
+  const std::vector<double> own = own_variances(pairs.vectors, covariance, columns);
   std::vector<Direction> all;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t pair = pairs.values.size() - 1 - i;
-    all.push_back({pair, agreement_on(pairs, pair, own_variances, spaces)});
+    all.push_back({pair, agreement_on(pairs.values[pair], own[pair], columns.size())});
   }
   std::ranges::stable_partition(all, [](const Direction& one) { return one.agreement > 0; });
   return all;
@@ -110,17 +96,17 @@ EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const D
 }
 
 /// The scores of the support rows, summed over the spaces.
-EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> columns,
-                            const EigenRows<double>& directions) {
+EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> columns, EigenRows<double> directions) {
+  const auto width = static_cast<std::size_t>(directions.cols());
+  const MatrixView<double> all{directions.data(), static_cast<std::size_t>(directions.rows()), width, width};
   EigenRows<double> scores =
       EigenRows<double>::Zero(static_cast<Eigen::Index>(task.supports.front().rows()), directions.rows());
   for (std::size_t i = 0; i < task.supports.size(); ++i) {
+    const auto folded = all.middle_cols(columns[i].first, columns[i].dim);
+    task.bases[i].fold_rows(folded);
     EigenRows<double> centred = as_eigen(task.supports[i].view());
-    centred.rowwise() -= as_eigen(std::span(task.whitenings[i].mean));
-    EigenRows<double> own = directions.middleCols(columns[i].first, columns[i].dim);
-    own.array().rowwise() *= scale_of(task.whitenings[i]).transpose().array();
-    const EigenRows<double> folded = product(own, task.whitenings[i].vectors.view());
-    add_product(scores, centred, folded.transpose());
+    centred.rowwise() -= as_eigen(std::span(task.bases[i].mean()));
+    add_product(scores, centred, as_eigen(folded).transpose());
   }
   return scores;
 }
@@ -139,24 +125,41 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
+Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases) {
+  Matrix64 covariance = std::move(joint).covariance();
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < bases.size(); first += bases[i].dim(), ++i) {
+    // From a space's own block to the last column, the rows of the space are one matrix.
+    const auto rows =
+        covariance.view().middle_rows(first, bases[i].dim()).middle_cols(first, covariance.cols() - first);
+    bases[i].whiten_columns(rows);
+    std::size_t column = 0;
+    for (std::size_t j = i; j < bases.size(); column += bases[j].dim(), ++j) {
+      bases[j].whiten_rows(rows.middle_cols(column, bases[j].dim()));
+    }
+  }
+  return covariance;
+}
+
 Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
+  if (task.bases.empty()) {
+    const std::vector<WhiteningBasis> bases(task.whitenings.begin(), task.whitenings.end());
+    return find_consensus({{}, task.supports, task.anchors, bases}, std::move(joint), options, device);
+  }
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
   }
   const std::vector<Columns> columns = columns_of(task.supports);
   const std::size_t dim = joint.dim();
-  const std::size_t spaces = task.supports.size();
   const std::size_t rows = joint.rows();
-  Matrix64 covariance = std::move(joint).covariance();
-  whiten_blocks(covariance, columns, task.whitenings);
-  const Eigen::VectorXd own_variances = as_eigen(covariance.view()).diagonal();  // their blocks are diagonal
+  const Matrix64 covariance = whitened_covariance(std::move(joint), task.bases);
   Eigenpairs pairs = eigh_largest(covariance, task.anchors, device);
   std::size_t anchors = directions(pairs.values, rows, dim);
-  std::vector<Direction> found = directions_of(pairs, anchors, own_variances, spaces);
+  std::vector<Direction> found = directions_of(pairs, anchors, covariance, columns);
   if (found.back().agreement == 0 && pairs.values[found.back().pair] > 1 && anchors < dim) {
     // Directions that are just strong took the places of weaker ones that are shared.
-    pairs = eigh_largest(std::move(covariance), dim, device);
-    found = directions_of(pairs, directions(pairs.values, rows, dim), own_variances, spaces);
+    pairs = eigh_largest(covariance, dim, device);
+    found = directions_of(pairs, directions(pairs.values, rows, dim), covariance, columns);
     found.resize(anchors);
   }
   Consensus result{Matrix(task.supports.front().rows(), anchors), {}, 0};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "space/whitening_basis.h"
+
 #include <kedge/consensus.h>
 #include <kedge/device.h>
 #include <kedge/whitening.h>
@@ -13,9 +15,10 @@ namespace kedge {
 
 /// What the consensus is taken of.
 struct ConsensusTask {
-  std::span<const Whitening> whitenings;  ///< of each space
+  std::span<const Whitening> whitenings;  ///< of each space; not needed where there are bases
   std::span<const Matrix64> supports;     ///< of each space: support x dim
   std::size_t anchors = 0;
+  std::span<const WhiteningBasis> bases = {};
 };
 
 /// The targets at the support, support x anchors: the scores of the directions that the whitened spaces, side by side,
@@ -31,6 +34,9 @@ struct Consensus {
 /// >= 0.
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
                                        Device device = Device::cpu);
+
+/// The covariance of the whitened spaces side by side: its upper triangle, and each space's own block whole.
+[[nodiscard]] Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases);
 
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

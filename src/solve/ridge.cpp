@@ -28,8 +28,9 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
-std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means) {
-  Tridiagonal tridiagonal(std::move(gram));
+std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means,
+                                                   Device device) {
+  Tridiagonal tridiagonal(std::move(gram), device);
   std::vector<double> values = tridiagonal.eigenvalues();
   for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -94,7 +95,9 @@ double Ridge::gcv(double rho) const {
 }
 
 double Ridge::best() const {
-  return *std::ranges::min_element(kStrengths, {}, [this](double rho) { return gcv(rho); });
+  std::array<double, kStrengths.size()> errors{};
+  std::ranges::transform(kStrengths, errors.begin(), [this](double rho) { return gcv(rho); });
+  return kStrengths[static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin())];
 }
 
 Matrix64 Ridge::solve(double rho) const {

@@ -24,7 +24,7 @@ struct RidgeBasis {
 /// `gram` is features^T features / rows; only its upper triangle is read. `noise` is known of features whose own
 /// rounding is coarser than float64's.
 [[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise = 0,
-                                                                 double means = 0);
+                                                                 double means = 0, Device device = Device::cpu);
 
 /// How far each target varies.
 struct Spread {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "space/sum_rows.h"
+
 #include "backend/cuda/cuda.h"
 #include "backend/products.h"
 #include "backend/threads.h"
@@ -166,8 +168,14 @@ void require_finite(std::span<const Space> spaces) {
   }
 }
 
-Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, Device device, const Tell& tell) {
+Moments without_fourth(const Moments& none) {
+  return {none.parts(), 0, std::vector<double>(none.dim()), none.scatter(), {}, {}};
+}
+
+Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, Device device, Highest highest,
+               const Tell& tell) {
   Moments sums(std::move(parts));
+  if (highest == Highest::second) sums = without_fourth(sums);
   if (device == Device::cuda) return sum_on_gpu(spaces, sums, tell);
   if (sums.dim() <= kWidestShared) return sum_in_shares(spaces, sums, tell);
   add_wide(sums, spaces, tell);
@@ -182,6 +190,11 @@ Moments compute_moments(const Space& space, const Progress& progress, Device dev
 
 void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
                  const Progress& progress, Device device) {
+  add_moments(moments, spaces, ids, progress, device, Highest::fourth);
+}
+
+void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
+                 const Progress& progress, Device device, Highest highest) {
   const Work work;
   require_parallel(spaces);
   std::vector<Moments::Part> parts;
@@ -201,7 +214,7 @@ void add_moments(Moments& moments, std::span<const Space> spaces, std::span<cons
     chosen.add_to(moments.support());
     return;
   }
-  Moments part = sum_up(spaces, std::move(parts), device, tell);
+  Moments part = sum_up(spaces, std::move(parts), device, highest, tell);
   part.support() = moments.support().without_rows();
   chosen.add_to(part.support());
   moments.merge(std::move(part));
@@ -214,7 +227,12 @@ Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Dev
 }
 
 Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
-  Moments joint = sum_moments(spaces, progress, device);
+  return compute_joint_moments(spaces, progress, device, Highest::fourth);
+}
+
+Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device, Highest highest) {
+  Moments joint;
+  add_moments(joint, spaces, {}, progress, device, highest);
   std::vector<std::string> shown;
   for (const Space& space : spaces) {
     shown.push_back(fmt::format("rows {}:{} of {}", space.range().begin, space.range().end, space.source().label()));

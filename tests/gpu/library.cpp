@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
+#include "backend/cuda/cuda.h"
+#include "backend/leading.h"
+#include "backend/square_root.h"
+#include "backend/tridiagonal.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"
@@ -59,12 +63,67 @@ void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<C
                                   make_whitening(wanted, {}, Device::cpu).whitener.cells(), 1e-8));
 }
 
+/// The targets are eigenvectors, the maps ridges: both are found in other ways there.
+void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
+  FitOptions asked;
+  asked.method = Method::consensus;
+  asked.anchors = options.quick ? 20 : 200;
+  asked.support = options.quick ? 300 : 3000;
+  const Bundle wanted = fit(toy.spaces(), asked);
+  asked.device = options.device;
+  const Bundle found = fit(toy.spaces(), asked);
+  promises.push_back(near<float>("consensus: targets", found.targets.cells(), wanted.targets.cells(), 1e-6));
+  for (const Attachment& own : wanted.spaces) {
+    promises.push_back(near<float>(fmt::format("consensus: map of {} values", own.map->input_dim()),
+                                   found.map(own.space())->weight().cells(), own.map->weight().cells(), 1e-5));
+  }
+}
+
+/// What they are made of, at a size where the GPU is used.
+void check_dense(const CheckOptions& options, std::vector<CheckPromise>& promises) {
+  const std::size_t dim = options.quick ? 300 : 1100, count = dim / 5;
+  const Matrix rows = quick_random(3 * dim, dim, 8);
+  Moments moments({{"rows", dim}});
+  const MatrixView<const float> view = rows.view();
+  moments.add({&view, 1});
+  const Matrix64 covariance = moments.covariance();
+  const auto dense = options.device == Device::cuda ? cuda::make_dense() : make_cpu_dense();
+  const Eigenpairs wanted = eigh_largest(covariance, count);
+  const auto found = leading_eigenpairs(*dense, covariance, count);
+  promises.push_back(found ? near<double>("leading eigenvalues", found->values, wanted.values, 1e-11)
+                           : CheckPromise{"leading eigenvalues", "none", false});
+  const auto root = square_root(*dense, covariance);
+  Matrix64 squared(dim, dim);
+  if (root) {
+    const auto host = make_cpu_dense();
+    const auto factor = host->make(dim, dim), square = host->make(dim, dim);
+    host->upload(*root, *factor);
+    host->multiply(1, *factor, *factor, 0, *square);
+    host->download(*square, squared);
+  }
+  promises.push_back(near<double>("square root", squared.cells(), covariance.cells(), 1e-10));
+  Matrix64 solved[2];
+  for (const Device device : {Device::cpu, options.device}) {
+    Matrix64& x = (solved[device == Device::cpu ? 0 : 1] = Matrix64(dim, 3));
+    for (std::size_t i = 0; i < x.cells().size(); ++i) x.cells()[i] = rows.cells()[i];
+    const Tridiagonal tridiagonal(covariance, device);
+    tridiagonal.to_inside(x.view());
+    tridiagonal.solve(0.1, x.view(), x.view());
+    tridiagonal.to_outside(x.view());
+  }
+  if (options.device != Device::cpu) {
+    promises.push_back(near<double>("tridiagonal matrix", solved[1].cells(), solved[0].cells(), 1e-10));
+  }
+}
+
 }  // namespace
 
 std::vector<CheckPromise> check_library(const CheckOptions& options) {
   const Toy toy = options.quick ? Toy(600, {33, 260}) : Toy(5003, {385, 1281});
   std::vector<CheckPromise> promises;
   check_statistics(options, toy, promises);
+  check_dense(options, promises);
+  check_consensus(options, toy, promises);
   check_transform(options, toy, promises);
   check_ranks(options, toy, promises);
   return promises;

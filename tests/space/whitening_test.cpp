@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/products.h"
+#include "space/sum_rows.h"
+#include "space/whitening_basis.h"
 #include "support.h"
 
 #include <algorithm>
@@ -52,6 +55,60 @@ TEST(Whitening, ShrinkageTakesRankDeficientAndConstantColumns) {
         (void)make_whitening(moments, {0, 0});
       },
       "singular", "raise the shrinkage");
+}
+
+/// Whichever way it is found, it is the whitener but for a rotation, and does the same to rows, columns and weights.
+void expect_basis(const WhiteningBasis& basis, const Whitening& whitening) {
+  const auto dim = static_cast<Eigen::Index>(basis.dim());
+  EigenRows<double> whitened = EigenRows<double>::Identity(dim, dim);  // rows of B^T
+  const auto view = [](EigenRows<double>& cells) {
+    const auto cols = static_cast<std::size_t>(cells.cols());
+    return MatrixView<double>{cells.data(), static_cast<std::size_t>(cells.rows()), cols, cols};
+  };
+  basis.whiten_rows(view(whitened));
+  const EigenRows<double> expected = product(whitening.whitener.view(), whitening.whitener.view());
+  EXPECT_TRUE(product(whitened, whitened.transpose()).isApprox(expected, 1e-8));
+  const Matrix given = random_matrix(basis.dim(), basis.dim(), 9);
+  const EigenRows<double> x = as_eigen(given.view()).cast<double>();
+  EigenRows<double> columns = x.leftCols(2);
+  basis.whiten_columns(view(columns));
+  EXPECT_TRUE(columns.isApprox(product(whitened.transpose(), EigenRows<double>(x.leftCols(2))), 1e-8));
+  EigenRows<double> folded = x.topRows(2);
+  basis.fold_rows(view(folded));
+  EXPECT_TRUE(folded.isApprox(product(EigenRows<double>(x.topRows(2)), whitened.transpose()), 1e-8));
+}
+
+TEST(WhiteningBasis, IsTheWhitenerButForARotation) {
+  Matrix x = random_matrix(40, 12, 5);
+  for (std::size_t r = 0; r < x.rows(); ++r) x.row(r)[2] = 30 * x.row(r)[2] + x.row(r)[4];
+  const Moments moments = compute_moments(space_of("x", x));
+  expect_basis(WhiteningBasis(moments, {}), make_whitening(moments, {}));
+  expect_basis(WhiteningBasis(make_whitening(moments, {})), make_whitening(moments, {}));
+}
+
+TEST(WhiteningBasis, TakesEigenvectorsWhereTheCovarianceIsNearlySingular) {
+  Matrix x = random_matrix(40, 6, 5);
+  for (std::size_t r = 0; r < x.rows(); ++r) x.row(r)[2] = 1e-7F * x.row(r)[2];
+  const Moments moments = compute_moments(space_of("x", x));
+  expect_basis(WhiteningBasis(moments, {0, 0}), make_whitening(moments, {0, 0}));
+  for (std::size_t r = 0; r < x.rows(); ++r) x.row(r)[2] = 7;
+  const Moments constant = compute_moments(space_of("x", x));
+  expect_error(
+      Code::bad_argument,
+      [&] {
+        (void)WhiteningBasis(constant, {0, 0});
+      },
+      "singular", "raise the shrinkage");
+}
+
+TEST(Moments, LeaveOutHigherSumsWhereNobodyNeedsThem) {
+  const Matrix x = random_matrix(300, 5, 6);
+  const Space space = space_of("x", x);
+  const Moments all = compute_moments(space);
+  const Moments second = compute_joint_moments({&space, 1}, {}, Device::cpu, Highest::second);
+  EXPECT_FALSE(all.fourth().empty());
+  EXPECT_TRUE(second.fourth().empty());
+  EXPECT_TRUE(std::ranges::equal(all.scatter().cells(), second.scatter().cells()));
 }
 
 TEST(Whitening, RefusesOptionsOutOfRange) {

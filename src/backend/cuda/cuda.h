@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/dense.h"
 #include "backend/eigh.h"
 #include "backend/kernel_function.h"
 #include "backend/kernel_system.h"
@@ -48,6 +49,14 @@ class RowSums {
 
 /// The `count` largest eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
 [[nodiscard]] Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count);
+
+/// Half of an eigendecomposition, by cuSOLVER: in place of the matrix, whose upper triangle is read, and in what is
+/// given of its size, just as LAPACK's dsytrd leaves it.
+void tridiagonalise(Matrix64& symmetric, std::span<double> diagonal, std::span<double> off_diagonal,
+                    std::span<double> scales);
+
+/// Float64 matrices in the GPU's memory.
+[[nodiscard]] std::unique_ptr<Dense> make_dense();
 
 /// Workers for y = weight x + bias, row by row; the weight is in the GPU's memory once for all of them.
 [[nodiscard]] MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float> bias,

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "backend/cholesky.h"
+
+#include <kedge/matrix.h>
+#include <kedge/whitening.h>
+
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace kedge {
+
+/// A matrix B that whitens, B Sigma B^T = I, and so L but for a rotation, which neither a consensus nor a ridge can
+/// see. A Cholesky decomposition finds one in a small part of the time that eigenvectors take.
+class WhiteningBasis {
+ public:
+  /// Of the shrunk covariance. Eigenvectors are taken where it is nearly singular. Throws what make_whitening throws.
+  WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device = Device::cpu);
+  /// Of eigenvectors that are known: whitened so far, 1 all the way, 0 not at all.
+  explicit WhiteningBasis(const Whitening& whitening, double whitened = 1);
+
+  [[nodiscard]] const std::vector<double>& mean() const { return mean_; }
+  [[nodiscard]] std::size_t dim() const { return mean_.size(); }
+  /// x = x B^T: every row, which is centred, becomes whitened.
+  void whiten_rows(MatrixView<double> x) const;
+  /// x = B x, the same for columns.
+  void whiten_columns(MatrixView<double> x) const;
+  /// x = x B: what is multiplied with whitened rows becomes what is multiplied with centred ones.
+  void fold_rows(MatrixView<double> x) const;
+
+ private:
+  friend std::optional<WhiteningBasis> half_whitening_basis(const Moments& moments, const WhiteningOptions& options);
+  WhiteningBasis(std::span<const double> mean, Cholesky factor)
+      : mean_(mean.begin(), mean.end()), factor_(std::move(factor)) {}
+
+  std::vector<double> mean_;
+  std::optional<Cholesky> factor_;
+  Matrix64 basis_;  ///< B, where there is no factor
+};
+
+/// One that whitens half the way, B Sigma^(1/2) B^T = I, by products on the GPU. Nothing where the shrunk covariance is
+/// too near to singular for it.
+[[nodiscard]] std::optional<WhiteningBasis> half_whitening_basis(const Moments& moments,
+                                                                 const WhiteningOptions& options);
+
+}  // namespace kedge

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/tridiagonal.h"
+
+#include "backend/eigh.h"
+#include "backend/products.h"
+#include "backend/threads.h"
+#include "support.h"
+
+namespace kedge {
+namespace {
+
+using test::random_matrix;
+
+Matrix64 symmetric_matrix(std::size_t dim) {
+  const Matrix random = random_matrix(dim, dim, 3);
+  Matrix64 result(dim, dim);
+  const auto x = as_eigen(random.view()).cast<double>();
+  as_eigen(result.view()) = x + x.transpose();
+  return result;
+}
+
+/// Q T Q^T
+EigenRows<double> put_together(const Tridiagonal& found) {
+  const std::size_t dim = found.dim();
+  Matrix64 cells(dim, dim);
+  for (std::size_t i = 0; i < dim; ++i) {
+    cells.row(i)[i] = found.diagonal()[i];
+    if (i + 1 < dim) cells.row(i)[i + 1] = cells.row(i + 1)[i] = found.off_diagonal()[i];
+  }
+  found.to_outside(cells.view());
+  found.to_outside_by_row(cells.view());
+  return as_eigen(cells.view());
+}
+
+// Either side of where LAPACK is left, and of whole panels and strips.
+class EverySize : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(EverySize, TheMatrixIsWhatItWasMadeOf) {
+  const Matrix64 given = symmetric_matrix(GetParam());
+  Matrix64 upper = given;
+  as_eigen(upper.view()).triangularView<Eigen::StrictlyLower>().setConstant(99);  // which nobody reads
+  const Work work;
+  const Tridiagonal together(upper);
+  EXPECT_TRUE(put_together(together).isApprox(as_eigen(given.view()), 1e-12));
+  const OneThread alone;
+  const Tridiagonal by_one(upper);
+  EXPECT_TRUE(put_together(by_one).isApprox(as_eigen(given.view()), 1e-12));
+  const std::vector<double> wanted = eigenvalues(given), found = by_one.eigenvalues();
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_NEAR(found[i], wanted[i], 1e-12 * static_cast<double>(GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(Tridiagonal, EverySize, ::testing::Values(1, 2, 40, 191, 192, 203, 256, 515));
+
+TEST(Tridiagonal, TakesAMatrixThatIsDiagonalAlready) {
+  Matrix64 given(300, 300);
+  for (std::size_t i = 0; i < 300; ++i) given.row(i)[i] = static_cast<double>(i % 7);
+  EXPECT_TRUE(put_together(Tridiagonal(given)).isApprox(as_eigen(given.view()), 1e-14));
+}
+
+}  // namespace
+}  // namespace kedge
