@@ -138,12 +138,14 @@ def test_what_is_not_parallel_is_refused(texts, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_wrong_words_are_sentences(texts):
+def test_wrong_words_are_sentences(texts, tmp_path):
+    out = ("-o", tmp_path / "made")
     for words, says in ((("--rows", 600), "has 512 lines, and --rows asks for 600"), (("--test", 512), "--test must leave train rows"),
                         (("--model", "en"), "LANGUAGE=MODEL"), (("--model", "es=x"), "'es', which is not among"),
                         (("--languages", "en"), "two or more"), (("-o", texts), "is the folder of the texts"), (("--rows", 400, "--test", 100, "--dims", 900), "smaller --dims")):
-        assert says in make(texts, *words, code=2)
-    assert "there is no nowhere" in make(texts, "--rows", 400, "--test", 100, "--model", "en=x", encode="nowhere", code=1)
+        assert says in make(texts, *out, *words, code=2)
+    assert "there is no nowhere" in make(texts, *out, "--rows", 400, "--test", 100, "--model", "en=x", encode="nowhere",
+                                           code=1)
 
 
 def test_ngrams_in_the_place_of_a_model_do_not_pass_for_its_embeddings(texts, models, warm_encode, tmp_path):
