@@ -60,12 +60,16 @@ class TimedBackend final : public kedge::Backend {
   void row_lengths(ConstPanel x, Panel lengths) override {
     timed(others_ms["row_lengths"], [&] { inner_->row_lengths(x, lengths); });
   }
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
+    timed(others_ms["row_dots"], [&] { inner_->row_dots(x, y, dots); });
+  }
   void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
     timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths); });
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
+                               Panel dx) override {
     timed(others_ms["normalize_rows_backward"],
-          [&] { inner_->normalize_rows_backward(unit, lengths, dunit, beta, dx); });
+          [&] { inner_->normalize_rows_backward(unit, lengths, dunit, more, beta, dx); });
   }
   void coverage(ConstPanel r, ConstPanel xl, ConstPanel al, float tau, Weighted w, Panel dr, Panel pull,
                 Panel loss) override {
@@ -83,9 +87,9 @@ class TimedBackend final : public kedge::Backend {
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     timed(others_ms["softmax_rows"], [&] { inner_->softmax_rows(logits, temperature, mixture); });
   }
-  void step_logits(ConstPanel dp, float temperature, const kedge::AdamStep& adam, Panel q, Panel m, Panel v,
-                   Panel p) override {
-    timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, temperature, adam, q, m, v, p); });
+  void step_logits(ConstPanel dp, ConstPanel inner, float temperature, const kedge::AdamStep& adam, Panel q, Panel m,
+                   Panel v, Panel p) override {
+    timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, inner, temperature, adam, q, m, v, p); });
   }
   void step_values(ConstPanel dx, const kedge::AdamStep& adam, Panel x, Panel m, Panel v) override {
     timed(others_ms["step_values"], [&] { inner_->step_values(dx, adam, x, m, v); });

@@ -37,6 +37,8 @@ inline double median(std::vector<double> values) {
 [[nodiscard]] nlohmann::json measure_ceilings();
 [[nodiscard]] nlohmann::json measure_steps();
 [[nodiscard]] nlohmann::json measure_resident_transform();
+/// What each part of a step takes by itself.
+[[nodiscard]] nlohmann::json measure_stages(Precision precision, std::size_t support);
 
 /// Makes the files the others read, unless they are there.
 void make_files(const std::string& folder);

@@ -60,7 +60,7 @@ class Integers {
 /// Adam with decoupled weight decay, for one step.
 struct AdamStep {
   float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  const std::uint32_t* taken = nullptr;  ///< how many steps came before, in the backend's memory
+  const std::uint32_t* number = nullptr;  ///< which step it is, from 1, in the backend's memory
 };
 
 /// A matrix that never changes and is multiplied again and again, in the form the backend likes best for that. This one
@@ -121,10 +121,14 @@ class Backend {
 
   /// lengths = |x| by row, a column.
   virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
+  /// dots = x . y by row, a column.
+  virtual void row_dots(ConstPanel x, ConstPanel y, Panel dots) = 0;
   /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero.
   virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths) = 0;
-  /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient.
-  virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
+  /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient. dunit comes as the sum of two, of
+  /// which the second may be no panel at all: two sums that are made at once are sooner there than one.
+  virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more,
+                                       float beta, Panel dx) = 0;
 
   /// Soft k-means distortion, from the products r = x a^T and the lengths of the rows of x and a (columns):
   /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of
@@ -143,14 +147,15 @@ class Backend {
 
   /// mixture = softmax_row(logits / temperature).
   virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
-  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture.
-  virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
+  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture. `inner`, a
+  /// column, is mixture . dmixture by row.
+  virtual void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
                            Panel first_moment, Panel second_moment, Panel mixture) = 0;
   /// Adam's step on values that are parameters themselves.
   virtual void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                            Panel second_moment) = 0;
 
-  /// Ends a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
+  /// Closes the books of a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
   virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
 
   /// Calls work(0) ... work(count - 1), which touch no memory in common, so that what they have alike can be done at

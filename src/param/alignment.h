@@ -27,17 +27,19 @@ class Alignment {
 
  private:
   struct Side {
-    std::unique_ptr<Tensor> rr, drr, lengths;
+    std::unique_ptr<Tensor> rr, lengths;
+    std::vector<std::unique_ptr<Tensor>> drr;  ///< the gradient, as a sum of these
   };
   struct Pair {
     std::size_t first, second;
   };
 
   [[nodiscard]] Panel cosines(std::size_t pair, std::size_t rows);
-  void pass_back(std::size_t space, std::size_t first_pair, std::size_t end_pair, std::size_t rows);
+  void pass_back(std::size_t space, std::size_t part, std::size_t first_pair, std::size_t end_pair, std::size_t rows);
 
   Backend& backend_;
   float tau_;
+  std::size_t parts_;  ///< of a side's gradient
   std::vector<Side> sides_;
   std::vector<Pair> pairs_;
   std::vector<std::unique_ptr<Tensor>> cosines_;  ///< of as many pairs as are worked on at once

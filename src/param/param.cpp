@@ -40,7 +40,7 @@ std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, st
   const std::size_t pairs = std::min(spaces * (spaces - 1) / 2, at_once);
   const std::size_t chunk = options.coverage_rows == CoverageRows::all ? std::min(options.coverage_chunk, rows) : 0;
   const std::size_t packed = (support * width + m * support) / 2;  // in half the bits, where the backend likes that
-  return (rows + own_support + n + 4 * m) * width + packed + 5 * m * support + spaces * m * (3 * n + m) +
+  return (rows + own_support + n + 4 * m) * width + packed + 5 * m * support + spaces * m * (4 * n + m) +
          pairs * n * n + chunk * m;
 }
 

@@ -79,10 +79,10 @@ void Trainer::enqueue_step() {
   const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
                       static_cast<float>(options_.beta2),         static_cast<float>(options_.adam_epsilon),
                       static_cast<float>(options_.weight_decay),  taken_->data()};
-  objective_.enqueue(mixture_->panel(), batch, dmixture_->panel());
-  backend_.step_logits(dmixture_->panel(), static_cast<float>(options_.temperature), adam, logits_->panel(),
-                       first_moment_->panel(), second_moment_->panel(), mixture_->panel());
-  backend_.end_step(objective_.losses(), log_->panel(), *taken_);
+  objective_.enqueue(mixture_->panel(), batch, dmixture_->panel(),
+                     [&] { backend_.end_step(objective_.losses(), log_->panel(), *taken_); });
+  backend_.step_logits(dmixture_->panel(), objective_.inner(), static_cast<float>(options_.temperature), adam,
+                       logits_->panel(), first_moment_->panel(), second_moment_->panel(), mixture_->panel());
 }
 
 void Trainer::take_steps(std::size_t count) {

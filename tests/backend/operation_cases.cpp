@@ -32,8 +32,8 @@ std::unique_ptr<Integers> counter(Backend& on, std::uint32_t value) {
   return taken;
 }
 
-AdamStep adam(Integers& taken) {
-  return {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, taken.data()};
+AdamStep adam(Integers& number) {
+  return {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, number.data()};
 }
 
 void gather_rows(Backend& on, Buffers& b, const Sizes& s) {
@@ -73,8 +73,9 @@ void normalize_rows(Backend& on, Buffers& b, const Sizes& s) {
 void normalize_rows_backward(Backend& on, Buffers& b, const Sizes& s) {
   normalize_rows(on, b, s);
   on.fill(b("dy", s.n, s.d), kNan);
-  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 1, b("dx", s.n, s.d));
-  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 0, b("dy", s.n, s.d));
+  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), b("more", s.n, s.d), 1,
+                             b("dx", s.n, s.d));
+  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), {}, 0, b("dy", s.n, s.d));
 }
 
 void coverage(Backend& on, Buffers& b, const Sizes& s) {
@@ -111,15 +112,15 @@ void symmetric_nce(Backend& on, Buffers& b, const Sizes& s) {
 }
 
 void step_logits(Backend& on, Buffers& b, const Sizes& s) {
-  const auto taken = counter(on, 2);
+  const auto number = counter(on, 3);
   on.softmax_rows(b("q", s.m, s.k), 2.9F, b("p", s.m, s.k));
-  on.step_logits(b("dp", s.m, s.k), 2.9F, adam(*taken), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k),
-                 b("p", s.m, s.k));
+  on.step_logits(b("dp", s.m, s.k), b("inner", s.m, 1), 2.9F, adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k),
+                 b("v", s.m, s.k), b("p", s.m, s.k));
 }
 
 void step_values(Backend& on, Buffers& b, const Sizes& s) {
-  const auto taken = counter(on, 2);
-  on.step_values(b("dp", s.m, s.k), adam(*taken), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k));
+  const auto number = counter(on, 3);
+  on.step_values(b("dp", s.m, s.k), adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k));
 }
 
 void end_step(Backend& on, Buffers& b, const Sizes& s) {
@@ -200,6 +201,11 @@ const std::vector<OperationCase>& operation_cases() {
       {"affine_exact", "nmd", affine<true>, false, &Sizes::d},
       {"row_lengths", "nd",
        [](Backend& on, Buffers& b, const Sizes& s) { on.row_lengths(b("x", s.n, s.d), b("lengths", s.n, 1)); }},
+      {"row_dots", "nd",
+       [](Backend& on, Buffers& b, const Sizes& s) {
+         on.row_dots(b("x", s.n, s.d), b("y", s.n, s.d), b("dots", s.n, 1));
+       },
+       false, &Sizes::d},
       {"normalize_rows", "nd", normalize_rows},
       {"normalize_rows_backward", "nd", normalize_rows_backward},
       {"coverage", "nm", coverage},

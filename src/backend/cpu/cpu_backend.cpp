@@ -76,6 +76,10 @@ class CpuBackend final : public Backend {
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
   }
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
+    cpu::for_rows(x.rows, x.cols,
+                  [&](std::size_t i) { view(dots).row(i)[0] = cpu::dot(view(x).row(i), view(y).row(i)); });
+  }
   void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) {
       float& length = view(lengths).row(i)[0];
@@ -83,9 +87,14 @@ class CpuBackend final : public Backend {
       cpu::normalize(view(x).row(i), length, view(unit).row(i));
     });
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
+                               Panel dx) override {
     cpu::for_rows(unit.rows, unit.cols, [&](std::size_t i) {
-      cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(dunit).row(i), beta, view(dx).row(i));
+      const auto backward = [&](ConstPanel each, float keep) {
+        cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(each).row(i), keep, view(dx).row(i));
+      };
+      backward(dunit, beta);
+      if (more.data != nullptr) backward(more, 1);
     });
   }
 
@@ -162,11 +171,11 @@ class CpuBackend final : public Backend {
     cpu::for_rows(logits.rows, logits.cols,
                   [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
   }
-  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                   Panel second_moment, Panel mixture) override {
+  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel mixture) override {
     cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) {
-      cpu::step_logits(view(dmixture).row(i), temperature, adam, view(logits).row(i), view(first_moment).row(i),
-                       view(second_moment).row(i), view(mixture).row(i));
+      cpu::step_logits(view(dmixture).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
+                       view(first_moment).row(i), view(second_moment).row(i), view(mixture).row(i));
     });
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,

@@ -111,9 +111,11 @@ class CudaBackend final : public Backend {
   void packed_nt(ConstPanel a, Packed& b, Panel c) override { packed(CUBLAS_OP_T, a, b, c); }
 
   void row_lengths(ConstPanel x, Panel lengths) override { cuda::row_lengths(stream(), x, lengths); }
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override { cuda::row_dots(stream(), x, y, dots); }
   void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override { queue(Normalize{x, unit, lengths}); }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
-    queue(NormalizeBackward{unit, lengths, dunit, beta, dx});
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
+                               Panel dx) override {
+    queue(NormalizeBackward{unit, lengths, dunit, more, beta, dx});
   }
   void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr,
                 Panel pull, Panel loss) override {
@@ -130,9 +132,9 @@ class CudaBackend final : public Backend {
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     cuda::softmax_rows(stream(), logits, temperature, mixture);
   }
-  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                   Panel second_moment, Panel mixture) override {
-    cuda::step_logits(stream(), dmixture, temperature, adam, logits, first_moment, second_moment, mixture);
+  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel mixture) override {
+    cuda::step_logits(stream(), dmixture, inner, temperature, adam, logits, first_moment, second_moment, mixture);
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                    Panel second_moment) override {

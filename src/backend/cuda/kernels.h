@@ -21,7 +21,7 @@ struct Normalize {
   Panel unit, lengths;
 };
 struct NormalizeBackward {
-  ConstPanel unit, lengths, dunit;
+  ConstPanel unit, lengths, dunit, more;
   float beta;
   Panel dx;
 };
@@ -74,9 +74,10 @@ void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride);
 void gather_rows(cudaStream_t stream, ConstPanel from, Ids ids, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
+void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots);
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture);
-void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
-                 Panel first_moment, Panel second_moment, Panel mixture);
+void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
+                 Panel logits, Panel first_moment, Panel second_moment, Panel mixture);
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);

@@ -77,6 +77,14 @@ __global__ void lengths_kernel(ConstPanel x, Panel lengths) {
 }
 
 template <int N>
+__global__ void dots_kernel(ConstPanel x, ConstPanel y, Panel dots) {
+  const std::size_t row = warp_row();
+  if (row >= x.rows) return;
+  const float dot = dot_of<N>(x.data + row * x.stride, y.data + row * y.stride, x.cols);
+  if (threadIdx.x % kWarp == 0) dots.data[row * dots.stride] = dot;
+}
+
+template <int N>
 __device__ void normalize(const Normalize& o, std::size_t row) {
   const float* own = o.x.data + row * o.x.stride;
   float* out = o.unit.data + row * o.unit.stride;
@@ -103,17 +111,20 @@ template <int N>
 __device__ void normalize_backward(const NormalizeBackward& o, std::size_t row) {
   const float* u = o.unit.data + row * o.unit.stride;
   const float* du = o.dunit.data + row * o.dunit.stride;
+  const float* more = o.more.data == nullptr ? nullptr : o.more.data + row * o.more.stride;
   float* out = o.dx.data + row * o.dx.stride;
-  const float along = dot_of<N>(u, du, o.unit.cols);
+  float along = dot_of<N>(u, du, o.unit.cols);
+  if (more != nullptr) along += dot_of<N>(u, more, o.unit.cols);
   const float length = o.lengths.data[row * o.lengths.stride];
   const float inverse = length > 0 ? 1 / length : 0;
 #pragma unroll 4
   for (std::size_t c = threadIdx.x % kWarp; c < o.unit.cols / N; c += kWarp) {
     const Floats<N> unit = load<N>(u, c), dunit = load<N>(du, c);
-    Floats<N> x{};
+    Floats<N> rest{}, x{};
+    if (more != nullptr) rest = load<N>(more, c);
     if (o.beta != 0) x = load<N>(out, c);
     for (int i = 0; i < N; ++i) {
-      x.values[i] = o.beta * x.values[i] + inverse * (dunit.values[i] - along * unit.values[i]);
+      x.values[i] = o.beta * x.values[i] + inverse * (dunit.values[i] + rest.values[i] - along * unit.values[i]);
     }
     store<N>(out, c, x);
   }
@@ -123,7 +134,8 @@ __global__ void normalize_backward_kernel(const __grid_constant__ Many<Normalize
   const NormalizeBackward& o = many.mine();
   const std::size_t row = warp_row();
   if (row >= o.unit.rows) return;
-  const bool fours = in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx);
+  const bool fours =
+      in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx) && (o.more.data == nullptr || in_fours(o.more));
   fours ? normalize_backward<4>(o, row) : normalize_backward<1>(o, row);
 }
 
@@ -164,6 +176,12 @@ void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
   const auto kernel = in_fours(x) ? lengths_kernel<4> : lengths_kernel<1>;
   kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, lengths);
   check_launch("to measure rows");
+}
+
+void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots) {
+  const auto kernel = in_fours(x) && in_fours(y) ? dots_kernel<4> : dots_kernel<1>;
+  kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, y, dots);
+  check_launch("to multiply rows");
 }
 
 void run(cudaStream_t stream, std::span<const Normalize> all) {

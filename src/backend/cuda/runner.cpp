@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -41,7 +42,14 @@ concept NeedsScratch = requires(const Kind& operation) {
 
 }  // namespace
 
-Runner::Runner(Precision precision) : compute_(compute_type(precision)), lanes_(kLanes), scratch_(kLanes) {}
+// What is beside something has the second half of the lanes, and is to fill what the first half leaves idle.
+Runner::Runner(Precision precision) : compute_(compute_type(precision)), scratch_(kLanes) {
+  const bool urgent = std::getenv("KEDGE_TRY_PRIORITY") == nullptr;
+  if (const char* lanes = std::getenv("KEDGE_TRY_LANES")) range_.count = static_cast<std::size_t>(std::atoi(lanes));
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    lanes_.emplace_back(urgent && i < kLanes / 2 ? Urgency::most : Urgency::least);
+  }
+}
 
 double* Runner::scratch(std::size_t count) {
   auto& pieces = scratch_[range_.first];
