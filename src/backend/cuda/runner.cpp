@@ -15,6 +15,8 @@ namespace {
 
 /// Whether one call of cuBLAS can do both.
 bool alike(const Product& x, const Product& y) {
+  static const bool split = std::getenv("KEDGE_TRY_SPLIT") != nullptr;
+  if (split) return false;
   const auto shape = [](const Product& p) {
     return std::array{p.inner, p.a.stride, p.b.stride, p.c.stride, p.c.rows, p.c.cols};
   };
@@ -108,6 +110,13 @@ void Runner::run_alike(std::span<const Product> all) {
 }
 
 void Runner::multiply(const Product& p) {
+  if (TunedProducts::wanted() &&
+      tuned_.multiply(lane(), {p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
+                               checked_int(p.inner, "the inner size"), p.alpha, p.b.data,
+                               checked_int(p.b.stride, "stride"), p.a.data, checked_int(p.a.stride, "stride"), p.beta,
+                               p.c.data, checked_int(p.c.stride, "stride"), CUDA_R_32F, compute_})) {
+    return;
+  }
   check(cublasGemmEx(lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
                      checked_int(p.inner, "the inner size"), &p.alpha, p.b.data, CUDA_R_32F,
                      checked_int(p.b.stride, "stride"), p.a.data, CUDA_R_32F, checked_int(p.a.stride, "stride"),

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lane.h"
+#include "backend/cuda/tuned.h"
 
 #include <functional>
 #include <map>
@@ -38,6 +39,7 @@ class Runner {
   /// The lane's own, until the next operation on it asks.
   [[nodiscard]] double* scratch(std::size_t count);
 
+  [[nodiscard]] TunedProducts& tuned() { return tuned_; }
   void run(const Operation& operation);
   /// Branches have nothing in common: their first operations are run, then their second ones, and so on.
   void run(std::span<const std::vector<Operation>> branches);
@@ -65,6 +67,7 @@ class Runner {
   Range range_{0, kLanes};  ///< operations are queued on its first; the others are for what runs beside them
   std::vector<std::vector<DeviceArray<double>>> scratch_;  ///< by lane; a recorded graph may use earlier pieces too
   std::map<std::vector<const void*>, DeviceArray<const void*>> addresses_;
+  TunedProducts tuned_;
 };
 
 }  // namespace kedge::cuda
