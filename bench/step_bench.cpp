@@ -48,6 +48,13 @@ class TimedBackend final : public kedge::Backend {
   void gram(ConstPanel a, Panel c) override {
     timed(products_ms, [&] { inner_->gram(a, c); });
   }
+  std::unique_ptr<kedge::Packed> pack(ConstPanel matrix) override { return inner_->pack(matrix); }
+  void packed_nn(ConstPanel a, kedge::Packed& b, Panel c) override {
+    timed(products_ms, [&] { inner_->packed_nn(a, b, c); });
+  }
+  void packed_nt(ConstPanel a, kedge::Packed& b, Panel c) override {
+    timed(products_ms, [&] { inner_->packed_nt(a, b, c); });
+  }
   void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool exact, Panel y) override {
     timed(products_ms, [&] { inner_->affine(x, w, b, exact, y); });
   }

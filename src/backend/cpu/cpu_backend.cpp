@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rows.h"
+#include "backend/cpu/strassen.h"
 #include "base/checked.h"
 #include "base/eigen.h"
 
@@ -37,6 +39,16 @@ class HostIntegers final : public Integers {
   std::vector<std::uint32_t> cells_;
 };
 
+class Summed final : public Packed {
+ public:
+  explicit Summed(ConstPanel matrix)
+      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::levels_for(matrix.rows, matrix.cols, threads())) {}
+  [[nodiscard]] cpu::StrassenMatrix& sums() { return sums_; }
+
+ private:
+  cpu::StrassenMatrix sums_;
+};
+
 class CpuBackend final : public Backend {
  public:
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
@@ -54,13 +66,13 @@ class CpuBackend final : public Backend {
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
+    cpu::gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
+    cpu::gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
+    cpu::gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
   }
   void gram(ConstPanel a, Panel c) override {
     const int rows = checked_int(a.rows, "rows");
@@ -72,6 +84,10 @@ class CpuBackend final : public Backend {
     as_eigen(view(y)).rowwise() = as_eigen(view(b)).row(0);
     gemm_nt(1, x, w, 1, y);
   }
+
+  std::unique_ptr<Packed> pack(ConstPanel matrix) override { return std::make_unique<Summed>(matrix); }
+  void packed_nn(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nn(a, c); }
+  void packed_nt(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nt(a, c); }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
@@ -192,12 +208,6 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,
-                   ConstPanel b, float beta, Panel c) {
-    cblas_sgemm(CblasRowMajor, turn_a, turn_b, checked_int(c.rows, "rows"), checked_int(c.cols, "columns"),
-                checked_int(inner, "the inner size"), alpha, a.data, checked_int(a.stride, "stride"), b.data,
-                checked_int(b.stride, "stride"), beta, c.data, checked_int(c.stride, "stride"));
-  }
   static void add(Panel loss, const std::vector<double>& parts) {
     double sum = 0;
     for (const double part : parts) sum += part;

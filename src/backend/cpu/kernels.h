@@ -17,6 +17,8 @@ void add_rows(MatrixView<const float> rows, std::span<const float> weights, std:
 /// out += sum of |row - x| for each of the rows, as long as x.
 void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 
+/// to = a + sign b.
+void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to);
 [[nodiscard]] float dot(std::span<const float> x, std::span<const float> y);
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
