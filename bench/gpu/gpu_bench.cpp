@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast is it on the GPU? Prints JSON. Each of these is a process of its own, so that setting the GPU up counts:
 //   kedge_gpu_bench device                              ceilings, a step of PARAM, transform of resident data
-//   kedge_gpu_bench step                                only steps of PARAM
+//   kedge_gpu_bench step                                only steps of PARAM, in tf32 and bf16
 //   kedge_gpu_bench stages                              where the time of a step goes
 //   kedge_gpu_bench files FOLDER                        makes what the next ones read; 2.2 GB with what they write
 //   kedge_gpu_bench fit FOLDER METHOD [DEVICE [PRECISION]]
@@ -10,6 +10,7 @@
 
 #include <kedge/error.h>
 
+#include <array>
 #include <exception>
 #include <iostream>
 
@@ -25,10 +26,10 @@ nlohmann::json run(const std::vector<std::string>& words, bench::Clock::time_poi
   const std::string& what = words[0];
   if (what == "device") {
     return {{"ceilings", bench::measure_ceilings()},
-            {"steps", bench::measure_steps()},
+            {"steps", bench::measure_steps(std::array{Precision::fp32, Precision::tf32, Precision::bf16})},
             {"resident_transform", bench::measure_resident_transform()}};
   }
-  if (what == "step") return bench::measure_steps();
+  if (what == "step") return bench::measure_steps(std::array{Precision::tf32, Precision::bf16});
   if (what == "stages") {
     nlohmann::json found;
     for (const Precision precision : {Precision::tf32, Precision::bf16}) {
