@@ -182,13 +182,6 @@ class CudaBackend final : public Backend {
     const Lane& own = lane();
     auto* left = reinterpret_cast<__nv_bfloat16*>(runner_.scratch((a.rows * stride + 3) / 4));
     narrow(own.stream(), a, left, stride);
-    if (TunedProducts::wanted() &&
-        runner_.tuned().multiply(own, {turn_b, CUBLAS_OP_N, checked_int(c.cols, "columns"), checked_int(c.rows, "rows"),
-                                       checked_int(a.cols, "the inner size"), 1, narrowed->data(),
-                                       checked_int(narrowed->stride(), "stride"), left, checked_int(stride, "stride"),
-                                       0, c.data, checked_int(c.stride, "stride"), CUDA_R_16BF, CUBLAS_COMPUTE_32F})) {
-      return;
-    }
     const float one = 1, zero = 0;
     check(
         cublasGemmEx(own.blas(), turn_b, CUBLAS_OP_N, checked_int(c.cols, "columns"), checked_int(c.rows, "rows"),

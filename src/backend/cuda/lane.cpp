@@ -3,12 +3,9 @@
 
 namespace kedge::cuda {
 
-Stream make_stream(Urgency urgency) {
+Stream make_stream() {
   cudaStream_t stream = nullptr;
-  int least = 0, most = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &most), "to say how urgent work can be");
-  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgency == Urgency::most ? most : least),
-        "to make a stream");
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "to make a stream");
   return Stream(stream);
 }
 
@@ -22,7 +19,7 @@ cublasComputeType_t compute_type(Precision precision) {
   return precision == Precision::fp32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
 }
 
-Lane::Lane(Urgency urgency) : stream_(make_stream(urgency)), end_(make_event()), workspace_(kWorkspaceBytes) {
+Lane::Lane() : stream_(make_stream()), end_(make_event()), workspace_(kWorkspaceBytes) {
   cublasHandle_t handle = nullptr;
   check(cublasCreate(&handle), "to start cuBLAS");
   blas_.reset(handle);

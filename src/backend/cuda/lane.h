@@ -16,10 +16,8 @@ struct DestroyStream {
   void operator()(cudaStream_t stream) const noexcept { (void)cudaStreamDestroy(stream); }
 };
 using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
-/// Whose work is to be started first, where there is a choice.
-enum class Urgency { least, most };
 /// Does not wait for the legacy stream, nor make it wait.
-[[nodiscard]] Stream make_stream(Urgency urgency = Urgency::least);
+[[nodiscard]] Stream make_stream();
 
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const noexcept { (void)cudaEventDestroy(event); }
@@ -40,7 +38,7 @@ struct DestroyBlas {
 /// same bits, and allocate nothing while a graph is captured.
 class Lane {
  public:
-  explicit Lane(Urgency urgency = Urgency::least);
+  Lane();
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
   [[nodiscard]] cublasHandle_t blas() const { return blas_.get(); }
   /// Where its last operation ends; other lanes wait for it.

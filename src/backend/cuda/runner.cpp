@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -15,8 +14,6 @@ namespace {
 
 /// Whether one call of cuBLAS can do both.
 bool alike(const Product& x, const Product& y) {
-  static const bool split = std::getenv("KEDGE_TRY_SPLIT") != nullptr;
-  if (split) return false;
   const auto shape = [](const Product& p) {
     return std::array{p.inner, p.a.stride, p.b.stride, p.c.stride, p.c.rows, p.c.cols};
   };
@@ -44,14 +41,7 @@ concept NeedsScratch = requires(const Kind& operation) {
 
 }  // namespace
 
-// What is beside something has the second half of the lanes, and is to fill what the first half leaves idle.
-Runner::Runner(Precision precision) : compute_(compute_type(precision)), scratch_(kLanes) {
-  const bool urgent = std::getenv("KEDGE_TRY_PRIORITY") == nullptr;
-  if (const char* lanes = std::getenv("KEDGE_TRY_LANES")) range_.count = static_cast<std::size_t>(std::atoi(lanes));
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    lanes_.emplace_back(urgent && i < kLanes / 2 ? Urgency::most : Urgency::least);
-  }
-}
+Runner::Runner(Precision precision) : compute_(compute_type(precision)), lanes_(kLanes), scratch_(kLanes) {}
 
 double* Runner::scratch(std::size_t count) {
   auto& pieces = scratch_[range_.first];
@@ -110,13 +100,6 @@ void Runner::run_alike(std::span<const Product> all) {
 }
 
 void Runner::multiply(const Product& p) {
-  if (TunedProducts::wanted() &&
-      tuned_.multiply(lane(), {p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
-                               checked_int(p.inner, "the inner size"), p.alpha, p.b.data,
-                               checked_int(p.b.stride, "stride"), p.a.data, checked_int(p.a.stride, "stride"), p.beta,
-                               p.c.data, checked_int(p.c.stride, "stride"), CUDA_R_32F, compute_})) {
-    return;
-  }
   check(cublasGemmEx(lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
                      checked_int(p.inner, "the inner size"), &p.alpha, p.b.data, CUDA_R_32F,
                      checked_int(p.b.stride, "stride"), p.a.data, CUDA_R_32F, checked_int(p.a.stride, "stride"),

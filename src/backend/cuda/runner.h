@@ -3,7 +3,6 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lane.h"
-#include "backend/cuda/tuned.h"
 
 #include <functional>
 #include <map>
@@ -39,14 +38,13 @@ class Runner {
   /// The lane's own, until the next operation on it asks.
   [[nodiscard]] double* scratch(std::size_t count);
 
-  [[nodiscard]] TunedProducts& tuned() { return tuned_; }
   void run(const Operation& operation);
   /// Branches have nothing in common: their first operations are run, then their second ones, and so on.
   void run(std::span<const std::vector<Operation>> branches);
   /// Both at once, each on half of the lanes that this may use.
   void beside(const std::function<void()>& first, const std::function<void()>& second);
 
-  static constexpr std::size_t kLanes = 8;
+  static constexpr std::size_t kLanes = 2;  // with more, what they do gets in each other's way
 
  private:
   struct Range {
@@ -67,7 +65,6 @@ class Runner {
   Range range_{0, kLanes};  ///< operations are queued on its first; the others are for what runs beside them
   std::vector<std::vector<DeviceArray<double>>> scratch_;  ///< by lane; a recorded graph may use earlier pieces too
   std::map<std::vector<const void*>, DeviceArray<const void*>> addresses_;
-  TunedProducts tuned_;
 };
 
 }  // namespace kedge::cuda
