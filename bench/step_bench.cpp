@@ -70,13 +70,12 @@ class TimedBackend final : public kedge::Backend {
   void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
     timed(others_ms["row_dots"], [&] { inner_->row_dots(x, y, dots); });
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
-    timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths); });
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
+    timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths, again); });
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
-                               Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     timed(others_ms["normalize_rows_backward"],
-          [&] { inner_->normalize_rows_backward(unit, lengths, dunit, more, beta, dx); });
+          [&] { inner_->normalize_rows_backward(unit, lengths, dunit, beta, dx); });
   }
   void coverage(ConstPanel r, ConstPanel xl, ConstPanel al, float tau, Weighted w, Panel dr, Panel pull,
                 Panel loss) override {
@@ -88,8 +87,8 @@ class TimedBackend final : public kedge::Backend {
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
     timed(others_ms["orthogonality"], [&] { inner_->orthogonality(gram, share, loss); });
   }
-  void symmetric_nce(Panel cosines, float tau, Weighted w, Panel loss) override {
-    timed(others_ms["symmetric_nce"], [&] { inner_->symmetric_nce(cosines, tau, w, loss); });
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted w, Panel loss) override {
+    timed(others_ms["symmetric_nce"], [&] { inner_->symmetric_nce(cosines, turned, tau, w, loss); });
   }
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     timed(others_ms["softmax_rows"], [&] { inner_->softmax_rows(logits, temperature, mixture); });

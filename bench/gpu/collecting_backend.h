@@ -29,12 +29,14 @@ class CollectingBackend final : public Backend {
 
   std::string name() const override { return inner_.name(); }
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override { return inner_.make(rows, cols); }
+  std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) override {
+    return inner_.make_mixture(rows, cols);
+  }
   std::unique_ptr<Integers> make_integers(std::size_t count) override { return inner_.make_integers(count); }
   void upload(MatrixView<const float> from, Panel to) override { inner_.upload(from, to); }
   void upload(std::span<const std::uint32_t> from, Integers& to) override { inner_.upload(from, to); }
   void download(ConstPanel from, MatrixView<float> to) override { inner_.download(from, to); }
   std::unique_ptr<Packed> pack(ConstPanel matrix) override { return inner_.pack(matrix); }
-  std::size_t at_once() const override { return inner_.at_once(); }
 
   void fill(Panel x, float value) override {
     keep("fill", x, 0, [=](Backend& on) { on.fill(x, value); });
@@ -69,13 +71,12 @@ class CollectingBackend final : public Backend {
   void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
     keep("row_dots", x, 0, [=](Backend& on) { on.row_dots(x, y, dots); });
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
-    keep("normalize_rows", x, 0, [=](Backend& on) { on.normalize_rows(x, unit, lengths); });
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
+    keep("normalize_rows", x, 0, [=](Backend& on) { on.normalize_rows(x, unit, lengths, again); });
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
-                               Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     keep("normalize_rows_backward", dx, 0,
-         [=](Backend& on) { on.normalize_rows_backward(unit, lengths, dunit, more, beta, dx); });
+         [=](Backend& on) { on.normalize_rows_backward(unit, lengths, dunit, beta, dx); });
   }
   void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted, Panel dr,
                 Panel pull, Panel loss) override {
@@ -88,8 +89,8 @@ class CollectingBackend final : public Backend {
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
     keep("orthogonality", gram, 0, [=](Backend& on) { on.orthogonality(gram, share, loss); });
   }
-  void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
-    keep("symmetric_nce", cosines, 0, [=](Backend& on) { on.symmetric_nce(cosines, tau, weighted, loss); });
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) override {
+    keep("symmetric_nce", cosines, 0, [=](Backend& on) { on.symmetric_nce(cosines, turned, tau, weighted, loss); });
   }
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     keep("softmax_rows", logits, 0, [=](Backend& on) { on.softmax_rows(logits, temperature, mixture); });

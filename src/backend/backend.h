@@ -21,6 +21,7 @@ template <class T>
 struct BasicPanel {
   T* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
+  void* narrow = nullptr;  ///< the same in fewer bits, of a whole matrix from make_mixture()
 
   [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const {
     return {data + first, rows, count, stride};
@@ -29,7 +30,7 @@ struct BasicPanel {
   [[nodiscard]] BasicPanel middle_rows(std::size_t first, std::size_t count) const {
     return {data + first * stride, count, cols, stride};
   }
-  operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
+  operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride, narrow}; }
 };
 using Panel = BasicPanel<float>;
 using ConstPanel = BasicPanel<const float>;
@@ -98,6 +99,10 @@ class Backend {
   [[nodiscard]] virtual std::string name() const { return "cpu"; }
   /// Zero-filled.
   [[nodiscard]] virtual std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) = 0;
+  /// For a matrix that only softmax_rows() and step_logits() write: in all forms that packed_nn() would make of it.
+  [[nodiscard]] virtual std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) {
+    return make(rows, cols);
+  }
   [[nodiscard]] virtual std::unique_ptr<Integers> make_integers(std::size_t count) = 0;
   virtual void upload(MatrixView<const float> from, Panel to) = 0;
   virtual void upload(std::span<const std::uint32_t> from, Integers& to) = 0;
@@ -123,12 +128,11 @@ class Backend {
   virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
   /// dots = x . y by row, a column.
   virtual void row_dots(ConstPanel x, ConstPanel y, Panel dots) = 0;
-  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero.
-  virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths) = 0;
-  /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient. dunit comes as the sum of two, of
-  /// which the second may be no panel at all: two sums that are made at once are sooner there than one.
-  virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more,
-                                       float beta, Panel dx) = 0;
+  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero. `again`, unless it is no panel at all,
+  /// becomes the same as unit.
+  virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again = {}) = 0;
+  /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient.
+  virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
 
   /// Soft k-means distortion, from the products r = x a^T and the lengths of the rows of x and a (columns):
   /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of
@@ -142,8 +146,8 @@ class Backend {
   /// product, not made here.
   virtual void orthogonality(ConstPanel gram, float share, Panel loss) = 0;
   /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced
-  /// by their gradient. Needs tau >= kLeastTau.
-  virtual void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) = 0;
+  /// by their gradient, and `turned` by its transpose. Needs tau >= kLeastTau.
+  virtual void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) = 0;
 
   /// mixture = softmax_row(logits / temperature).
   virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
@@ -163,8 +167,6 @@ class Backend {
   virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
   /// Calls both, which touch no memory in common, so that they may overlap.
   virtual void beside(const std::function<void()>& first, const std::function<void()>& second);
-  /// How many branches of side_by_side gain from buffers of their own.
-  [[nodiscard]] virtual std::size_t at_once() const { return 1; }
   /// `work` calls operations only, and nothing that waits; it must outlive the recording.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
   /// How many steps to run before their losses are looked at, as looking may stop the device from running ahead.

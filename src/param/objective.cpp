@@ -69,8 +69,10 @@ void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture, const std
   const std::size_t n = batch.count;
   backend_.beside([&] { backend_.packed_nn(mixture, *support_, anchors_->panel()); },
                   [&] {
-                    backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
-                    backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+                    backend_.side_by_side(2, [&](std::size_t i) {
+                      if (i == 0) backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
+                      if (i == 1) backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+                    });
                     backend_.side_by_side(spaces, [&](std::size_t i) { backend_.fill(parts_[i].pull->panel(), 0); });
                   });
   backend_.beside([&] { backend_.side_by_side(spaces, [&](std::size_t i) { measure(i, n); }); },
@@ -156,8 +158,7 @@ void Objective::turn_away(std::size_t i) {
   const float scale = 4 * inverse(parts_.size()) * static_cast<float>(options_.weight_orthogonality) *
                       inverse(unit.rows) * inverse(unit.rows - 1);
   backend_.gemm_nn(scale, part.gram->panel(), unit, 0, part.dunit->panel());
-  backend_.normalize_rows_backward(unit, part.anchor_lengths->panel(), part.dunit->panel(), {}, 0,
-                                   columns(*danchors_, i));
+  backend_.normalize_rows_backward(unit, part.anchor_lengths->panel(), part.dunit->panel(), 0, columns(*danchors_, i));
 }
 
 /// The last: through the products everything that rows have to say.

@@ -46,9 +46,10 @@ Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const
       steps_per_epoch_(rows_ / batch_),
       given_epoch_(kNone),
       shuffled_epoch_(kNone) {
-  for (auto* tensor : {&logits_, &mixture_, &dmixture_, &first_moment_, &second_moment_}) {
+  for (auto* tensor : {&logits_, &dmixture_, &first_moment_, &second_moment_}) {
     *tensor = backend.make(anchors, support.size());
   }
+  mixture_ = backend.make_mixture(anchors, support.size());
   log_ = backend.make(steps_per_epoch_, objective_.losses().cols);
   order_ = backend.make_integers(steps_per_epoch_ * batch_);
   taken_ = backend.make_integers(1);

@@ -68,14 +68,14 @@ void affine(Backend& on, Buffers& b, const Sizes& s) {
 void normalize_rows(Backend& on, Buffers& b, const Sizes& s) {
   if (s.n > 1) on.fill(b("x", s.n, s.d).top_rows(1), 0);
   on.normalize_rows(b("x", s.n, s.d), b("unit", s.n, s.d), b("lengths", s.n, 1));
+  on.normalize_rows(b("y", s.n, s.d), b("other unit", s.n, s.d), b("other lengths", s.n, 1), b("again", s.n, s.d));
 }
 
 void normalize_rows_backward(Backend& on, Buffers& b, const Sizes& s) {
   normalize_rows(on, b, s);
   on.fill(b("dy", s.n, s.d), kNan);
-  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), b("more", s.n, s.d), 1,
-                             b("dx", s.n, s.d));
-  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), {}, 0, b("dy", s.n, s.d));
+  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 1, b("dx", s.n, s.d));
+  on.normalize_rows_backward(b("unit", s.n, s.d), b("lengths", s.n, 1), b("dunit", s.n, s.d), 0, b("dy", s.n, s.d));
 }
 
 void coverage(Backend& on, Buffers& b, const Sizes& s) {
@@ -106,9 +106,22 @@ void packed(Backend& on, Buffers& b, const Sizes& s) {
   on.packed_nt(b("da", s.m, s.d), *support, b("dp", s.m, s.k));
 }
 
+/// As training has it: what softmax_rows and step_logits write is multiplied.
+void mixture(Backend& on, Buffers& b, const Sizes& s) {
+  const auto support = on.pack(b("s", s.k, s.d));
+  const auto mixture = on.make_mixture(s.m, s.k);
+  const auto number = counter(on, 3);
+  on.softmax_rows(b("q", s.m, s.k), 0.5F, mixture->panel());
+  on.packed_nn(mixture->panel(), *support, b("a", s.m, s.d));
+  on.step_logits(b("dp", s.m, s.k), b("inner", s.m, 1), 0.5F, adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k),
+                 b("v", s.m, s.k), mixture->panel());
+  on.packed_nn(mixture->panel(), *support, b("next a", s.m, s.d));
+}
+
 void symmetric_nce(Backend& on, Buffers& b, const Sizes& s) {
-  on.symmetric_nce(b("cosines", s.n, s.n), 0.1F, {0.4F, 0.7F}, b("loss", 1, 1));
-  on.symmetric_nce(b("more cosines", s.n, s.n), Backend::kLeastTau, {1, 1}, b("more loss", 1, 1));
+  on.symmetric_nce(b("cosines", s.n, s.n), b("turned cosines", s.n, s.n), 0.1F, {0.4F, 0.7F}, b("loss", 1, 1));
+  on.symmetric_nce(b("more cosines", s.n, s.n), b("more turned cosines", s.n, s.n), Backend::kLeastTau, {1, 1},
+                   b("more loss", 1, 1));
 }
 
 void step_logits(Backend& on, Buffers& b, const Sizes& s) {
@@ -197,6 +210,7 @@ const std::vector<OperationCase>& operation_cases() {
       {"gram", "mmd", [](Backend& on, Buffers& b, const Sizes& s) { on.gram(b("a", s.m, s.d), b("g", s.m, s.m)); },
        true},
       {"packed", "mdk", packed, true, &Sizes::d},
+      {"mixture", "mdk", mixture, true},
       {"affine", "nmd", affine<false>, true, &Sizes::d},
       {"affine_exact", "nmd", affine<true>, false, &Sizes::d},
       {"row_lengths", "nd",

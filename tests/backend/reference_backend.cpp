@@ -92,20 +92,21 @@ class ReferenceBackend final : public Backend {
   void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
     for (std::size_t r = 0; r < x.rows; ++r) at(dots, r) = static_cast<float>(dot(x, y, r));
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
     row_lengths(x, lengths);
     for (std::size_t r = 0; r < x.rows; ++r) {
       const double l = length(x, r);
-      for (std::size_t c = 0; c < x.cols; ++c) at(unit, r, c) = l > 0 ? static_cast<float>(at(x, r, c) / l) : 0;
+      for (std::size_t c = 0; c < x.cols; ++c) {
+        at(unit, r, c) = l > 0 ? static_cast<float>(at(x, r, c) / l) : 0;
+        if (again.data != nullptr) at(again, r, c) = at(unit, r, c);
+      }
     }
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
-                               Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     for (std::size_t r = 0; r < unit.rows; ++r) {
-      const double along = dot(unit, dunit, r) + (more.data == nullptr ? 0 : dot(unit, more, r));
+      const double along = dot(unit, dunit, r);
       for (std::size_t c = 0; c < unit.cols; ++c) {
-        const double both = at(dunit, r, c) + (more.data == nullptr ? 0.0 : at(more, r, c));
-        const double added = at(lengths, r) > 0 ? (both - at(unit, r, c) * along) / at(lengths, r) : 0;
+        const double added = at(lengths, r) > 0 ? (at(dunit, r, c) - at(unit, r, c) * along) / at(lengths, r) : 0;
         at(dx, r, c) = static_cast<float>((beta == 0 ? 0 : beta * at(dx, r, c)) + added);
       }
     }
@@ -152,7 +153,7 @@ class ReferenceBackend final : public Backend {
     }
     at(loss, 0) += static_cast<float>(share * sum / static_cast<double>(gram.rows * (gram.rows - 1)));
   }
-  void symmetric_nce(Panel cosines, float tau, Weighted w, Panel loss) override {
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted w, Panel loss) override {
     const std::size_t n = cosines.rows;
     std::vector<std::vector<double>> by_row(n), by_column(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -171,7 +172,7 @@ class ReferenceBackend final : public Backend {
       for (std::size_t j = 0; j < n; ++j) {
         const double right = i == j ? 1 : 0;
         const double gradient = each_pair * (by_row[i][j] - right + by_column[j][i] - right) / tau;
-        at(cosines, i, j) = static_cast<float>(gradient * w.share * w.weight);
+        at(cosines, i, j) = at(turned, j, i) = static_cast<float>(gradient * w.share * w.weight);
       }
     }
     at(loss, 0) += static_cast<float>(w.share * total);
@@ -204,8 +205,6 @@ class ReferenceBackend final : public Backend {
       }
     }
   }
-  // More than one, and not all pairs of three spaces: what is done group by group has a second group here.
-  std::size_t at_once() const override { return 2; }
   void end_step(Panel losses, Panel log, Integers& taken) override {
     for (std::size_t c = 0; c < losses.cols; ++c) {
       at(log, *taken.data() % log.rows, c) = at(losses, 0, c);

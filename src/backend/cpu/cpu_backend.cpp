@@ -96,21 +96,17 @@ class CpuBackend final : public Backend {
     cpu::for_rows(x.rows, x.cols,
                   [&](std::size_t i) { view(dots).row(i)[0] = cpu::dot(view(x).row(i), view(y).row(i)); });
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) {
       float& length = view(lengths).row(i)[0];
       length = cpu::length(view(x).row(i));
       cpu::normalize(view(x).row(i), length, view(unit).row(i));
+      if (again.data != nullptr) std::ranges::copy(view(unit).row(i), view(again).row(i).begin());
     });
   }
-  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, ConstPanel more, float beta,
-                               Panel dx) override {
+  void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     cpu::for_rows(unit.rows, unit.cols, [&](std::size_t i) {
-      const auto backward = [&](ConstPanel each, float keep) {
-        cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(each).row(i), keep, view(dx).row(i));
-      };
-      backward(dunit, beta);
-      if (more.data != nullptr) backward(more, 1);
+      cpu::normalize_backward(view(unit).row(i), view(lengths).row(i)[0], view(dunit).row(i), beta, view(dx).row(i));
     });
   }
 
@@ -154,7 +150,7 @@ class CpuBackend final : public Backend {
     add(loss, {share * (as_eigen(view(gram)).cast<double>().squaredNorm() - m) / (m * (m - 1))});
   }
 
-  void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) override {
     const std::size_t n = cosines.rows;
     const cpu::Parts parts(n, n);
     std::vector<std::vector<float>> partial(parts.count(), std::vector<float>(n));
@@ -181,6 +177,7 @@ class CpuBackend final : public Backend {
       cpu::scale_exponentials(row, step, row_sums[i], column_sums);
       row[i] -= 2 * step;
     });
+    turn(cosines, turned);
   }
 
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
@@ -208,6 +205,14 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  /// A few columns at a time, so that what is read of them stays in the cache until all of it is used.
+  static void turn(ConstPanel from, Panel to) {
+    constexpr std::size_t kColumns = 16;
+    cpu::for_rows((from.cols + kColumns - 1) / kColumns, from.rows * kColumns, [&](std::size_t strip) {
+      const std::size_t first = strip * kColumns, count = std::min(kColumns, from.cols - first);
+      as_eigen(view(to.middle_rows(first, count))) = as_eigen(view(from.columns(first, count))).transpose();
+    });
+  }
   static void add(Panel loss, const std::vector<double>& parts) {
     double sum = 0;
     for (const double part : parts) sum += part;

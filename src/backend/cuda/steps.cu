@@ -88,12 +88,19 @@ __device__ void end_cluster(unsigned blocks) {
 
 /// Second half of a softmax: the row of logits is known to the block, and so are its maximum and sum.
 template <int N>
-__device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, Share share, float* to) {
+__device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, Share share,
+                              const Panel& mixture, std::size_t row) {
+  float* to = mixture.data + row * mixture.stride;
+  __nv_bfloat16* narrow = nullptr;
+  if (mixture.narrow != nullptr) {
+    narrow = static_cast<__nv_bfloat16*>(mixture.narrow) + row * narrow_stride(mixture.cols);
+  }
   const float inverse = 1 / all.sum;
   for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
     Floats<N> values = load<N>(logits, k);
     for (float& value : values.values) value = inverse * expf(times(inverse_temperature, value) - all.most);
     store<N>(to, k, values);
+    if (narrow != nullptr) store_narrow<N>(narrow, k, values);
   }
 }
 
@@ -108,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
     for (const float value : load<N>(from, k).values) own.add(times(inverse_temperature, value));
   }
   const Softmax all = of_cluster(own.of_block(), blocks);
-  write_softmax<N>(from, inverse_temperature, all, share, mixture.data + row * mixture.stride);
+  write_softmax<N>(from, inverse_temperature, all, share, mixture, row);
   end_cluster(blocks);
 }
 
@@ -193,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
     if (keep) store<N>(held, k, values.logits);
   }
   const Softmax all = of_cluster(softmax.of_block(), blocks);
-  write_softmax<N>(held, o.inverse_temperature, all, share, own.weights);
+  write_softmax<N>(held, o.inverse_temperature, all, share, o.mixture, row);
   end_cluster(blocks);
 }
 
