@@ -104,9 +104,7 @@ void Objective::compare(std::size_t i) {
   Part& part = parts_[i];
   const Panel unit = columns(*unit_, i);
   backend_.normalize_rows(columns(*anchors_, i), unit, part.anchor_lengths->panel());
-  if (unit.rows < 2) return;
-  backend_.gram(unit, part.gram->panel());
-  backend_.orthogonality(part.gram->panel(), inverse(parts_.size()), loss(Kind::orthogonality, i));
+  if (unit.rows > 1) backend_.gram(unit, part.gram->panel());
 }
 
 /// All that the spaces do not need each other for.
@@ -155,6 +153,7 @@ void Objective::turn_away(std::size_t i) {
   Part& part = parts_[i];
   const Panel unit = columns(*unit_, i);
   if (unit.rows < 2) return backend_.fill(columns(*danchors_, i), 0);
+  backend_.orthogonality(part.gram->panel(), inverse(parts_.size()), loss(Kind::orthogonality, i));
   const float scale = 4 * inverse(parts_.size()) * static_cast<float>(options_.weight_orthogonality) *
                       inverse(unit.rows) * inverse(unit.rows - 1);
   backend_.gemm_nn(scale, part.gram->panel(), unit, 0, part.dunit->panel());
