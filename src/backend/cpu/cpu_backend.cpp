@@ -205,12 +205,22 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  /// A few columns at a time, so that what is read of them stays in the cache until all of it is used.
+  /// By way of a small tile: rows of a matrix are often as far apart as a cache cannot hold several of.
   static void turn(ConstPanel from, Panel to) {
-    constexpr std::size_t kColumns = 16;
-    cpu::for_rows((from.cols + kColumns - 1) / kColumns, from.rows * kColumns, [&](std::size_t strip) {
-      const std::size_t first = strip * kColumns, count = std::min(kColumns, from.cols - first);
-      as_eigen(view(to.middle_rows(first, count))) = as_eigen(view(from.columns(first, count))).transpose();
+    constexpr std::size_t kTile = 16;  // floats of a cache line
+    cpu::for_rows((from.cols + kTile - 1) / kTile, from.rows * kTile, [&](std::size_t strip) {
+      float tile[kTile][kTile];
+      const std::size_t left = strip * kTile, width = std::min(kTile, from.cols - left);
+      for (std::size_t top = 0; top < from.rows; top += kTile) {
+        const std::size_t height = std::min(kTile, from.rows - top);
+        for (std::size_t r = 0; r < height; ++r) {
+          const float* row = from.data + (top + r) * from.stride + left;
+          for (std::size_t c = 0; c < width; ++c) tile[c][r] = row[c];
+        }
+        for (std::size_t c = 0; c < width; ++c) {
+          std::copy_n(tile[c], height, to.data + (left + c) * to.stride + top);
+        }
+      }
     });
   }
   static void add(Panel loss, const std::vector<double>& parts) {
