@@ -48,6 +48,13 @@ class TimedBackend final : public kedge::Backend {
   void gram(ConstPanel a, Panel c) override {
     timed(products_ms, [&] { inner_->gram(a, c); });
   }
+  std::unique_ptr<kedge::Packed> pack(ConstPanel matrix) override { return inner_->pack(matrix); }
+  void packed_nn(ConstPanel a, kedge::Packed& b, Panel c) override {
+    timed(products_ms, [&] { inner_->packed_nn(a, b, c); });
+  }
+  void packed_nt(ConstPanel a, kedge::Packed& b, Panel c) override {
+    timed(products_ms, [&] { inner_->packed_nt(a, b, c); });
+  }
   void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool exact, Panel y) override {
     timed(products_ms, [&] { inner_->affine(x, w, b, exact, y); });
   }
@@ -60,8 +67,11 @@ class TimedBackend final : public kedge::Backend {
   void row_lengths(ConstPanel x, Panel lengths) override {
     timed(others_ms["row_lengths"], [&] { inner_->row_lengths(x, lengths); });
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
-    timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths); });
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
+    timed(others_ms["row_dots"], [&] { inner_->row_dots(x, y, dots); });
+  }
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
+    timed(others_ms["normalize_rows"], [&] { inner_->normalize_rows(x, unit, lengths, again); });
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     timed(others_ms["normalize_rows_backward"],
@@ -77,15 +87,15 @@ class TimedBackend final : public kedge::Backend {
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
     timed(others_ms["orthogonality"], [&] { inner_->orthogonality(gram, share, loss); });
   }
-  void symmetric_nce(Panel cosines, float tau, Weighted w, Panel loss) override {
-    timed(others_ms["symmetric_nce"], [&] { inner_->symmetric_nce(cosines, tau, w, loss); });
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted w, Panel loss) override {
+    timed(others_ms["symmetric_nce"], [&] { inner_->symmetric_nce(cosines, turned, tau, w, loss); });
   }
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     timed(others_ms["softmax_rows"], [&] { inner_->softmax_rows(logits, temperature, mixture); });
   }
-  void step_logits(ConstPanel dp, float temperature, const kedge::AdamStep& adam, Panel q, Panel m, Panel v,
-                   Panel p) override {
-    timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, temperature, adam, q, m, v, p); });
+  void step_logits(ConstPanel dp, ConstPanel inner, float temperature, const kedge::AdamStep& adam, Panel q, Panel m,
+                   Panel v, Panel p) override {
+    timed(others_ms["step_logits"], [&] { inner_->step_logits(dp, inner, temperature, adam, q, m, v, p); });
   }
   void step_values(ConstPanel dx, const kedge::AdamStep& adam, Panel x, Panel m, Panel v) override {
     timed(others_ms["step_values"], [&] { inner_->step_values(dx, adam, x, m, v); });

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,10 @@ inline double median(std::vector<double> values) {
 
 /// What the GPU can do at best, a step of PARAM, and transform of data that is there already.
 [[nodiscard]] nlohmann::json measure_ceilings();
-[[nodiscard]] nlohmann::json measure_steps();
+[[nodiscard]] nlohmann::json measure_steps(std::span<const Precision> precisions);
 [[nodiscard]] nlohmann::json measure_resident_transform();
+/// What each part of a step takes by itself.
+[[nodiscard]] nlohmann::json measure_stages(Precision precision, std::size_t support);
 
 /// The three spaces that make_files makes.
 [[nodiscard]] std::vector<Space> open_spaces(const std::string& folder);

@@ -162,9 +162,9 @@ nlohmann::json measure_ceilings() {
           {"copy_from_host_gb_per_s", copy_rate(cudaMemcpyHostToDevice)}};
 }
 
-nlohmann::json measure_steps() {
+nlohmann::json measure_steps(std::span<const Precision> precisions) {
   nlohmann::json found;
-  for (const Precision precision : kPrecisions) {
+  for (const Precision precision : precisions) {
     StepSizes sizes;
     const auto backend = make_backend(Device::cuda, precision);
     const std::size_t width = std::accumulate(sizes.dims.begin(), sizes.dims.end(), std::size_t{0});

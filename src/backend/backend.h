@@ -21,6 +21,7 @@ template <class T>
 struct BasicPanel {
   T* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
+  void* narrow = nullptr;  ///< the same in fewer bits, of a whole matrix from make_mixture()
 
   [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const {
     return {data + first, rows, count, stride};
@@ -29,7 +30,7 @@ struct BasicPanel {
   [[nodiscard]] BasicPanel middle_rows(std::size_t first, std::size_t count) const {
     return {data + first * stride, count, cols, stride};
   }
-  operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
+  operator BasicPanel<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride, narrow}; }
 };
 using Panel = BasicPanel<float>;
 using ConstPanel = BasicPanel<const float>;
@@ -60,7 +61,7 @@ class Integers {
 /// Adam with decoupled weight decay, for one step.
 struct AdamStep {
   float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  const std::uint32_t* taken = nullptr;  ///< how many steps came before, in the backend's memory
+  const std::uint32_t* number = nullptr;  ///< which step it is, from 1, in the backend's memory
 };
 
 /// A matrix that never changes and is multiplied again and again, in the form the backend likes best for that. This one
@@ -98,6 +99,10 @@ class Backend {
   [[nodiscard]] virtual std::string name() const { return "cpu"; }
   /// Zero-filled.
   [[nodiscard]] virtual std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) = 0;
+  /// For a matrix that only softmax_rows() and step_logits() write: in all forms that packed_nn() would make of it.
+  [[nodiscard]] virtual std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) {
+    return make(rows, cols);
+  }
   [[nodiscard]] virtual std::unique_ptr<Integers> make_integers(std::size_t count) = 0;
   virtual void upload(MatrixView<const float> from, Panel to) = 0;
   virtual void upload(std::span<const std::uint32_t> from, Integers& to) = 0;
@@ -121,8 +126,11 @@ class Backend {
 
   /// lengths = |x| by row, a column.
   virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
-  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero.
-  virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths) = 0;
+  /// dots = x . y by row, a column.
+  virtual void row_dots(ConstPanel x, ConstPanel y, Panel dots) = 0;
+  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero. `again`, unless it is no panel at all,
+  /// becomes the same as unit.
+  virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again = {}) = 0;
   /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient.
   virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
 
@@ -138,19 +146,20 @@ class Backend {
   /// product, not made here.
   virtual void orthogonality(ConstPanel gram, float share, Panel loss) = 0;
   /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced
-  /// by their gradient. Needs tau >= kLeastTau.
-  virtual void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) = 0;
+  /// by their gradient, and `turned` by its transpose. Needs tau >= kLeastTau.
+  virtual void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) = 0;
 
   /// mixture = softmax_row(logits / temperature).
   virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
-  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture.
-  virtual void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
+  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture. `inner`, a
+  /// column, is mixture . dmixture by row.
+  virtual void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
                            Panel first_moment, Panel second_moment, Panel mixture) = 0;
   /// Adam's step on values that are parameters themselves.
   virtual void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                            Panel second_moment) = 0;
 
-  /// Ends a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
+  /// Closes the books of a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
   virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
 
   /// Calls work(0) ... work(count - 1), which touch no memory in common, so that what they have alike can be done at
@@ -158,8 +167,6 @@ class Backend {
   virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
   /// Calls both, which touch no memory in common, so that they may overlap.
   virtual void beside(const std::function<void()>& first, const std::function<void()>& second);
-  /// How many branches of side_by_side gain from buffers of their own.
-  [[nodiscard]] virtual std::size_t at_once() const { return 1; }
   /// `work` calls operations only, and nothing that waits; it must outlive the recording.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
   /// How many steps to run before their losses are looked at, as looking may stop the device from running ahead.

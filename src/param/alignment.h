@@ -14,8 +14,11 @@ namespace kedge {
 class Alignment {
  public:
   Alignment(Backend& backend, std::size_t spaces, std::size_t batch, std::size_t anchors, double tau);
+  /// Floats of those buffers.
+  [[nodiscard]] static std::size_t floats_needed(std::size_t spaces, std::size_t batch, std::size_t anchors);
 
-  /// Keeps the rows' directions of one space; the products may be overwritten after that.
+  /// Keeps the rows' directions of one space, of as many rows in all spaces; the products may be overwritten after
+  /// that.
   void take(std::size_t space, ConstPanel products);
   /// Pairs of spaces.
   [[nodiscard]] std::size_t pairs() const { return pairs_.size(); }
@@ -27,20 +30,25 @@ class Alignment {
 
  private:
   struct Side {
-    std::unique_ptr<Tensor> rr, drr, lengths;
+    std::unique_ptr<Tensor> lengths;
+    std::unique_ptr<Tensor>
+        cosines;  ///< with the other spaces side by side, beginning with the next; or their gradient
+    std::unique_ptr<Tensor> ddirections;
   };
   struct Pair {
     std::size_t first, second;
   };
 
-  [[nodiscard]] Panel cosines(std::size_t pair, std::size_t rows);
-  void pass_back(std::size_t space, std::size_t first_pair, std::size_t end_pair, std::size_t rows);
+  [[nodiscard]] Panel directions(std::size_t place, std::size_t rows, std::size_t spaces = 1);
+  [[nodiscard]] Panel cosines(std::size_t space, std::size_t other, std::size_t rows);
 
   Backend& backend_;
   float tau_;
   std::vector<Side> sides_;
   std::vector<Pair> pairs_;
-  std::vector<std::unique_ptr<Tensor>> cosines_;  ///< of as many pairs as are worked on at once
+  // Of one space after the other, and then of the first ones again: so those of all spaces but one stand together,
+  // beginning with the one after it, and a single product takes the gradient of its cosines back.
+  std::unique_ptr<Tensor> directions_;
 };
 
 }  // namespace kedge

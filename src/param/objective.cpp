@@ -37,6 +37,7 @@ Objective::Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<c
   x_ = backend.make(batch, width);
   lengths_ = backend.make(batch, spaces.dims.size());
   for (auto* tensor : {&anchors_, &danchors_, &unit_}) *tensor = backend.make(anchors, width);
+  inner_ = backend.make(anchors, 1);
   single_batch_ = backend.make_integers(batch);
   make_parts(spaces.dims, batch, anchors);
   if (parts_.size() > 1 && options.weight_symnce != 0) {
@@ -61,44 +62,70 @@ void Objective::make_parts(std::span<const std::size_t> dims, std::size_t batch,
   }
 }
 
-void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture) {
+// What is beside a longer sequence of operations costs next to nothing on a GPU: so the sequence from the mixture to
+// the pairs of spaces and back, in which each operation needs the one before, has all else at its side.
+void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture, const std::function<void()>& meanwhile) {
   const std::size_t spaces = parts_.size();
   const std::size_t n = batch.count;
   backend_.beside([&] { backend_.packed_nn(mixture, *support_, anchors_->panel()); },
                   [&] {
-                    backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
-                    backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+                    backend_.side_by_side(2, [&](std::size_t i) {
+                      if (i == 0) backend_.gather_rows(rows_, batch, x_->panel().top_rows(n));
+                      if (i == 1) backend_.gather_rows(row_lengths_->panel(), batch, lengths_->panel().top_rows(n));
+                    });
                     backend_.side_by_side(spaces, [&](std::size_t i) { backend_.fill(parts_[i].pull->panel(), 0); });
                   });
-  backend_.side_by_side(spaces, [&](std::size_t i) {
-    backend_.normalize_rows(columns(*anchors_, i), columns(*unit_, i), parts_[i].anchor_lengths->panel());
-  });
-  backend_.beside([&] { learn_from_rows(n); },
-                  [&] { backend_.side_by_side(spaces, [&](std::size_t i) { orthogonalize(i); }); });
-  if (chunk_) {
-    for (std::size_t i = 0; i < spaces; ++i) cover_all_rows(i);
-  }
+  backend_.beside([&] { backend_.side_by_side(spaces, [&](std::size_t i) { measure(i, n); }); },
+                  [&] { backend_.side_by_side(spaces, [&](std::size_t i) { compare(i); }); });
+  backend_.beside(
+      [&] {
+        if (!alignment_) return;
+        const Panel losses = losses_->panel().columns(place(Kind::count, 0), alignment_->pairs());
+        alignment_->align(n, options_.weight_symnce, losses);
+      },
+      [&] { shape(n); });
   backend_.side_by_side(spaces, [&](std::size_t i) { pull_together(i, n); });
-  backend_.packed_nt(danchors_->panel(), *support_, dmixture);
+  backend_.beside([&] { backend_.packed_nt(danchors_->panel(), *support_, dmixture); },
+                  [&] {
+                    backend_.row_dots(anchors_->panel(), danchors_->panel(), inner_->panel());
+                    if (meanwhile) meanwhile();
+                  });
 }
 
-void Objective::learn_from_rows(std::size_t rows) {
-  backend_.side_by_side(parts_.size(), [&](std::size_t i) { measure(i, rows); });
-  if (!alignment_) return;
-  alignment_->align(rows, options_.weight_symnce, losses_->panel().columns(place(Kind::count, 0), alignment_->pairs()));
-}
-
-/// The products of a batch with the anchors of one space; coverage leaves its gradient in their place.
+/// The products of a batch with the anchors of one space.
 void Objective::measure(std::size_t i, std::size_t rows) {
-  const Panel anchors = columns(*anchors_, i);
   const Panel products = parts_[i].products->panel().top_rows(rows);
-  if (alignment_ || !chunk_) backend_.gemm_nt(1, columns(*x_, i).top_rows(rows), anchors, 0, products);
+  if (alignment_ || !chunk_) backend_.gemm_nt(1, columns(*x_, i).top_rows(rows), columns(*anchors_, i), 0, products);
   if (alignment_) alignment_->take(i, products);
+}
+
+/// The anchors of one space with each other.
+void Objective::compare(std::size_t i) {
+  Part& part = parts_[i];
+  const Panel unit = columns(*unit_, i);
+  backend_.normalize_rows(columns(*anchors_, i), unit, part.anchor_lengths->panel());
+  if (unit.rows > 1) backend_.gram(unit, part.gram->panel());
+}
+
+/// All that the spaces do not need each other for.
+void Objective::shape(std::size_t rows) {
+  backend_.side_by_side(parts_.size(), [&](std::size_t i) {
+    const Panel products = parts_[i].products->panel().top_rows(rows);
+    if (chunk_) {
+      backend_.fill(products, 0);
+    } else {
+      cover(i, lengths_->panel().top_rows(rows).columns(i, 1), rows, products);
+    }
+    turn_away(i);
+  });
   if (chunk_) {
-    backend_.fill(products, 0);
-  } else {
-    cover(i, lengths_->panel().top_rows(rows).columns(i, 1), rows, products);
+    for (std::size_t i = 0; i < parts_.size(); ++i) cover_all_rows(i);
   }
+  backend_.side_by_side(parts_.size(), [&](std::size_t i) {
+    backend_.pull_anchors(columns(*anchors_, i), parts_[i].anchor_lengths->panel(), parts_[i].pull->panel(),
+                          {inverse(parts_.size()), static_cast<float>(options_.weight_length)}, columns(*danchors_, i),
+                          loss(Kind::length, i));
+  });
 }
 
 /// Coverage of some rows; leaves the gradient of their products in the products' place.
@@ -121,27 +148,21 @@ void Objective::cover_all_rows(std::size_t i) {
   }
 }
 
-/// The first to write the gradient of a space's anchors.
-void Objective::orthogonalize(std::size_t i) {
+/// Of anchors from each other; the first to write the gradient of a space's anchors.
+void Objective::turn_away(std::size_t i) {
   Part& part = parts_[i];
   const Panel unit = columns(*unit_, i);
   if (unit.rows < 2) return backend_.fill(columns(*danchors_, i), 0);
-  const float share = inverse(parts_.size());
-  const float scale =
-      4 * share * static_cast<float>(options_.weight_orthogonality) * inverse(unit.rows) * inverse(unit.rows - 1);
-  backend_.gram(unit, part.gram->panel());
-  backend_.orthogonality(part.gram->panel(), share, loss(Kind::orthogonality, i));
+  backend_.orthogonality(part.gram->panel(), inverse(parts_.size()), loss(Kind::orthogonality, i));
+  const float scale = 4 * inverse(parts_.size()) * static_cast<float>(options_.weight_orthogonality) *
+                      inverse(unit.rows) * inverse(unit.rows - 1);
   backend_.gemm_nn(scale, part.gram->panel(), unit, 0, part.dunit->panel());
   backend_.normalize_rows_backward(unit, part.anchor_lengths->panel(), part.dunit->panel(), 0, columns(*danchors_, i));
 }
 
-/// The last: lengths, and through the products everything that rows have to say.
+/// The last: through the products everything that rows have to say.
 void Objective::pull_together(std::size_t i, std::size_t rows) {
-  Part& part = parts_[i];
-  const Panel products = part.products->panel().top_rows(rows);
-  backend_.pull_anchors(columns(*anchors_, i), part.anchor_lengths->panel(), part.pull->panel(),
-                        {inverse(parts_.size()), static_cast<float>(options_.weight_length)}, columns(*danchors_, i),
-                        loss(Kind::length, i));
+  const Panel products = parts_[i].products->panel().top_rows(rows);
   if (alignment_) alignment_->give(i, products);
   if (chunk_ && !alignment_) return;
   backend_.gemm_tn(1, products, columns(*x_, i).top_rows(rows), 1, columns(*danchors_, i));

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,8 +31,10 @@ class Objective {
             const ParamOptions& options);
 
   /// Queues what makes the gradient of the total loss of a batch for a mixture (anchors x support), of the same shape,
-  /// and adds its losses to losses().
-  void enqueue(ConstPanel mixture, Ids batch, Panel dmixture);
+  /// and adds its losses to losses(). `meanwhile` is called when all losses are there, and may overlap the rest.
+  void enqueue(ConstPanel mixture, Ids batch, Panel dmixture, const std::function<void()>& meanwhile = {});
+  /// mixture . dmixture by row, a column: as anchors are mixture x support, it is what their gradient says of them.
+  [[nodiscard]] ConstPanel inner() { return inner_->panel(); }
   /// A row of them, one for every space or pair of spaces and kind; losses_of() makes sense of it.
   [[nodiscard]] Panel losses() { return losses_->panel(); }
   [[nodiscard]] Losses losses_of(std::span<const float> row) const;
@@ -48,11 +51,12 @@ class Objective {
   enum class Kind : std::size_t { coverage, orthogonality, length, count };
 
   void make_parts(std::span<const std::size_t> dims, std::size_t batch, std::size_t anchors);
-  void learn_from_rows(std::size_t rows);
   void measure(std::size_t i, std::size_t rows);
+  void compare(std::size_t i);
+  void shape(std::size_t rows);
   void cover(std::size_t i, ConstPanel lengths, std::size_t total_rows, Panel products);
   void cover_all_rows(std::size_t i);
-  void orthogonalize(std::size_t i);
+  void turn_away(std::size_t i);
   void pull_together(std::size_t i, std::size_t rows);
   [[nodiscard]] std::size_t place(Kind kind, std::size_t i) const {
     return static_cast<std::size_t>(kind) * parts_.size() + i;
@@ -70,7 +74,7 @@ class Objective {
   std::vector<Part> parts_;
   std::optional<Alignment> alignment_;  ///< where there are several spaces and their agreement counts
   std::unique_ptr<Integers> single_batch_;
-  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, chunk_, losses_;
+  std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, inner_, chunk_, losses_;
 };
 
 }  // namespace kedge

@@ -2,6 +2,7 @@
 #include "param/param.h"
 
 #include "base/finite.h"
+#include "param/alignment.h"
 #include "param/checkpoint.h"
 #include "param/param_options.h"
 #include "param/purpose.h"
@@ -31,17 +32,16 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
 
 /// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and
 /// the buffers of a step.
-std::size_t floats_needed(const ParamTask& task, const ParamOptions& options, std::size_t at_once) {
+std::size_t floats_needed(const ParamTask& task, const ParamOptions& options) {
   const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
   const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
   std::size_t width = 0;
   for (const Space& space : task.spaces) width += space.dim();
   const std::size_t own_support = support == rows ? 0 : support;
-  const std::size_t pairs = std::min(spaces * (spaces - 1) / 2, at_once);
   const std::size_t chunk = options.coverage_rows == CoverageRows::all ? std::min(options.coverage_chunk, rows) : 0;
-  const std::size_t packed = (support * width + m * support) / 2;  // in half the bits, where the backend likes that
-  return (rows + own_support + n + 4 * m) * width + packed + 5 * m * support + spaces * m * (3 * n + m) +
-         pairs * n * n + chunk * m;
+  const std::size_t packed = support * width + m * support / 2;  // once more, turned or in half the bits
+  return (rows + own_support + n + 4 * m) * width + packed + 5 * m * support + spaces * m * (n + m) +
+         Alignment::floats_needed(spaces, n, m) + chunk * m;
 }
 
 /// What does not fit names the file.
@@ -92,7 +92,7 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
   }
 
   backend.require_memory(
-      floats_needed(task, options, backend.at_once()), "learning anchors",
+      floats_needed(task, options), "learning anchors",
       fmt::format("give fewer {}, or lower {}, {}, {} or {}", option_words("rows"), option_words("support"),
                   option_words("anchors"), option_words("batch"), option_words("coverage-chunk")));
   const WhitenedSpaces spaces = whiten_spaces(backend, task.spaces, whitenings, progress);

@@ -41,7 +41,6 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   return regressor;
 }
 
-
 /// The regressors of all spaces side by side, support x (sum of dims).
 std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask& task, const Matrix64& targets,
                                           std::size_t width) {
@@ -59,12 +58,12 @@ std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask&
 class Refiner {
  public:
   Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
-      : backend_(backend), objective_(objective), taken_(backend.make_integers(1)), adam_{static_cast<float>(rate),
-                                                                                          0.9F,
-                                                                                          0.999F,
-                                                                                          1e-8F,
-                                                                                          0,
-                                                                                          taken_->data()} {
+      : backend_(backend), objective_(objective), number_(backend.make_integers(1)), adam_{static_cast<float>(rate),
+                                                                                           0.9F,
+                                                                                           0.999F,
+                                                                                           1e-8F,
+                                                                                           0,
+                                                                                           number_->data()} {
     for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
       *tensor = backend.make(start.rows(), start.cols());
     }
@@ -77,7 +76,7 @@ class Refiner {
       std::vector<std::uint32_t> chosen;
       for (std::size_t i = first; i < first + batch; ++i) chosen.push_back(rows[order[i]]);
       (void)objective_.evaluate(values_->panel(), chosen, gradient_->panel());
-      backend_.upload(std::array{steps_++}, *taken_);
+      backend_.upload(std::array{++steps_}, *number_);
       backend_.step_values(gradient_->panel(), adam_, values_->panel(), first_moment_->panel(),
                            second_moment_->panel());
     }
@@ -89,15 +88,14 @@ class Refiner {
   Backend& backend_;
   RefineObjective& objective_;
   std::uint32_t steps_ = 0;
-  std::unique_ptr<Integers> taken_;
+  std::unique_ptr<Integers> number_;
   AdamStep adam_;
   std::unique_ptr<Tensor> values_, gradient_, first_moment_, second_moment_;
 };
 
 }  // namespace
 
-RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most,
-                      Random& random) {
+RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
   std::vector<bool> taken(space.rows());
   for (const std::size_t row : space.find(support_ids)) taken[row] = true;
   const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);

@@ -46,9 +46,10 @@ Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const
       steps_per_epoch_(rows_ / batch_),
       given_epoch_(kNone),
       shuffled_epoch_(kNone) {
-  for (auto* tensor : {&logits_, &mixture_, &dmixture_, &first_moment_, &second_moment_}) {
+  for (auto* tensor : {&logits_, &dmixture_, &first_moment_, &second_moment_}) {
     *tensor = backend.make(anchors, support.size());
   }
+  mixture_ = backend.make_mixture(anchors, support.size());
   log_ = backend.make(steps_per_epoch_, objective_.losses().cols);
   order_ = backend.make_integers(steps_per_epoch_ * batch_);
   taken_ = backend.make_integers(1);
@@ -79,10 +80,10 @@ void Trainer::enqueue_step() {
   const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
                       static_cast<float>(options_.beta2),         static_cast<float>(options_.adam_epsilon),
                       static_cast<float>(options_.weight_decay),  taken_->data()};
-  objective_.enqueue(mixture_->panel(), batch, dmixture_->panel());
-  backend_.step_logits(dmixture_->panel(), static_cast<float>(options_.temperature), adam, logits_->panel(),
-                       first_moment_->panel(), second_moment_->panel(), mixture_->panel());
-  backend_.end_step(objective_.losses(), log_->panel(), *taken_);
+  objective_.enqueue(mixture_->panel(), batch, dmixture_->panel(),
+                     [&] { backend_.end_step(objective_.losses(), log_->panel(), *taken_); });
+  backend_.step_logits(dmixture_->panel(), objective_.inner(), static_cast<float>(options_.temperature), adam,
+                       logits_->panel(), first_moment_->panel(), second_moment_->panel(), mixture_->panel());
 }
 
 void Trainer::take_steps(std::size_t count) {

@@ -32,8 +32,8 @@ std::unique_ptr<Integers> counter(Backend& on, std::uint32_t value) {
   return taken;
 }
 
-AdamStep adam(Integers& taken) {
-  return {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, taken.data()};
+AdamStep adam(Integers& number) {
+  return {0.03F, 0.9F, 0.999F, 1e-8F, 0.01F, number.data()};
 }
 
 void gather_rows(Backend& on, Buffers& b, const Sizes& s) {
@@ -68,6 +68,7 @@ void affine(Backend& on, Buffers& b, const Sizes& s) {
 void normalize_rows(Backend& on, Buffers& b, const Sizes& s) {
   if (s.n > 1) on.fill(b("x", s.n, s.d).top_rows(1), 0);
   on.normalize_rows(b("x", s.n, s.d), b("unit", s.n, s.d), b("lengths", s.n, 1));
+  on.normalize_rows(b("y", s.n, s.d), b("other unit", s.n, s.d), b("other lengths", s.n, 1), b("again", s.n, s.d));
 }
 
 void normalize_rows_backward(Backend& on, Buffers& b, const Sizes& s) {
@@ -105,21 +106,34 @@ void packed(Backend& on, Buffers& b, const Sizes& s) {
   on.packed_nt(b("da", s.m, s.d), *support, b("dp", s.m, s.k));
 }
 
+/// As training has it: what softmax_rows and step_logits write is multiplied.
+void mixture(Backend& on, Buffers& b, const Sizes& s) {
+  const auto support = on.pack(b("s", s.k, s.d));
+  const auto mixture = on.make_mixture(s.m, s.k);
+  const auto number = counter(on, 3);
+  on.softmax_rows(b("q", s.m, s.k), 0.5F, mixture->panel());
+  on.packed_nn(mixture->panel(), *support, b("a", s.m, s.d));
+  on.step_logits(b("dp", s.m, s.k), b("inner", s.m, 1), 0.5F, adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k),
+                 b("v", s.m, s.k), mixture->panel());
+  on.packed_nn(mixture->panel(), *support, b("next a", s.m, s.d));
+}
+
 void symmetric_nce(Backend& on, Buffers& b, const Sizes& s) {
-  on.symmetric_nce(b("cosines", s.n, s.n), 0.1F, {0.4F, 0.7F}, b("loss", 1, 1));
-  on.symmetric_nce(b("more cosines", s.n, s.n), Backend::kLeastTau, {1, 1}, b("more loss", 1, 1));
+  on.symmetric_nce(b("cosines", s.n, s.n), b("turned cosines", s.n, s.n), 0.1F, {0.4F, 0.7F}, b("loss", 1, 1));
+  on.symmetric_nce(b("more cosines", s.n, s.n), b("more turned cosines", s.n, s.n), Backend::kLeastTau, {1, 1},
+                   b("more loss", 1, 1));
 }
 
 void step_logits(Backend& on, Buffers& b, const Sizes& s) {
-  const auto taken = counter(on, 2);
+  const auto number = counter(on, 3);
   on.softmax_rows(b("q", s.m, s.k), 2.9F, b("p", s.m, s.k));
-  on.step_logits(b("dp", s.m, s.k), 2.9F, adam(*taken), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k),
-                 b("p", s.m, s.k));
+  on.step_logits(b("dp", s.m, s.k), b("inner", s.m, 1), 2.9F, adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k),
+                 b("v", s.m, s.k), b("p", s.m, s.k));
 }
 
 void step_values(Backend& on, Buffers& b, const Sizes& s) {
-  const auto taken = counter(on, 2);
-  on.step_values(b("dp", s.m, s.k), adam(*taken), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k));
+  const auto number = counter(on, 3);
+  on.step_values(b("dp", s.m, s.k), adam(*number), b("q", s.m, s.k), b("moment", s.m, s.k), b("v", s.m, s.k));
 }
 
 void end_step(Backend& on, Buffers& b, const Sizes& s) {
@@ -196,10 +210,16 @@ const std::vector<OperationCase>& operation_cases() {
       {"gram", "mmd", [](Backend& on, Buffers& b, const Sizes& s) { on.gram(b("a", s.m, s.d), b("g", s.m, s.m)); },
        true},
       {"packed", "mdk", packed, true, &Sizes::d},
+      {"mixture", "mdk", mixture, true},
       {"affine", "nmd", affine<false>, true, &Sizes::d},
       {"affine_exact", "nmd", affine<true>, false, &Sizes::d},
       {"row_lengths", "nd",
        [](Backend& on, Buffers& b, const Sizes& s) { on.row_lengths(b("x", s.n, s.d), b("lengths", s.n, 1)); }},
+      {"row_dots", "nd",
+       [](Backend& on, Buffers& b, const Sizes& s) {
+         on.row_dots(b("x", s.n, s.d), b("y", s.n, s.d), b("dots", s.n, 1));
+       },
+       false, &Sizes::d},
       {"normalize_rows", "nd", normalize_rows},
       {"normalize_rows_backward", "nd", normalize_rows_backward},
       {"coverage", "nm", coverage},

@@ -96,6 +96,8 @@ TEST_P(EveryBackend, ARecordingDoesWhatWasRecordedAsOftenAsAsked) {
     EXPECT_TRUE(same_bits(sequence.read(), direct(1, parts)));
     recording->run(2);
     EXPECT_TRUE(same_bits(sequence.read(), direct(3, parts)));
+    recording->run(20);
+    EXPECT_TRUE(same_bits(sequence.read(), direct(23, parts)));
   }
 }
 

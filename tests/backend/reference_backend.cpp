@@ -89,19 +89,24 @@ class ReferenceBackend final : public Backend {
   void row_lengths(ConstPanel x, Panel lengths) override {
     for (std::size_t r = 0; r < x.rows; ++r) at(lengths, r) = static_cast<float>(length(x, r));
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
+    for (std::size_t r = 0; r < x.rows; ++r) at(dots, r) = static_cast<float>(dot(x, y, r));
+  }
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
     row_lengths(x, lengths);
     for (std::size_t r = 0; r < x.rows; ++r) {
       const double l = length(x, r);
-      for (std::size_t c = 0; c < x.cols; ++c) at(unit, r, c) = l > 0 ? static_cast<float>(at(x, r, c) / l) : 0;
+      for (std::size_t c = 0; c < x.cols; ++c) {
+        at(unit, r, c) = l > 0 ? static_cast<float>(at(x, r, c) / l) : 0;
+        if (again.data != nullptr) at(again, r, c) = at(unit, r, c);
+      }
     }
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     for (std::size_t r = 0; r < unit.rows; ++r) {
-      double dot = 0;
-      for (std::size_t c = 0; c < unit.cols; ++c) dot += static_cast<double>(at(unit, r, c)) * at(dunit, r, c);
+      const double along = dot(unit, dunit, r);
       for (std::size_t c = 0; c < unit.cols; ++c) {
-        const double added = at(lengths, r) > 0 ? (at(dunit, r, c) - at(unit, r, c) * dot) / at(lengths, r) : 0;
+        const double added = at(lengths, r) > 0 ? (at(dunit, r, c) - at(unit, r, c) * along) / at(lengths, r) : 0;
         at(dx, r, c) = static_cast<float>((beta == 0 ? 0 : beta * at(dx, r, c)) + added);
       }
     }
@@ -148,7 +153,7 @@ class ReferenceBackend final : public Backend {
     }
     at(loss, 0) += static_cast<float>(share * sum / static_cast<double>(gram.rows * (gram.rows - 1)));
   }
-  void symmetric_nce(Panel cosines, float tau, Weighted w, Panel loss) override {
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted w, Panel loss) override {
     const std::size_t n = cosines.rows;
     std::vector<std::vector<double>> by_row(n), by_column(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -167,7 +172,7 @@ class ReferenceBackend final : public Backend {
       for (std::size_t j = 0; j < n; ++j) {
         const double right = i == j ? 1 : 0;
         const double gradient = each_pair * (by_row[i][j] - right + by_column[j][i] - right) / tau;
-        at(cosines, i, j) = static_cast<float>(gradient * w.share * w.weight);
+        at(cosines, i, j) = at(turned, j, i) = static_cast<float>(gradient * w.share * w.weight);
       }
     }
     at(loss, 0) += static_cast<float>(w.share * total);
@@ -181,14 +186,12 @@ class ReferenceBackend final : public Backend {
       for (std::size_t c = 0; c < logits.cols; ++c) at(mixture, r, c) = static_cast<float>(row[c]);
     }
   }
-  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                   Panel second_moment, Panel mixture) override {
+  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel mixture) override {
     for (std::size_t r = 0; r < logits.rows; ++r) {
-      double inner = 0;
-      for (std::size_t c = 0; c < logits.cols; ++c)
-        inner += static_cast<double>(at(mixture, r, c)) * at(dmixture, r, c);
       for (std::size_t c = 0; c < logits.cols; ++c) {
-        const double gradient = at(mixture, r, c) * (at(dmixture, r, c) - inner) / temperature;
+        const double change = static_cast<double>(at(dmixture, r, c)) - at(inner, r);
+        const double gradient = at(mixture, r, c) * change / temperature;
         move(adam, gradient, at(logits, r, c), at(first_moment, r, c), at(second_moment, r, c));
       }
     }
@@ -202,8 +205,6 @@ class ReferenceBackend final : public Backend {
       }
     }
   }
-  // More than one, and not all pairs of three spaces: what is done group by group has a second group here.
-  std::size_t at_once() const override { return 2; }
   void end_step(Panel losses, Panel log, Integers& taken) override {
     for (std::size_t c = 0; c < losses.cols; ++c) {
       at(log, *taken.data() % log.rows, c) = at(losses, 0, c);
@@ -214,7 +215,7 @@ class ReferenceBackend final : public Backend {
 
  private:
   static void move(const AdamStep& adam, double gradient, float& value, float& first, float& second) {
-    const auto step = static_cast<double>(*adam.taken) + 1;
+    const auto step = static_cast<double>(*adam.number);
     const double m = adam.beta1 * static_cast<double>(first) + (1.0 - adam.beta1) * gradient;
     const double v = adam.beta2 * static_cast<double>(second) + (1.0 - adam.beta2) * gradient * gradient;
     first = static_cast<float>(m);
@@ -239,11 +240,12 @@ class ReferenceBackend final : public Backend {
     });
   }
   static double square(double x) { return x * x; }
-  static double length(ConstPanel x, std::size_t r) {
+  static double dot(ConstPanel x, ConstPanel y, std::size_t r) {
     double sum = 0;
-    for (std::size_t c = 0; c < x.cols; ++c) sum += square(at(x, r, c));
-    return std::sqrt(sum);
+    for (std::size_t c = 0; c < x.cols; ++c) sum += static_cast<double>(at(x, r, c)) * at(y, r, c);
+    return sum;
   }
+  static double length(ConstPanel x, std::size_t r) { return std::sqrt(dot(x, x, r)); }
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ std::unique_ptr<Tensor> random_tensor(Backend& backend, std::size_t rows, std::s
 Sequence::Sequence(Backend& backend, Parts parts) : backend_(backend), parts_(parts) {
   logits_ = random_tensor(backend, kAnchors, kRows, 1);
   for (auto* tensor : {&mixture_, &dmixture_, &first_moment_, &second_moment_}) *tensor = backend.make(kAnchors, kRows);
+  inner_ = backend.make(kAnchors, 1);
   losses_ = backend.make(1, kParts);
   log_ = backend.make(5, kParts);
   taken_ = backend.make_integers(1);
@@ -58,10 +59,11 @@ void Sequence::step() {
   for (Part& part : part_) {
     backend_.gemm_nn(1, part.gram->panel(), part.dmixture->panel(), 1, dmixture_->panel());
   }
-  const AdamStep adam{0.01F, 0.9F, 0.999F, 1e-8F, 0, taken_->data()};
-  backend_.step_logits(dmixture_->panel(), kTemperature, adam, logits_->panel(), first_moment_->panel(),
-                       second_moment_->panel(), mixture_->panel());
+  backend_.row_dots(mixture_->panel(), dmixture_->panel(), inner_->panel());
   backend_.end_step(losses_->panel(), log_->panel(), *taken_);
+  const AdamStep adam{0.01F, 0.9F, 0.999F, 1e-8F, 0, taken_->data()};
+  backend_.step_logits(dmixture_->panel(), inner_->panel(), kTemperature, adam, logits_->panel(),
+                       first_moment_->panel(), second_moment_->panel(), mixture_->panel());
 }
 
 std::vector<Matrix> Sequence::read() {

@@ -34,7 +34,7 @@ class Sequence {
   Backend& backend_;
   Parts parts_;
   std::array<Part, kParts> part_;
-  std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_, losses_, log_;
+  std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_, inner_, losses_, log_;
   std::unique_ptr<Integers> taken_;
 };
 

@@ -122,6 +122,7 @@ TEST_F(Threads, MayBeSetWhileOthersWork) {
   constexpr std::size_t kRows = 1200;  // enough for several parts
   const auto backend = make_cpu_backend();
   const auto cosines = backend->make(kRows, kRows);
+  const auto turned = backend->make(kRows, kRows);
   const auto lengths = backend->make(kRows, 1);
   const auto pull = backend->make(kRows, 1);
   const auto loss = backend->make(1, 1);
@@ -130,7 +131,7 @@ TEST_F(Threads, MayBeSetWhileOthersWork) {
     for (unsigned i = 0; !done; ++i) set_threads(i % 2 == 0 ? 1 : 5);
   });
   for (int i = 0; i < 100; ++i) {
-    backend->symmetric_nce(cosines->panel(), 1, {}, loss->panel());
+    backend->symmetric_nce(cosines->panel(), turned->panel(), 1, {}, loss->panel());
     backend->coverage(cosines->panel(), lengths->panel(), lengths->panel(), 1, {}, cosines->panel(), pull->panel(),
                       loss->panel());
   }

@@ -167,12 +167,12 @@ TEST_P(OracleObjective, FiveAdamStepsEndWhereTheOracleDoes) {
   const auto m = backend_->make(9, 60);
   const auto v = backend_->make(9, 60);
   backend_->softmax_rows(q->panel(), 2.9F, p->panel());
-  const auto taken = backend_->make_integers(1);
-  for (std::uint32_t step = 0; step < 5; ++step) {
-    backend_->upload(std::vector{step}, *taken);
+  const auto number = backend_->make_integers(1);
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    backend_->upload(std::vector{step}, *number);
     objective.evaluate(p->panel(), batch_, dp->panel());
-    backend_->step_logits(dp->panel(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, taken->data()}, q->panel(), m->panel(),
-                          v->panel(), p->panel());
+    backend_->step_logits(dp->panel(), objective.inner(), 2.9F, {0.03F, 0.9F, 0.999F, 1e-8F, 0, number->data()},
+                          q->panel(), m->panel(), v->panel(), p->panel());
   }
   const Matrix logits = read(*backend_, *q);
   EXPECT_LT(relative_error(std::vector<double>(logits.cells().begin(), logits.cells().end()),

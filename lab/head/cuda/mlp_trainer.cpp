@@ -238,7 +238,8 @@ void Trainer::forward(std::size_t rows) {
   if (recipe_.norms) {
     level_rows(stream, features, ids_, p_.scale.data, p_.shift.data, unit_.top(rows), scaled_.top(rows));
   } else {
-    gather_rows(stream, features, ids_, scaled_.top(rows));
+    const Gather gather{features, ids_, scaled_.top(rows)};
+    run(stream, std::span(&gather, 1));
   }
   multiply(CUBLAS_OP_N, scaled_.top(rows), CUBLAS_OP_T, p_.weight1, hidden_.top(rows));
   activate(stream, p_.bias1.data, dropout(), recipe_.norms, hidden_.top(rows), hidden_unit_.top(rows), lengths_.data());

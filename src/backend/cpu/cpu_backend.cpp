@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rows.h"
+#include "backend/cpu/strassen.h"
 #include "base/checked.h"
 #include "base/eigen.h"
 
@@ -37,6 +39,16 @@ class HostIntegers final : public Integers {
   std::vector<std::uint32_t> cells_;
 };
 
+class Summed final : public Packed {
+ public:
+  explicit Summed(ConstPanel matrix)
+      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::levels_for(matrix.rows, matrix.cols, threads())) {}
+  [[nodiscard]] cpu::StrassenMatrix& sums() { return sums_; }
+
+ private:
+  cpu::StrassenMatrix sums_;
+};
+
 class CpuBackend final : public Backend {
  public:
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
@@ -54,13 +66,13 @@ class CpuBackend final : public Backend {
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
+    cpu::gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
+    cpu::gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
+    cpu::gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
   }
   void gram(ConstPanel a, Panel c) override {
     const int rows = checked_int(a.rows, "rows");
@@ -73,14 +85,23 @@ class CpuBackend final : public Backend {
     gemm_nt(1, x, w, 1, y);
   }
 
+  std::unique_ptr<Packed> pack(ConstPanel matrix) override { return std::make_unique<Summed>(matrix); }
+  void packed_nn(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nn(a, c); }
+  void packed_nt(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nt(a, c); }
+
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
   }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override {
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override {
+    cpu::for_rows(x.rows, x.cols,
+                  [&](std::size_t i) { view(dots).row(i)[0] = cpu::dot(view(x).row(i), view(y).row(i)); });
+  }
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) {
       float& length = view(lengths).row(i)[0];
       length = cpu::length(view(x).row(i));
       cpu::normalize(view(x).row(i), length, view(unit).row(i));
+      if (again.data != nullptr) std::ranges::copy(view(unit).row(i), view(again).row(i).begin());
     });
   }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
@@ -129,7 +150,7 @@ class CpuBackend final : public Backend {
     add(loss, {share * (as_eigen(view(gram)).cast<double>().squaredNorm() - m) / (m * (m - 1))});
   }
 
-  void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) override {
     const std::size_t n = cosines.rows;
     const cpu::Parts parts(n, n);
     std::vector<std::vector<float>> partial(parts.count(), std::vector<float>(n));
@@ -156,17 +177,18 @@ class CpuBackend final : public Backend {
       cpu::scale_exponentials(row, step, row_sums[i], column_sums);
       row[i] -= 2 * step;
     });
+    turn(cosines, turned);
   }
 
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     cpu::for_rows(logits.rows, logits.cols,
                   [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
   }
-  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                   Panel second_moment, Panel mixture) override {
+  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel mixture) override {
     cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) {
-      cpu::step_logits(view(dmixture).row(i), temperature, adam, view(logits).row(i), view(first_moment).row(i),
-                       view(second_moment).row(i), view(mixture).row(i));
+      cpu::step_logits(view(dmixture).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
+                       view(first_moment).row(i), view(second_moment).row(i), view(mixture).row(i));
     });
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
@@ -183,11 +205,23 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  static void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,
-                   ConstPanel b, float beta, Panel c) {
-    cblas_sgemm(CblasRowMajor, turn_a, turn_b, checked_int(c.rows, "rows"), checked_int(c.cols, "columns"),
-                checked_int(inner, "the inner size"), alpha, a.data, checked_int(a.stride, "stride"), b.data,
-                checked_int(b.stride, "stride"), beta, c.data, checked_int(c.stride, "stride"));
+  /// By way of a small tile: rows of a matrix are often as far apart as a cache cannot hold several of.
+  static void turn(ConstPanel from, Panel to) {
+    constexpr std::size_t kTile = 16;  // floats of a cache line
+    cpu::for_rows((from.cols + kTile - 1) / kTile, from.rows * kTile, [&](std::size_t strip) {
+      float tile[kTile][kTile];
+      const std::size_t left = strip * kTile, width = std::min(kTile, from.cols - left);
+      for (std::size_t top = 0; top < from.rows; top += kTile) {
+        const std::size_t height = std::min(kTile, from.rows - top);
+        for (std::size_t r = 0; r < height; ++r) {
+          const float* row = from.data + (top + r) * from.stride + left;
+          for (std::size_t c = 0; c < width; ++c) tile[c][r] = row[c];
+        }
+        for (std::size_t c = 0; c < width; ++c) {
+          std::copy_n(tile[c], height, to.data + (left + c) * to.stride + top);
+        }
+      }
+    });
   }
   static void add(Panel loss, const std::vector<double>& parts) {
     double sum = 0;

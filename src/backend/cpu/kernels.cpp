@@ -11,7 +11,7 @@
 namespace kedge::cpu {
 namespace {
 
-KEDGE_EVERY_PROCESSOR float dot(const float* a, const float* b, std::size_t n) {
+KEDGE_EVERY_PROCESSOR float dot_of(const float* a, const float* b, std::size_t n) {
   float sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
@@ -67,6 +67,10 @@ KEDGE_EVERY_PROCESSOR float sum_of(const float* x, std::size_t n) {
 KEDGE_EVERY_PROCESSOR void add_scaled(float* __restrict out, float beta, float alpha, const float* __restrict a,
                                       float gamma, const float* __restrict b, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = beta * out[i] + alpha * a[i] + gamma * b[i];
+}
+
+KEDGE_EVERY_PROCESSOR void add_signed(const float* a, float sign, const float* b, float* out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = a[i] + sign * b[i];
 }
 
 KEDGE_EVERY_PROCESSOR void scale(const float* x, float factor, float* out, std::size_t n) {
@@ -128,7 +132,7 @@ KEDGE_EVERY_PROCESSOR void plain_adam(const float* __restrict gradient, AdamFact
 }
 
 AdamFactors factors_of(const AdamStep& step) {
-  const auto count = static_cast<double>(*step.taken + 1ULL);
+  const auto count = static_cast<double>(*step.number);
   const double unbias1 = 1 - std::pow(static_cast<double>(step.beta1), count);
   const double unbias2 = 1 - std::pow(static_cast<double>(step.beta2), count);
   return {step.beta1,
@@ -146,7 +150,7 @@ void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<
   for (; r + 4 <= rows.rows; r += 4) {
     add_four_dots(rows.data + r * rows.stride, rows.stride, x.data(), x.size(), &out[r]);
   }
-  for (; r < rows.rows; ++r) out[r] += dot(rows.row(r).data(), x.data(), x.size());
+  for (; r < rows.rows; ++r) out[r] += dot_of(rows.row(r).data(), x.data(), x.size());
 }
 
 void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out) {
@@ -161,8 +165,16 @@ void add_differences(MatrixView<const float> rows, std::span<const float> x, std
   for (std::size_t r = 0; r < rows.rows; ++r) out[r] += difference(rows.row(r).data(), x.data(), x.size());
 }
 
+void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to) {
+  add_signed(a.data(), sign, b.data(), to.data(), to.size());
+}
+
+float dot(std::span<const float> x, std::span<const float> y) {
+  return dot_of(x.data(), y.data(), x.size());
+}
+
 float length(std::span<const float> x) {
-  return std::sqrt(dot(x.data(), x.data(), x.size()));
+  return std::sqrt(dot(x, x));
 }
 
 void normalize(std::span<const float> x, float length, std::span<float> unit) {
@@ -173,7 +185,7 @@ void normalize_backward(std::span<const float> unit, float length, std::span<con
                         std::span<float> dx) {
   if (beta == 0) std::ranges::fill(dx, 0.0F);
   const float inverse = length > 0 ? 1 / length : 0;
-  const float along = dot(unit.data(), dunit.data(), unit.size());
+  const float along = dot(unit, dunit);
   add_scaled(dx.data(), beta, inverse, dunit.data(), -inverse * along, unit.data(), unit.size());
 }
 
@@ -199,14 +211,13 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
   distances(r.data(), x_length, a_lengths.data(), closeness, n);
   exp_below({closeness, n}, largest(closeness, n), 1 / tau, dr);
   const float sum = sum_of(q, n);
-  const float expected = -dot(q, closeness, n) / sum;
+  const float expected = -dot_of(q, closeness, n) / sum;
   cover(closeness, expected, tau, -2 * scale_by / sum, q, sums.data(), n);
   return expected;
 }
 
-void step_logits(std::span<const float> dmixture, float temperature, const AdamStep& step, std::span<float> logits,
-                 std::span<float> first, std::span<float> second, std::span<float> mixture) {
-  const float inner = dot(mixture.data(), dmixture.data(), mixture.size());
+void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& step,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture) {
   adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(),
        second.data(), logits.size());
   softmax(logits, temperature, mixture);

@@ -17,6 +17,9 @@ void add_rows(MatrixView<const float> rows, std::span<const float> weights, std:
 /// out += sum of |row - x| for each of the rows, as long as x.
 void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 
+/// to = a + sign b.
+void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to);
+[[nodiscard]] float dot(std::span<const float> x, std::span<const float> y);
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
 void normalize(std::span<const float> x, float length, std::span<float> unit);
@@ -37,8 +40,8 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
                std::span<float> dr, std::span<float> sums, std::span<float> scratch);
 
 /// One row of Backend::step_logits.
-void step_logits(std::span<const float> dmixture, float temperature, const AdamStep& adam, std::span<float> logits,
-                 std::span<float> first, std::span<float> second, std::span<float> mixture);
+void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& adam,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture);
 /// One row of Backend::step_values.
 void step_values(std::span<const float> dvalues, const AdamStep& adam, std::span<float> values, std::span<float> first,
                  std::span<float> second);

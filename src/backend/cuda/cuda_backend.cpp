@@ -33,6 +33,22 @@ class DeviceTensor final : public Tensor {
   DeviceArray<float> cells_;
 };
 
+/// With its values in bfloat16 too.
+class DeviceMixture final : public Tensor {
+ public:
+  DeviceMixture(std::unique_ptr<Tensor> wide, std::size_t rows, std::size_t cols)
+      : wide_(std::move(wide)), narrow_(checked_mul(rows, narrow_stride(cols))) {}
+  Panel panel() override {
+    Panel panel = wide_->panel();
+    panel.narrow = narrow_.data();
+    return panel;
+  }
+
+ private:
+  std::unique_ptr<Tensor> wide_;
+  DeviceArray<__nv_bfloat16> narrow_;
+};
+
 class DeviceIntegers final : public Integers {
  public:
   explicit DeviceIntegers(std::size_t count) : cells_(count) {}
@@ -52,12 +68,23 @@ class NarrowMatrix final : public Packed {
   }
   [[nodiscard]] const __nv_bfloat16* data() const { return cells_.data(); }
   [[nodiscard]] std::size_t stride() const { return stride_; }
-  /// Rows start on 16 bytes.
-  static std::size_t narrow_stride(std::size_t cols) { return (cols + 7) / 8 * 8; }
 
  private:
   std::size_t stride_;
   DeviceArray<__nv_bfloat16> cells_;
+};
+
+/// A matrix and its transpose: tensor cores read tf32 along the inner size only, and cuBLAS is slow to turn it for
+/// them.
+class TurnedMatrix final : public Packed {
+ public:
+  TurnedMatrix(cudaStream_t stream, ConstPanel matrix) : Packed(matrix), turned_(matrix.cols, matrix.rows) {
+    turn(stream, matrix, turned_.panel());
+  }
+  [[nodiscard]] ConstPanel turned() { return turned_.panel(); }
+
+ private:
+  DeviceTensor turned_;
 };
 
 class CudaBackend final : public Backend {
@@ -69,6 +96,10 @@ class CudaBackend final : public Backend {
     auto tensor = std::make_unique<DeviceTensor>(rows, cols);
     check(cudaMemsetAsync(tensor->panel().data, 0, tensor->bytes(), stream()), "to clear memory");
     return tensor;
+  }
+  std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) override {
+    if (precision_ != Precision::bf16) return make(rows, cols);
+    return std::make_unique<DeviceMixture>(make(rows, cols), rows, cols);
   }
   std::unique_ptr<Integers> make_integers(std::size_t count) override {
     auto integers = std::make_unique<DeviceIntegers>(count);
@@ -87,7 +118,7 @@ class CudaBackend final : public Backend {
     copy(to.data, to.stride, from.data, from.stride, from, cudaMemcpyDeviceToHost);
   }
   void fill(Panel x, float value) override { queue(Fill{x, value}); }
-  void gather_rows(ConstPanel from, Ids ids, Panel to) override { cuda::gather_rows(stream(), from, ids, to); }
+  void gather_rows(ConstPanel from, Ids ids, Panel to) override { queue(Gather{from, ids, to}); }
 
   // cuBLAS counts by column, where each of our matrices is its own transpose: c = a b is c^T = b^T a^T there.
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
@@ -104,14 +135,25 @@ class CudaBackend final : public Backend {
     cuda::affine(lane(), plans_, x, w, b, exact ? Precision::fp32 : precision_, y);
   }
   std::unique_ptr<Packed> pack(ConstPanel matrix) override {
-    if (precision_ != Precision::bf16) return Backend::pack(matrix);
+    if (precision_ == Precision::fp32) return Backend::pack(matrix);
+    if (precision_ == Precision::tf32) return std::make_unique<TurnedMatrix>(stream(), matrix);
     return std::make_unique<NarrowMatrix>(stream(), matrix);
   }
-  void packed_nn(ConstPanel a, Packed& b, Panel c) override { packed(CUBLAS_OP_N, a, b, c); }
-  void packed_nt(ConstPanel a, Packed& b, Panel c) override { packed(CUBLAS_OP_T, a, b, c); }
+  void packed_nn(ConstPanel a, Packed& b, Panel c) override {
+    if (auto* both = dynamic_cast<TurnedMatrix*>(&b)) return gemm_nt(1, a, both->turned(), 0, c);
+    if (const auto* narrowed = dynamic_cast<const NarrowMatrix*>(&b)) return multiply(CUBLAS_OP_N, a, *narrowed, c);
+    Backend::packed_nn(a, b, c);
+  }
+  void packed_nt(ConstPanel a, Packed& b, Panel c) override {
+    if (const auto* narrowed = dynamic_cast<const NarrowMatrix*>(&b)) return multiply(CUBLAS_OP_T, a, *narrowed, c);
+    Backend::packed_nt(a, b, c);
+  }
 
   void row_lengths(ConstPanel x, Panel lengths) override { cuda::row_lengths(stream(), x, lengths); }
-  void normalize_rows(ConstPanel x, Panel unit, Panel lengths) override { queue(Normalize{x, unit, lengths}); }
+  void row_dots(ConstPanel x, ConstPanel y, Panel dots) override { cuda::row_dots(stream(), x, y, dots); }
+  void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again) override {
+    queue(Normalize{x, unit, lengths, again});
+  }
   void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) override {
     queue(NormalizeBackward{unit, lengths, dunit, beta, dx});
   }
@@ -124,15 +166,15 @@ class CudaBackend final : public Backend {
     queue(PullAnchors{a, lengths, pull, weighted, da, loss});
   }
   void orthogonality(ConstPanel gram, float share, Panel loss) override { queue(Orthogonality{gram, share, loss}); }
-  void symmetric_nce(Panel cosines, float tau, Weighted weighted, Panel loss) override {
-    queue(SymmetricNce{cosines, tau, weighted, loss});
+  void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) override {
+    queue(SymmetricNce{cosines, turned, tau, weighted, loss});
   }
   void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
     cuda::softmax_rows(stream(), logits, temperature, mixture);
   }
-  void step_logits(ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits, Panel first_moment,
-                   Panel second_moment, Panel mixture) override {
-    cuda::step_logits(stream(), dmixture, temperature, adam, logits, first_moment, second_moment, mixture);
+  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel mixture) override {
+    cuda::step_logits(stream(), dmixture, inner, temperature, adam, logits, first_moment, second_moment, mixture);
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                    Panel second_moment) override {
@@ -144,7 +186,6 @@ class CudaBackend final : public Backend {
 
   void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) override;
   void beside(const std::function<void()>& first, const std::function<void()>& second) override;
-  std::size_t at_once() const override { return kMostAtOnce; }
   std::unique_ptr<Recording> record(std::function<void()> work) override {
     return std::make_unique<GraphRecording>(runner_.main(), std::move(work));
   }
@@ -173,20 +214,21 @@ class CudaBackend final : public Backend {
           "to copy a matrix");
     lane().wait();
   }
-  void packed(cublasOperation_t turn_b, ConstPanel a, Packed& b, Panel c) {
-    const auto* narrowed = dynamic_cast<const NarrowMatrix*>(&b);
-    if (narrowed == nullptr) return queue(Product{CUBLAS_OP_N, turn_b, a.cols, 1, a, b.matrix(), 0, c});
-    const std::size_t stride = NarrowMatrix::narrow_stride(a.cols);
+  void multiply(cublasOperation_t turn_b, ConstPanel a, const NarrowMatrix& b, Panel c) {
+    const std::size_t stride = narrow_stride(a.cols);
     const Lane& own = lane();
-    auto* left = reinterpret_cast<__nv_bfloat16*>(runner_.scratch((a.rows * stride + 3) / 4));
-    narrow(own.stream(), a, left, stride);
+    const auto* left = static_cast<const __nv_bfloat16*>(a.narrow);
+    if (left == nullptr) {
+      auto* made = reinterpret_cast<__nv_bfloat16*>(runner_.scratch((a.rows * stride + 3) / 4));
+      narrow(own.stream(), a, made, stride);
+      left = made;
+    }
     const float one = 1, zero = 0;
-    check(
-        cublasGemmEx(own.blas(), turn_b, CUBLAS_OP_N, checked_int(c.cols, "columns"), checked_int(c.rows, "rows"),
-                     checked_int(a.cols, "the inner size"), &one, narrowed->data(), CUDA_R_16BF,
-                     checked_int(narrowed->stride(), "stride"), left, CUDA_R_16BF, checked_int(stride, "stride"), &zero,
-                     c.data, CUDA_R_32F, checked_int(c.stride, "stride"), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-        "to multiply matrices");
+    check(cublasGemmEx(own.blas(), turn_b, CUBLAS_OP_N, checked_int(c.cols, "columns"), checked_int(c.rows, "rows"),
+                       checked_int(a.cols, "the inner size"), &one, b.data(), CUDA_R_16BF,
+                       checked_int(b.stride(), "stride"), left, CUDA_R_16BF, checked_int(stride, "stride"), &zero,
+                       c.data, CUDA_R_32F, checked_int(c.stride, "stride"), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "to multiply matrices");
   }
 
   Precision precision_;

@@ -23,12 +23,13 @@ class GraphRecording final : public Recording {
   void run(std::size_t times) override;
 
  private:
-  void capture();
+  using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+  [[nodiscard]] Graph capture(std::size_t times);
 
   const Lane& lane_;
   std::function<void()> work_;
   bool ran_ = false;
-  std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph> graph_;
+  Graph one_, several_;  ///< between graphs the GPU pauses longer than within one
 };
 
 }  // namespace kedge::cuda

@@ -16,9 +16,14 @@ struct Fill {
   Panel x;
   float value;
 };
+struct Gather {
+  ConstPanel from;
+  Ids ids;
+  Panel to;
+};
 struct Normalize {
   ConstPanel x;
-  Panel unit, lengths;
+  Panel unit, lengths, again;
 };
 struct NormalizeBackward {
   ConstPanel unit, lengths, dunit;
@@ -42,7 +47,7 @@ struct Orthogonality {
   Panel loss;
 };
 struct SymmetricNce {
-  Panel cosines;
+  Panel cosines, turned;
   float tau;
   Weighted weighted;
   Panel loss;
@@ -57,12 +62,15 @@ constexpr std::size_t scratch_of(const Coverage& c) {
 constexpr std::size_t scratch_of(const Orthogonality& o) {
   return o.gram.rows;
 }
+constexpr std::size_t kNceTile = 64;  // rows and columns of the cosines that a block works on
 constexpr std::size_t scratch_of(const SymmetricNce& n) {
-  return 3 * n.cosines.rows;
+  const std::size_t tiles = (n.cosines.rows + kNceTile - 1) / kNceTile;
+  return (tiles + 1) * n.cosines.rows;
 }
 
 // At most kMostAtOnce of them. `scratch` holds what all of them need, and is theirs until the stream has run them.
 void run(cudaStream_t stream, std::span<const Fill> all);
+void run(cudaStream_t stream, std::span<const Gather> all);
 void run(cudaStream_t stream, std::span<const Normalize> all);
 void run(cudaStream_t stream, std::span<const NormalizeBackward> all);
 void run(cudaStream_t stream, std::span<const PullAnchors> all);
@@ -70,13 +78,19 @@ void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch);
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch);
 void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch);
 
+/// Of a matrix in bfloat16, whose rows start on 16 bytes.
+constexpr std::size_t narrow_stride(std::size_t cols) {
+  return (cols + 7) / 8 * 8;
+}
 /// Rows of `stride` values one after the other, rounded to the nearest bfloat16.
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride);
-void gather_rows(cudaStream_t stream, ConstPanel from, Ids ids, Panel to);
+/// to = the transpose of from.
+void turn(cudaStream_t stream, ConstPanel from, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
+void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots);
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture);
-void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
-                 Panel first_moment, Panel second_moment, Panel mixture);
+void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
+                 Panel logits, Panel first_moment, Panel second_moment, Panel mixture);
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);

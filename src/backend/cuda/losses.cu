@@ -24,13 +24,6 @@ __device__ double sum_of(const double* values, std::size_t count) {
   return block_sum(sum);
 }
 
-/// Where the sums of the block's operation begin, when those of all stand one after the other.
-template <class Operation>
-__device__ double* own_scratch(const Many<Operation>& many, double* scratch) {
-  for (unsigned i = 0; i < blockIdx.y; ++i) scratch += scratch_of(many.each[i]);
-  return scratch;
-}
-
 /// A warp to a row: the expected distance to the scratch, and the gradient.
 __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
   const Coverage& o = many.mine();
@@ -144,114 +137,6 @@ __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogona
   if (threadIdx.x == 0 && m > 1) *o.loss.data += static_cast<float>(o.share * sum / (m * (m - 1)));
 }
 
-/// What a cosine weighs in its row and its column. Cosines are at most 1 but for rounding, so one bound serves both.
-__device__ float weight_of(float cosine, float inverse_tau) {
-  return expf((cosine - 1) * inverse_tau);
-}
-
-// Blocks that share the rows of a strip of columns; whoever needs a column's sum adds up theirs.
-constexpr unsigned kShares = 4;
-
-struct NceSums {
-  float *rows, *columns, *right;  ///< columns: kShares for each; right: the cosines on the diagonal
-  std::size_t n;
-
-  __device__ NceSums(const Many<SymmetricNce>& many, double* scratch)
-      : rows(reinterpret_cast<float*>(own_scratch(many, scratch))), n(many.mine().cosines.rows) {
-    right = rows + n;
-    columns = right + n;
-  }
-  __device__ float column(std::size_t c) const {
-    float sum = 0;
-    for (unsigned i = 0; i < kShares; ++i) sum += columns[i * n + c];
-    return sum;
-  }
-};
-
-__host__ __device__ std::size_t row_blocks(std::size_t n) {
-  return (n + kWarps - 1) / kWarps;
-}
-__host__ __device__ std::size_t column_blocks(std::size_t n) {
-  return kShares * ((n + kWarp - 1) / kWarp);
-}
-
-/// The first blocks add up rows, a warp to a row; the others add up their share of a strip of columns.
-__global__ void nce_sums_kernel(const __grid_constant__ Many<SymmetricNce> many, double* scratch) {
-  const Panel cosines = many.mine().cosines;
-  const float inverse_tau = 1 / many.mine().tau;
-  const NceSums to(many, scratch);
-  const std::size_t n = cosines.rows;
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  if (blockIdx.x < row_blocks(n)) {
-    const std::size_t row = blockIdx.x * std::size_t{kWarps} + warp;
-    if (row >= n) return;
-    float sum = 0;
-#pragma unroll 8
-    for (std::size_t c = lane; c < n; c += kWarp) sum += weight_of(row_of(cosines, row)[c], inverse_tau);
-    sum = warp_reduce(sum, Plus{});
-    if (lane == 0) {
-      to.rows[row] = sum;
-      to.right[row] = row_of(cosines, row)[row];
-    }
-    return;
-  }
-  const std::size_t block = blockIdx.x - row_blocks(n);
-  if (block >= column_blocks(n)) return;
-  __shared__ float sums[kWarps][kWarp + 1];
-  const std::size_t share = block % kShares;
-  const std::size_t column = block / kShares * kWarp + lane;
-  float sum = 0;
-  if (column < n) {
-#pragma unroll 8
-    for (std::size_t row = share * kWarps + warp; row < n; row += kShares * kWarps) {
-      sum += weight_of(row_of(cosines, row)[column], inverse_tau);
-    }
-  }
-  sums[warp][lane] = sum;
-  __syncthreads();
-  if (warp != 0 || column >= n) return;
-  float total = 0;
-  for (unsigned w = 0; w < kWarps; ++w) total += sums[w][lane];
-  to.columns[share * n + column] = total;
-}
-
-/// A block to kRows rows, so that what a column needs is made once for all of them; one more adds the loss up.
-constexpr unsigned kRows = 8;
-
-__global__ void nce_gradient_kernel(const __grid_constant__ Many<SymmetricNce> many, double* scratch) {
-  const SymmetricNce& o = many.mine();
-  const NceSums sums(many, scratch);
-  const std::size_t n = o.cosines.rows;
-  const std::size_t groups = (n + kRows - 1) / kRows;
-  const float inverse_tau = 1 / o.tau;
-  if (blockIdx.x > groups) return;
-  if (blockIdx.x == groups) {
-    double total = 0;
-    for (std::size_t i = threadIdx.x; i < n; i += blockDim.x) {
-      total += log(static_cast<double>(sums.rows[i])) + log(static_cast<double>(sums.column(i))) -
-               2 * (static_cast<double>(sums.right[i]) - 1) * inverse_tau;
-    }
-    total = block_sum(total);
-    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * total / (2 * static_cast<double>(n)));
-    return;
-  }
-  const std::size_t first = blockIdx.x * std::size_t{kRows};
-  const float step = o.weighted.share * o.weighted.weight * inverse_tau / (2 * static_cast<float>(n));
-  float of_row[kRows];
-#pragma unroll
-  for (unsigned r = 0; r < kRows; ++r) of_row[r] = first + r < n ? 1 / sums.rows[first + r] : 0;
-  for (std::size_t c = threadIdx.x; c < n; c += blockDim.x) {
-    const float of_column = 1 / sums.column(c);
-#pragma unroll
-    for (unsigned r = 0; r < kRows; ++r) {
-      if (first + r >= n) break;
-      float* cell = o.cosines.data + (first + r) * o.cosines.stride + c;
-      const float gradient = step * weight_of(*cell, inverse_tau) * (of_row[r] + of_column);
-      *cell = c == first + r ? gradient - 2 * step : gradient;
-    }
-  }
-}
-
 }  // namespace
 
 void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
@@ -278,17 +163,6 @@ void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratc
   const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
   orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
   check_launch("to sum a loss");
-}
-
-void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch) {
-  const auto many = many_of(all);
-  const dim3 sums =
-      grid_of(all, [](const SymmetricNce& o) { return row_blocks(o.cosines.rows) + column_blocks(o.cosines.rows); });
-  nce_sums_kernel<<<sums, kWarps * kWarp, 0, stream>>>(many, scratch);
-  check_launch("to sum cosines");
-  const dim3 rows = grid_of(all, [](const SymmetricNce& o) { return (o.cosines.rows + kRows - 1) / kRows + 1; });
-  nce_gradient_kernel<<<rows, 2 * kRowThreads, 0, stream>>>(many, scratch);
-  check_launch("in the gradient of cosines");
 }
 
 }  // namespace kedge::cuda

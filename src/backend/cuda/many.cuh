@@ -22,6 +22,13 @@ Many<Operation> many_of(std::span<const Operation> all) {
   return many;
 }
 
+/// Where the sums of the block's operation begin, when those of all stand one after the other.
+template <class Operation>
+__device__ double* own_scratch(const Many<Operation>& many, double* scratch) {
+  for (unsigned i = 0; i < blockIdx.y; ++i) scratch += scratch_of(many.each[i]);
+  return scratch;
+}
+
 /// Blocks for all of them, where each needs blocks_of(operation): those that have less to do leave at once.
 template <class Operation, class BlocksOf>
 dim3 grid_of(std::span<const Operation> all, BlocksOf blocks_of) {

@@ -23,32 +23,42 @@ __global__ void fill_kernel(const __grid_constant__ Many<Fill> many) {
   for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) row[c] = many.mine().value;
 }
 
-struct alignas(8) FourNarrow {
-  __nv_bfloat162 low, high;
-};
-
-__global__ void narrow_fours_kernel(ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
+template <int N>
+__global__ void narrow_kernel(ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
   const float* row = x.data + blockIdx.x * x.stride;
-  auto* out = reinterpret_cast<FourNarrow*>(to + blockIdx.x * stride);
-  for (std::size_t c = blockIdx.y * kThreads + threadIdx.x; c < x.cols / 4; c += gridDim.y * kThreads) {
-    const Floats<4> wide = load<4>(row, c);
-    out[c] = {__floats2bfloat162_rn(wide.values[0], wide.values[1]),
-              __floats2bfloat162_rn(wide.values[2], wide.values[3])};
+  for (std::size_t c = blockIdx.y * kThreads + threadIdx.x; c < x.cols / N; c += gridDim.y * kThreads) {
+    store_narrow<N>(to + blockIdx.x * stride, c, load<N>(row, c));
   }
 }
 
-__global__ void narrow_kernel(ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
-  for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) {
-    to[blockIdx.x * stride + c] = __float2bfloat16_rn(x.data[blockIdx.x * x.stride + c]);
+/// A warp's width of rows and columns to a block.
+__global__ void turn_kernel(ConstPanel from, Panel to) {
+  __shared__ float tile[kWarp][kWarp + 1];
+  const std::size_t top = blockIdx.x * std::size_t{kWarp}, left = blockIdx.y * std::size_t{kWarp};
+  const unsigned lane = threadIdx.x % kWarp;
+  for (unsigned i = threadIdx.x / kWarp; i < kWarp; i += kThreads / kWarp) {
+    if (top + i < from.rows && left + lane < from.cols)
+      tile[i][lane] = from.data[(top + i) * from.stride + left + lane];
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x / kWarp; i < kWarp; i += kThreads / kWarp) {
+    if (left + i < to.rows && top + lane < to.cols) to.data[(left + i) * to.stride + top + lane] = tile[lane][i];
   }
 }
 
 template <int N>
-__global__ void gather_kernel(ConstPanel from, Ids ids, Panel to) {
-  const std::size_t batch = ids.turn == nullptr ? 0 : *ids.turn % ids.batches;
-  const float* source = from.data + ids.data[batch * ids.count + blockIdx.x] * from.stride;
-  float* row = to.data + blockIdx.x * to.stride;
-  for (std::size_t c = threadIdx.x; c < to.cols / N; c += kThreads) store<N>(row, c, load<N>(source, c));
+__device__ void gather(const Gather& o, std::size_t row) {
+  const std::size_t batch = o.ids.turn == nullptr ? 0 : *o.ids.turn % o.ids.batches;
+  const float* source = o.from.data + o.ids.data[batch * o.ids.count + row] * o.from.stride;
+  float* own = o.to.data + row * o.to.stride;
+#pragma unroll 4
+  for (std::size_t c = threadIdx.x; c < o.to.cols / N; c += kThreads) store<N>(own, c, load<N>(source, c));
+}
+
+__global__ void gather_kernel(const __grid_constant__ Many<Gather> many) {
+  const Gather& o = many.mine();
+  if (blockIdx.x >= o.to.rows) return;
+  in_fours(o.from) && in_fours(o.to) ? gather<4>(o, blockIdx.x) : gather<1>(o, blockIdx.x);
 }
 
 /// The row of this warp, or one beyond the last. Rows are too short for a whole block to be worth its barriers.
@@ -77,9 +87,18 @@ __global__ void lengths_kernel(ConstPanel x, Panel lengths) {
 }
 
 template <int N>
+__global__ void dots_kernel(ConstPanel x, ConstPanel y, Panel dots) {
+  const std::size_t row = warp_row();
+  if (row >= x.rows) return;
+  const float dot = dot_of<N>(x.data + row * x.stride, y.data + row * y.stride, x.cols);
+  if (threadIdx.x % kWarp == 0) dots.data[row * dots.stride] = dot;
+}
+
+template <int N>
 __device__ void normalize(const Normalize& o, std::size_t row) {
   const float* own = o.x.data + row * o.x.stride;
   float* out = o.unit.data + row * o.unit.stride;
+  float* again = o.again.data == nullptr ? nullptr : o.again.data + row * o.again.stride;
   const float length = sqrtf(dot_of<N>(own, own, o.x.cols));
   const float inverse = length > 0 ? 1 / length : 0;
 #pragma unroll 4
@@ -87,6 +106,7 @@ __device__ void normalize(const Normalize& o, std::size_t row) {
     Floats<N> x = load<N>(own, c);
     for (float& value : x.values) value *= inverse;
     store<N>(out, c, x);
+    if (again != nullptr) store<N>(again, c, x);
   }
   if (threadIdx.x % kWarp == 0) o.lengths.data[row * o.lengths.stride] = length;
 }
@@ -96,7 +116,8 @@ __global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
   const Normalize& o = many.mine();
   const std::size_t row = warp_row();
   if (row >= o.x.rows) return;
-  in_fours(o.x) && in_fours(o.unit) ? normalize<4>(o, row) : normalize<1>(o, row);
+  const bool fours = in_fours(o.x) && in_fours(o.unit) && (o.again.data == nullptr || in_fours(o.again));
+  fours ? normalize<4>(o, row) : normalize<1>(o, row);
 }
 
 template <int N>
@@ -141,22 +162,22 @@ void run(cudaStream_t stream, std::span<const Fill> all) {
 }
 
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
-  if (in_fours(x) && stride % 4 == 0) {
-    constexpr unsigned kMost = 16;  // blocks that share a long row
-    const auto shares = static_cast<unsigned>(std::min<std::size_t>((x.cols / 4 + kThreads - 1) / kThreads, kMost));
-    narrow_fours_kernel<<<dim3(blocks(x.rows), shares), kThreads, 0, stream>>>(x, to, stride);
-  } else {
-    narrow_kernel<<<blocks(x.rows), kThreads, 0, stream>>>(x, to, stride);
-  }
+  constexpr unsigned kMost = 16;  // blocks that share a long row
+  const auto shares = static_cast<unsigned>(std::min<std::size_t>((x.cols / 4 + kThreads) / kThreads, kMost));
+  const auto kernel = in_fours(x) && stride % 4 == 0 ? narrow_kernel<4> : narrow_kernel<1>;
+  kernel<<<dim3(blocks(x.rows), shares), kThreads, 0, stream>>>(x, to, stride);
   check_launch("to narrow a matrix");
 }
 
-void gather_rows(cudaStream_t stream, ConstPanel from, Ids ids, Panel to) {
-  if (in_fours(from) && in_fours(to)) {
-    gather_kernel<4><<<blocks(to.rows), kThreads, 0, stream>>>(from, ids, to);
-  } else {
-    gather_kernel<1><<<blocks(to.rows), kThreads, 0, stream>>>(from, ids, to);
-  }
+void turn(cudaStream_t stream, ConstPanel from, Panel to) {
+  const auto tiles = [](std::size_t size) { return blocks((size + kWarp - 1) / kWarp); };
+  turn_kernel<<<dim3(tiles(from.rows), tiles(from.cols)), kThreads, 0, stream>>>(from, to);
+  check_launch("to turn a matrix");
+}
+
+void run(cudaStream_t stream, std::span<const Gather> all) {
+  const dim3 grid = grid_of(all, [](const Gather& o) { return o.to.rows; });
+  gather_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
   check_launch("to gather rows");
 }
 
@@ -164,6 +185,12 @@ void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
   const auto kernel = in_fours(x) ? lengths_kernel<4> : lengths_kernel<1>;
   kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, lengths);
   check_launch("to measure rows");
+}
+
+void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots) {
+  const auto kernel = in_fours(x) && in_fours(y) ? dots_kernel<4> : dots_kernel<1>;
+  kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, y, dots);
+  check_launch("to multiply rows");
 }
 
 void run(cudaStream_t stream, std::span<const Normalize> all) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -12,8 +13,16 @@
 namespace kedge::cuda {
 namespace {
 
+/// What cuBLAS takes for granted of matrices in a batch, as it does not see their addresses.
+bool aligned(const Product& p) {
+  constexpr std::uintptr_t kBytes = 16;
+  const auto begins = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % kBytes == 0; };
+  return begins(p.a.data) && begins(p.b.data) && begins(p.c.data);
+}
+
 /// Whether one call of cuBLAS can do both.
 bool alike(const Product& x, const Product& y) {
+  if (!aligned(x) || !aligned(y)) return false;
   const auto shape = [](const Product& p) {
     return std::array{p.inner, p.a.stride, p.b.stride, p.c.stride, p.c.rows, p.c.cols};
   };

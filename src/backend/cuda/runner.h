@@ -22,8 +22,8 @@ struct Product {
   Panel c;
 };
 
-using Operation =
-    std::variant<Fill, Normalize, NormalizeBackward, Coverage, PullAnchors, Orthogonality, SymmetricNce, Product>;
+using Operation = std::variant<Fill, Gather, Normalize, NormalizeBackward, Coverage, PullAnchors, Orthogonality,
+                               SymmetricNce, Product>;
 
 /// Runs operations on the lanes of a backend. Launches are what a step's time is lost to, so those that are alike and
 /// independent become one.
@@ -44,7 +44,7 @@ class Runner {
   /// Both at once, each on half of the lanes that this may use.
   void beside(const std::function<void()>& first, const std::function<void()>& second);
 
-  static constexpr std::size_t kLanes = 8;
+  static constexpr std::size_t kLanes = 2;  // with more, what they do gets in each other's way
 
  private:
   struct Range {

@@ -4,10 +4,20 @@
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vector.cuh"
 
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
 namespace kedge::cuda {
 namespace {
 
-constexpr unsigned kThreads = 512;  // of a block, which works on one row
+namespace groups = cooperative_groups;
+
+constexpr unsigned kThreads = 256;  // of a block, which works on a row, or with others of its cluster on one
+constexpr unsigned kResident = 5;   // blocks of a multiprocessor, so that all those of 300 rows start at once
+constexpr unsigned kMostBlocks = 8;
+constexpr std::size_t kEnoughValues = 2560;  // of a row, for one block
+constexpr std::size_t kMostKept = 12'000;    // floats that a block may keep: its shared memory holds 48 KiB
 
 /// A product that no compiler joins with the sum after it: a mixture must be the same bits whichever kernel made it,
 /// or training that was resumed would end elsewhere.
@@ -27,33 +37,86 @@ struct Softmax {
       sum += expf(x - most);
     }
   }
+  [[nodiscard]] __device__ float sum_below(float all) const { return sum == 0 ? 0 : sum * expf(most - all); }
   /// Of all threads of the block.
-  __device__ Softmax of_block() const {
+  [[nodiscard]] __device__ Softmax of_block() const {
     const float all = block_reduce(most, -INFINITY, Larger{});
-    return {all, block_sum(sum == 0 ? 0 : sum * expf(most - all))};
+    return {all, block_sum(sum_below(all))};
   }
 };
 
+/// Blocks that work on a row between them, and the part of this one.
+struct Share {
+  std::size_t first, end;  ///< groups of N columns
+
+  __device__ Share(std::size_t count, unsigned blocks) {
+    const std::size_t each = (count + blocks - 1) / blocks, rank = blockIdx.x % blocks;
+    first = min(rank * each, count);
+    end = min(first + each, count);
+  }
+};
+
+/// Of all blocks that work on the row, in the order of their parts. They have to wait for each other before they end.
+__device__ Softmax of_cluster(Softmax own, unsigned blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    __shared__ float2 part;
+    const groups::cluster_group cluster = groups::this_cluster();
+    if (threadIdx.x == 0) part = {own.most, own.sum};
+    cluster.sync();
+    Softmax each[kMostBlocks], all;
+#pragma unroll
+    for (unsigned i = 0; i < kMostBlocks; ++i) {
+      if (i >= blocks) break;
+      const float2 theirs = *cluster.map_shared_rank(&part, i);
+      each[i] = {theirs.x, theirs.y};
+      all.most = fmaxf(all.most, theirs.x);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kMostBlocks; ++i) all.sum += each[i].sum_below(all.most);
+    return all;
+  }
+#endif
+  return own;
+}
+
+__device__ void end_cluster(unsigned blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) groups::this_cluster().sync();
+#endif
+}
+
 /// Second half of a softmax: the row of logits is known to the block, and so are its maximum and sum.
 template <int N>
-__device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, std::size_t cols,
-                              float* to) {
+__device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, Share share,
+                              const Panel& mixture, std::size_t row) {
+  float* to = mixture.data + row * mixture.stride;
+  __nv_bfloat16* narrow = nullptr;
+  if (mixture.narrow != nullptr) {
+    narrow = static_cast<__nv_bfloat16*>(mixture.narrow) + row * narrow_stride(mixture.cols);
+  }
   const float inverse = 1 / all.sum;
-  for (std::size_t k = threadIdx.x; k < cols / N; k += kThreads) {
+  for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
     Floats<N> values = load<N>(logits, k);
     for (float& value : values.values) value = inverse * expf(times(inverse_temperature, value) - all.most);
     store<N>(to, k, values);
+    if (narrow != nullptr) store_narrow<N>(narrow, k, values);
   }
 }
 
 template <int N>
-__global__ void softmax_kernel(ConstPanel logits, float inverse_temperature, Panel mixture) {
-  const float* row = logits.data + blockIdx.x * logits.stride;
+__global__ void __launch_bounds__(kThreads)
+    softmax_kernel(ConstPanel logits, float inverse_temperature, Panel mixture, unsigned blocks) {
+  const std::size_t row = blockIdx.x / blocks;
+  const Share share(logits.cols / N, blocks);
+  const float* from = logits.data + row * logits.stride;
   Softmax own;
-  for (std::size_t k = threadIdx.x; k < logits.cols / N; k += kThreads) {
-    for (const float value : load<N>(row, k).values) own.add(times(inverse_temperature, value));
+  for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
+    for (const float value : load<N>(from, k).values) own.add(times(inverse_temperature, value));
   }
-  write_softmax<N>(row, inverse_temperature, own.of_block(), logits.cols, mixture.data + blockIdx.x * mixture.stride);
+  const Softmax all = of_cluster(own.of_block(), blocks);
+  write_softmax<N>(from, inverse_temperature, all, share, mixture, row);
+  end_cluster(blocks);
 }
 
 /// What the step's number makes of Adam's options.
@@ -64,7 +127,7 @@ struct AdamFactors {
 /// Written by one thread: the block must meet before it is read.
 __device__ void make_factors(const AdamStep& adam, AdamFactors& to) {
   if (threadIdx.x != 0) return;
-  const double count = *adam.taken + 1.0;
+  const double count = *adam.number;
   to.rate = static_cast<float>(adam.learning_rate / (1 - pow(static_cast<double>(adam.beta1), count)));
   to.root = static_cast<float>(1 / sqrt(1 - pow(static_cast<double>(adam.beta2), count)));
 }
@@ -77,38 +140,68 @@ __device__ void move(const AdamStep& adam, const AdamFactors& by, float gradient
       (1 - adam.learning_rate * adam.weight_decay) * value - by.rate * first / (sqrtf(second) * by.root + adam.epsilon);
 }
 
+struct LogitsStep {
+  ConstPanel dmixture, inner;
+  float inverse_temperature;
+  AdamStep adam;
+  Panel logits, first, second, mixture;
+};
+
+/// A row of each matrix of a step.
+struct StepRow {
+  const float* gradients;
+  float *weights, *logits, *first, *second;
+
+  __device__ StepRow(const LogitsStep& o, std::size_t row)
+      : gradients(o.dmixture.data + row * o.dmixture.stride),
+        weights(o.mixture.data + row * o.mixture.stride),
+        logits(o.logits.data + row * o.logits.stride),
+        first(o.first.data + row * o.first.stride),
+        second(o.second.data + row * o.second.stride) {}
+};
+
 template <int N>
-__global__ void step_logits_kernel(ConstPanel dmixture, float inverse_temperature, AdamStep adam, Panel logits,
-                                   Panel first, Panel second, Panel mixture) {
+struct StepValues {
+  Floats<N> gradients, weights, logits, first, second;
+
+  __device__ StepValues(const StepRow& row, std::size_t k)
+      : gradients(load<N>(row.gradients, k)),
+        weights(load<N>(row.weights, k)),
+        logits(load<N>(row.logits, k)),
+        first(load<N>(row.first, k)),
+        second(load<N>(row.second, k)) {}
+};
+
+/// Where `keep` says so, the block keeps its logits until it makes the mixture of them; otherwise each thread reads
+/// back those it wrote itself.
+template <int N>
+__global__ void __launch_bounds__(kThreads, kResident)
+    step_logits_kernel(const __grid_constant__ LogitsStep o, unsigned blocks, bool keep) {
+  extern __shared__ float4 kept[];
   __shared__ AdamFactors factors;
-  make_factors(adam, factors);
-  const std::size_t groups = logits.cols / N;
-  const float* dp = dmixture.data + blockIdx.x * dmixture.stride;
-  float* p = mixture.data + blockIdx.x * mixture.stride;
-  float* q = logits.data + blockIdx.x * logits.stride;
-  float* m = first.data + blockIdx.x * first.stride;
-  float* v = second.data + blockIdx.x * second.stride;
-  float dot = 0;
-  for (std::size_t k = threadIdx.x; k < groups; k += kThreads) {
-    const Floats<N> weights = load<N>(p, k), gradients = load<N>(dp, k);
-    for (int i = 0; i < N; ++i) dot += weights.values[i] * gradients.values[i];
-  }
-  const float inner = block_sum(dot);
-  Softmax own;
-  for (std::size_t k = threadIdx.x; k < groups; k += kThreads) {
-    const Floats<N> weights = load<N>(p, k), gradients = load<N>(dp, k);
-    Floats<N> values = load<N>(q, k), firsts = load<N>(m, k), seconds = load<N>(v, k);
+  const std::size_t row = blockIdx.x / blocks;
+  const Share share(o.logits.cols / N, blocks);
+  const StepRow own(o, row);
+  make_factors(o.adam, factors);
+  const float inner = o.inner.data[row * o.inner.stride];
+  float* held = keep ? reinterpret_cast<float*>(kept) - share.first * N : own.logits;
+  __syncthreads();
+  Softmax softmax;
+  for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
+    StepValues<N> values(own, k);
     for (int i = 0; i < N; ++i) {
-      const float gradient = inverse_temperature * weights.values[i] * (gradients.values[i] - inner);
-      move(adam, factors, gradient, values.values[i], firsts.values[i], seconds.values[i]);
-      own.add(times(inverse_temperature, values.values[i]));
+      const float gradient = o.inverse_temperature * values.weights.values[i] * (values.gradients.values[i] - inner);
+      move(o.adam, factors, gradient, values.logits.values[i], values.first.values[i], values.second.values[i]);
+      softmax.add(times(o.inverse_temperature, values.logits.values[i]));
     }
-    store<N>(q, k, values);
-    store<N>(m, k, firsts);
-    store<N>(v, k, seconds);
+    store<N>(own.logits, k, values.logits);
+    store<N>(own.first, k, values.first);
+    store<N>(own.second, k, values.second);
+    if (keep) store<N>(held, k, values.logits);
   }
-  // Each thread reads back only logits it wrote itself.
-  write_softmax<N>(q, inverse_temperature, own.of_block(), logits.cols, p);
+  const Softmax all = of_cluster(softmax.of_block(), blocks);
+  write_softmax<N>(held, o.inverse_temperature, all, share, o.mixture, row);
+  end_cluster(blocks);
 }
 
 __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel values, Panel first, Panel second) {
@@ -136,23 +229,61 @@ unsigned blocks(std::size_t rows) {
   return static_cast<unsigned>(rows);
 }
 
+bool has_clusters() {
+  static const bool has = [] {
+    int device = 0, found = 0;
+    check(cudaGetDevice(&device), "to say which GPU it is");
+    check(cudaDeviceGetAttribute(&found, cudaDevAttrClusterLaunch, device), "to say what it can");
+    return found != 0;
+  }();
+  return has;
+}
+
+/// How many blocks work on a row: a power of two, the same for all kernels that make a mixture.
+unsigned blocks_of_row(std::size_t cols) {
+  unsigned count = 1;
+  while (has_clusters() && count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
+  return count;
+}
+
+/// Starts clusters of so many blocks, one for each row.
+template <class... Parameters, class... Arguments>
+void launch_rows(cudaStream_t stream, std::size_t rows, unsigned per_row, std::size_t shared_bytes,
+                 void (*kernel)(Parameters...), const Arguments&... arguments) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = per_row;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks(rows * per_row));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = per_row > 1 ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "to start a kernel");
+}
+
 }  // namespace
 
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture) {
   const bool fours = in_fours(logits) && in_fours(mixture);
-  const auto kernel = fours ? softmax_kernel<4> : softmax_kernel<1>;
-  kernel<<<blocks(logits.rows), kThreads, 0, stream>>>(logits, 1 / temperature, mixture);
-  check_launch("to make a mixture");
+  const unsigned per_row = blocks_of_row(logits.cols);
+  launch_rows(stream, logits.rows, per_row, 0, fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature,
+              mixture, per_row);
 }
 
-void step_logits(cudaStream_t stream, ConstPanel dmixture, float temperature, const AdamStep& adam, Panel logits,
-                 Panel first_moment, Panel second_moment, Panel mixture) {
+void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
+                 Panel logits, Panel first_moment, Panel second_moment, Panel mixture) {
   const bool fours =
       in_fours(dmixture) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(mixture);
-  const auto kernel = fours ? step_logits_kernel<4> : step_logits_kernel<1>;
-  kernel<<<blocks(logits.rows), kThreads, 0, stream>>>(dmixture, 1 / temperature, adam, logits, first_moment,
-                                                       second_moment, mixture);
-  check_launch("to step");
+  const unsigned per_row = blocks_of_row(logits.cols);
+  const std::size_t values = (logits.cols / per_row + 8) / 4 * 4;  // no less than a block's part
+  const bool keep = values <= kMostKept;
+  launch_rows(stream, logits.rows, per_row, keep ? values * sizeof(float) : 0,
+              fours ? step_logits_kernel<4> : step_logits_kernel<1>,
+              LogitsStep{dmixture, inner, 1 / temperature, adam, logits, first_moment, second_moment, mixture}, per_row,
+              keep);
 }
 
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -23,6 +24,17 @@ __device__ Floats<N> load(const float* row, std::size_t i) {
 template <int N>
 __device__ void store(float* row, std::size_t i, const Floats<N>& floats) {
   reinterpret_cast<Floats<N>*>(row)[i] = floats;
+}
+
+/// Rounded to the nearest.
+template <int N>
+__device__ void store_narrow(__nv_bfloat16* row, std::size_t i, const Floats<N>& floats) {
+  struct alignas(2 * N) Narrow {
+    __nv_bfloat16 values[N];
+  } narrow;
+#pragma unroll
+  for (int k = 0; k < N; ++k) narrow.values[k] = __float2bfloat16_rn(floats.values[k]);
+  reinterpret_cast<Narrow*>(row)[i] = narrow;
 }
 
 /// Whether every row of a panel can be read four floats at a time.
