@@ -42,10 +42,6 @@ void tridiagonalise(Matrix64&, std::span<double>, std::span<double>, std::span<d
   refuse();
 }
 
-std::unique_ptr<Dense> make_dense() {
-  refuse();
-}
-
 MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Precision) {
   refuse();
 }

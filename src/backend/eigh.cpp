@@ -3,7 +3,6 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/lapack_status.h"
-#include "backend/leading.h"
 #include "backend/tridiagonal.h"
 #include "base/checked.h"
 #include "base/eigen.h"
@@ -24,16 +23,8 @@ constexpr std::size_t kFewShare = 8;
 // Below, copying and starting cuSOLVER's many small kernels takes longer than LAPACK does.
 constexpr std::size_t kLeastGpuDim = 256;
 
-// From here on, and for no more than a quarter of them, products alone are faster on a GPU than cuSOLVER.
-constexpr std::size_t kLeastFilteredDim = 1024, kFilteredShare = 4;
-
 bool on_gpu(const Matrix64& symmetric, Device device) {
   return device == Device::cuda && symmetric.rows() >= kLeastGpuDim;
-}
-
-void mirror_upper(Matrix64& symmetric) {
-  auto cells = as_eigen(symmetric.view());
-  cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
 }
 
 void require_converged(lapack_int status, std::size_t dim) {
@@ -90,13 +81,7 @@ Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device) {
   const std::size_t dim = symmetric.rows();
   count = std::min(count, dim);
   if (count == dim || dim < 2) return eigh(std::move(symmetric), device);
-  if (on_gpu(symmetric, device)) {
-    if (dim >= kLeastFilteredDim && count <= dim / kFilteredShare) {
-      mirror_upper(symmetric);
-      if (auto leading = leading_eigenpairs(*cuda::make_dense(), symmetric, count)) return std::move(*leading);
-    }
-    return cuda::eigh_largest(symmetric, count);
-  }
+  if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, count);
   const Tridiagonal tridiagonal(std::move(symmetric));
   Eigenpairs largest = largest_tridiagonal(tridiagonal.diagonal(), tridiagonal.off_diagonal(), count);
   tridiagonal.to_outside_by_row(largest.vectors.view());

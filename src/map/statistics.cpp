@@ -38,10 +38,6 @@ std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics) {
 }
 
 std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics) {
-  if (!statistics.whitening && statistics.device == Device::cuda) {
-    auto half = half_whitening_basis(statistics.moments, statistics.options);
-    if (half) return std::make_shared<WhiteningBasis>(std::move(*half));
-  }
   constexpr double kHalf = 0.5;
   return std::make_shared<WhiteningBasis>(whitening_of(statistics), kHalf);
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/whitening_basis.h"
 
-#include "backend/cuda/cuda.h"
 #include "backend/products.h"
-#include "backend/square_root.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 
@@ -50,15 +48,6 @@ void WhiteningBasis::fold_rows(MatrixView<double> x) const {
   if (factor_) return factor_->fold(x);
   const EigenRows<double> given = as_eigen(x);
   set_product(x, given, basis_.view());
-}
-
-std::optional<WhiteningBasis> half_whitening_basis(const Moments& moments, const WhiteningOptions& options) {
-  const auto dense = cuda::make_dense();
-  std::optional<Matrix64> root = square_root(*dense, shrunk_covariance(moments, options));
-  if (!root) return {};
-  Cholesky factor(std::move(*root));
-  if (!factor.exists()) return {};
-  return WhiteningBasis(moments.mean(), std::move(factor));
 }
 
 }  // namespace kedge

@@ -7,8 +7,6 @@
 #include <kedge/whitening.h>
 
 #include <optional>
-#include <span>
-#include <utility>
 #include <vector>
 
 namespace kedge {
@@ -32,18 +30,9 @@ class WhiteningBasis {
   void fold_rows(MatrixView<double> x) const;
 
  private:
-  friend std::optional<WhiteningBasis> half_whitening_basis(const Moments& moments, const WhiteningOptions& options);
-  WhiteningBasis(std::span<const double> mean, Cholesky factor)
-      : mean_(mean.begin(), mean.end()), factor_(std::move(factor)) {}
-
   std::vector<double> mean_;
   std::optional<Cholesky> factor_;
   Matrix64 basis_;  ///< B, where there is no factor
 };
-
-/// One that whitens half the way, B Sigma^(1/2) B^T = I, by products on the GPU. Nothing where the shrunk covariance is
-/// too near to singular for it.
-[[nodiscard]] std::optional<WhiteningBasis> half_whitening_basis(const Moments& moments,
-                                                                 const WhiteningOptions& options);
 
 }  // namespace kedge

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
 #include "backend/cuda/cuda.h"
-#include "backend/leading.h"
-#include "backend/square_root.h"
 #include "backend/tridiagonal.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
@@ -79,29 +77,14 @@ void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<Ch
   }
 }
 
-/// What they are made of, at a size where the GPU is used.
-void check_dense(const CheckOptions& options, std::vector<CheckPromise>& promises) {
-  const std::size_t dim = options.quick ? 300 : 1100, count = dim / 5;
+/// What a ridge is made of, at a size where the GPU is used.
+void check_tridiagonal(const CheckOptions& options, std::vector<CheckPromise>& promises) {
+  const std::size_t dim = options.quick ? 300 : 1100;
   const Matrix rows = quick_random(3 * dim, dim, 8);
   Moments moments({{"rows", dim}});
   const MatrixView<const float> view = rows.view();
   moments.add({&view, 1});
   const Matrix64 covariance = moments.covariance();
-  const auto dense = options.device == Device::cuda ? cuda::make_dense() : make_cpu_dense();
-  const Eigenpairs wanted = eigh_largest(covariance, count);
-  const auto found = leading_eigenpairs(*dense, covariance, count);
-  promises.push_back(found ? near<double>("leading eigenvalues", found->values, wanted.values, 1e-11)
-                           : CheckPromise{"leading eigenvalues", "none", false});
-  const auto root = square_root(*dense, covariance);
-  Matrix64 squared(dim, dim);
-  if (root) {
-    const auto host = make_cpu_dense();
-    const auto factor = host->make(dim, dim), square = host->make(dim, dim);
-    host->upload(*root, *factor);
-    host->multiply(1, *factor, *factor, 0, *square);
-    host->download(*square, squared);
-  }
-  promises.push_back(near<double>("square root", squared.cells(), covariance.cells(), 1e-10));
   Matrix64 solved[2];
   for (const Device device : {Device::cpu, options.device}) {
     Matrix64& x = (solved[device == Device::cpu ? 0 : 1] = Matrix64(dim, 3));
@@ -122,7 +105,7 @@ std::vector<CheckPromise> check_library(const CheckOptions& options) {
   const Toy toy = options.quick ? Toy(600, {33, 260}) : Toy(5003, {385, 1281});
   std::vector<CheckPromise> promises;
   check_statistics(options, toy, promises);
-  check_dense(options, promises);
+  check_tridiagonal(options, promises);
   check_consensus(options, toy, promises);
   check_transform(options, toy, promises);
   check_ranks(options, toy, promises);

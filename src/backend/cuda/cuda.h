@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/dense.h"
 #include "backend/eigh.h"
 #include "backend/kernel_function.h"
 #include "backend/kernel_system.h"
@@ -54,9 +53,6 @@ class RowSums {
 /// given of its size, just as LAPACK's dsytrd leaves it.
 void tridiagonalise(Matrix64& symmetric, std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<double> scales);
-
-/// Float64 matrices in the GPU's memory.
-[[nodiscard]] std::unique_ptr<Dense> make_dense();
 
 /// Workers for y = weight x + bias, row by row; the weight is in the GPU's memory once for all of them.
 [[nodiscard]] MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float> bias,
