@@ -47,8 +47,7 @@ struct RunOutcome {
 [[nodiscard]] Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress);
 
 /// Attaches the spaces that took no part in a bundle.
-void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
-                    Bundle& bundle);
+void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle);
 
 /// A measurement of a run before its numbers are there. `pair`: trained on, encoder.
 [[nodiscard]] Measurement unmeasured(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,

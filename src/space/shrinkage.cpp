@@ -10,7 +10,6 @@
 namespace kedge {
 namespace {
 
-
 double fourth_moment(const Moments& moments) {
   if (!moments.fourth().empty()) return moments.fourth().front() / static_cast<double>(moments.rows());
   throw Error(Code::bad_argument,

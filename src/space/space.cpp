@@ -158,10 +158,11 @@ void require_same_rows(const Space& first, const Space& other) {
     ++row;
   }
   if (row == first.rows()) return;
-  throw Error(Code::bad_argument,
-              fmt::format("the spaces must have the same rows: row {} of '{}' is row {} of its file, but row {} of '{}' "
-                          "is row {}; choose the same rows of every file",
-                          row, first.name(), first.file_row(row), row, other.name(), other.file_row(row)));
+  throw Error(
+      Code::bad_argument,
+      fmt::format("the spaces must have the same rows: row {} of '{}' is row {} of its file, but row {} of '{}' "
+                  "is row {}; choose the same rows of every file",
+                  row, first.name(), first.file_row(row), row, other.name(), other.file_row(row)));
 }
 
 }  // namespace

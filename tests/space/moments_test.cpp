@@ -292,7 +292,11 @@ TEST(Moments, HostileFilesAreRefused) {
 TEST(Moments, WidthsThatWrapAreRefused) {
   constexpr std::size_t kHalf = std::size_t{1} << 63;
   expect_error(
-      Code::bad_argument, [] { (void)Moments({{"a", kHalf}, {"b", kHalf}, {"c", 2}}); }, "more than moments can hold");
+      Code::bad_argument,
+      [] {
+        (void)Moments({{"a", kHalf}, {"b", kHalf}, {"c", 2}});
+      },
+      "more than moments can hold");
 }
 
 TEST(Moments, SumsThatAreNoNumbersAreNotWritten) {
