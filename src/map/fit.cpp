@@ -17,8 +17,12 @@
 #include <kedge/error.h>
 #include <kedge/version.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace kedge {
@@ -120,6 +124,14 @@ void attach_by_mixture(Bundle& bundle, const FitInput& input) {
   bundle.targets = std::move(mean_rr);
 }
 
+/// Widest first: what takes longest must not be left for last, when other threads have nothing to do.
+std::vector<std::size_t> by_width(std::span<const Statistics> statistics) {
+  std::vector<std::size_t> order(statistics.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return statistics[i].dim(); });
+  return order;
+}
+
 void attach_sources(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   const Attacher attacher(bundle);
   const AttachSettings settings{bundle.attach_by, options.ridge, options.kernel};
@@ -130,8 +142,8 @@ void attach_sources(Bundle& bundle, const FitInput& input, const FitOptions& opt
   };
   // Much of a ridge is too small for BLAS to share out. Kernels are not, and tell of their progress.
   if (settings.by == AttachBy::ridge && options.device == Device::cpu && sources >= threads()) {
-    parallel_blocks(sources, 1, threads(), [&] {
-      return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { attach_one(i); };
+    parallel_blocks(sources, 1, threads(), [&, order = by_width(input.statistics)] {
+      return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { attach_one(order[i]); };
     });
   } else {
     for (std::size_t i = 0; i < sources; ++i) attach_one(i);

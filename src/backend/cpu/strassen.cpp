@@ -91,10 +91,10 @@ StrassenMatrix::StrassenMatrix(ConstPanel matrix, unsigned levels) : matrix_(mat
 }
 
 unsigned StrassenMatrix::levels_for(std::size_t rows, std::size_t cols, unsigned threads) {
+  // A second level would take twice as much memory again, and no time off.
   constexpr std::size_t kEnough = std::size_t{300} * 1000, kMostSums = std::size_t{1} << 28;
-  const std::size_t size = rows * cols;
-  if (size / 16 / threads >= kEnough && size / 16 * 55 <= kMostSums) return 2;
-  return size / 4 / threads >= kEnough && size / 4 * 5 <= kMostSums ? 1 : 0;
+  const std::size_t quarter = rows * cols / 4;
+  return quarter / threads >= kEnough && quarter * 5 <= kMostSums ? 1 : 0;
 }
 
 void StrassenMatrix::multiply_nn(ConstPanel a, Panel c) {

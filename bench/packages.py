@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times kedge's Python package against scikit-learn and latentis on the same arrays, in turn, several rounds.
+
+    PYTHONPATH=build/dev/python build/torch-venv/bin/python bench/packages.py
+
+Each line is one piece of work that both can do: seconds are medians, the ratio is kedge's share of the peer's, and the
+last columns say that both did it equally well. Rows are random mixtures of common causes. Other work on the same cores
+distorts the ratio. make bench runs it with what it needs.
+"""
+import argparse
+import collections
+import importlib
+import statistics
+import time
+import warnings
+
+import kedge
+import numpy as np
+
+import record
+
+warnings.filterwarnings("ignore")
+STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of kedge's ridge, relative to the rows' mean variance
+
+# `ours` and `theirs` take train rows of both encoders and test rows of the first, and give what they make of the latter.
+Work = collections.namedtuple("Work", "name peer module ours theirs score")
+
+
+def make_rows(count, dims, seed, causes=250):
+    hidden = np.random.default_rng(0).standard_normal((count, causes), dtype=np.float32)
+    own = np.random.default_rng([seed, 1])
+    mix = own.standard_normal((causes, dims), dtype=np.float32) / np.arange(1, causes + 1)[:, None] ** 0.5
+    return (hidden @ mix + 0.5 * own.standard_normal((count, dims), dtype=np.float32)).astype(np.float32)
+
+
+def kedge_pair(**options):
+    def run(a, b, rows):
+        bundle = kedge.fit({"a": a, "b": b}, support=len(a), **options)
+        return bundle.translator("a", "b").transform(rows)
+    return run
+
+
+def sklearn_ridge(a, b, rows):
+    from sklearn.linear_model import RidgeCV
+    strengths = np.array(STRENGTHS) * len(a) * a.var(axis=0).mean()
+    return RidgeCV(alphas=strengths).fit(a, b).predict(rows)
+
+
+def latentis_procrustes(a, b, rows):
+    import torch
+    from latentis.transform.translate.aligner import Procrustes
+    aligner = Procrustes()
+    aligner.fit(torch.from_numpy(a), torch.from_numpy(b))
+    return aligner.transform(torch.from_numpy(rows))[0].numpy()
+
+
+def explained(made, true):
+    """Share of the variance of the true rows."""
+    return 1 - float(((made - true) ** 2).sum() / ((true - true.mean(0)) ** 2).sum())
+
+
+def kedge_cca(components):
+    def run(a, b, rows):
+        bundle = kedge.fit({"a": a, "b": b}, method="cca", anchors=components, support=len(a))
+        return bundle["a"].transform(rows), bundle["b"]
+    return run
+
+
+def sklearn_cca(components):
+    def run(a, b, rows):
+        from sklearn.cross_decomposition import CCA
+        cca = CCA(components, max_iter=500).fit(a, b)
+        return cca.transform(rows), cca
+    return run
+
+
+def correlation(made, true):
+    """Mean over the components, on test rows: the second rows are mapped outside the clock."""
+    first, other = made
+    if hasattr(other, "y_weights_"):
+        second = other.transform(np.zeros((len(true), other.x_weights_.shape[0])), true)[1]
+    else:
+        second = other.transform(true)
+    centred = [rows - rows.mean(0) for rows in (first, second)]
+    lengths = np.prod([np.linalg.norm(rows, axis=0) for rows in centred], axis=0)
+    return float(np.mean(np.abs((centred[0] * centred[1]).sum(0)) / lengths))
+
+
+def kedge_relative(a, b, rows):
+    anchors = a[:300]
+    space = kedge.fit({"a": anchors, "b": b[:300]}, method="random", similarity="cosine", anchors=300, support=300, seed=0)
+    return space["a"].transform(rows)
+
+
+def latentis_relative(a, b, rows):
+    import torch
+    from latentis.transform.projection import cosine_proj
+    mean = a[:300].mean(0)
+    return cosine_proj(torch.from_numpy(rows - mean), torch.from_numpy(a[:300] - mean)).numpy()
+
+
+def work(components):
+    raw = {"similarity": "inner"}
+    return (
+        Work("ridge, strength chosen", "scikit-learn RidgeCV", "sklearn.linear_model", kedge_pair(method="ridge", **raw),
+             sklearn_ridge, explained),
+        Work("Procrustes", "latentis Procrustes", "latentis.transform.translate.aligner",
+             kedge_pair(method="procrustes", **raw), latentis_procrustes, explained),
+        Work(f"CCA, {components} components", "scikit-learn CCA", "sklearn.cross_decomposition", kedge_cca(components),
+             sklearn_cca(components), correlation),
+        Work("300 relative coordinates, cosine", "latentis cosine_proj", "latentis.transform.projection", kedge_relative,
+             latentis_relative, None),
+    )
+
+
+def timed(function, *rows):
+    start = time.perf_counter()
+    made = function(*rows)
+    return time.perf_counter() - start, made
+
+
+def measure(item, asked, a, b):
+    """Seconds of both, round by round, and how well each did it."""
+    train, test = slice(0, asked.rows), slice(asked.rows, None)
+    ours, theirs = [], []
+    for _ in range(asked.rounds):
+        seconds, made = timed(item.ours, a[train], b[train], a[test])
+        ours.append(seconds)
+        seconds, made_there = timed(item.theirs, a[train], b[train], a[test])
+        theirs.append(seconds)
+    record.ratios(item.name, item.peer, ours, theirs)
+    return ours, theirs, [f"{item.score(rows, b[test]):.4f}" for rows in (made, made_there)] if item.score else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=3000, help="to fit on [%(default)s]")
+    parser.add_argument("--test", type=int, default=20_000, help="rows to map [%(default)s]")
+    parser.add_argument("--dims", type=int, nargs=2, default=[384, 512], help="of the two encoders [%(default)s]")
+    parser.add_argument("--components", type=int, default=10, help="of CCA [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=3, help="[%(default)s]")
+    asked = parser.parse_args()
+    a, b = (make_rows(asked.rows + asked.test, dims, seed) for seed, dims in enumerate(asked.dims))
+    print(f"{'work':<34}{'peer':<24}{'kedge':>9}{'peer':>9}{'ratio':>7}  scores")
+    for item in work(asked.components):
+        try:
+            importlib.import_module(item.module)  # so that no import is timed
+        except ImportError as error:
+            print(f"{item.name:<34}{item.peer:<24}not measured: {error}", flush=True)
+            continue
+        ours, theirs, scores = measure(item, asked, a, b)
+        ratio = statistics.median(own / other for own, other in zip(ours, theirs))
+        print(f"{item.name:<34}{item.peer:<24}{statistics.median(ours):>7.2f} s{statistics.median(theirs):>7.2f} s"
+              f"{ratio:>7.2f}  {' '.join(scores)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
