@@ -41,15 +41,20 @@ test-faults:
 built = KEDGE=$(CURDIR)/build/dev/cli/kedge PYTHONPATH=$(CURDIR)/build/dev/python PYTHONDONTWRITEBYTECODE=1 \
   .venv/bin/python -m pytest -q -p no:cacheprovider
 
+bench: export KEDGE_BENCH_RATIOS = $(CURDIR)/build/bench/ratios.jsonl
 bench:
 	@scripts/setup bench
 	@scripts/build bench
+	@rm -f $(KEDGE_BENCH_RATIOS)
 	bench/run
 	bench/vs_pytorch.py
 	bench/consensus.py
 	bench/kernel.py
 	@scripts/setup test
 	@scripts/build dev kedge_cli kedge_python_package
+	PYTHONPATH=build/dev/python build/torch-venv/bin/python bench/packages.py
+	bench/record.py $(KEDGE_BENCH_RATIOS) -o build/bench/ratios.md
+	build/torch-venv/bin/python bench/growth.py --most 1000000 -o build/bench/growth.md
 	.venv/bin/python bench/python.py
 	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_postgresql.py --rows 200000
 	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_faiss.py --rows 200000

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+import record
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = ROOT / "build" / "torch-venv" / "bin" / "python"
 PEER = ROOT / "bench" / "consensus_peer.py"
@@ -71,6 +73,7 @@ def against_peer(asked, folder):
         ours.append(run_kedge(asked.kedge, files, asked.rows, asked.support, folder))
         peer = [PYTHON, PEER, *files, "--rows", str(asked.rows), "--support", str(asked.support)]
         theirs.append(json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout)["seconds"])
+    record.ratios("consensus: fit and attach, files to bundle", "PyTorch", [fit + attach for fit, attach, _ in ours], theirs)
     ratios = [(fit + attach) / peer for (fit, attach, _), peer in zip(ours, theirs)]
     print(f"consensus of {asked.rows} rows, {seen}, {asked.support} support rows, {os.cpu_count()} cores")
     print(f"  kedge, files to bundle, whole commands {statistics.median(f + a for f, a, _ in ours):.2f} s "

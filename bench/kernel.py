@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+import record
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = ROOT / "build" / "torch-venv" / "bin" / "python"
 
@@ -72,6 +74,7 @@ def against_peer(asked, folder):
         ours.append(seconds)
         theirs.append(known["seconds"])
         ratios.append(seconds / known["seconds"])
+    record.ratios(f"attach by kernel, {asked.support} support rows", "PyTorch", ours, theirs)
     print(f"kernel map of {asked.support} support rows, {asked.dim} values to {asked.anchors}, {os.cpu_count()} cores")
     print(f"  kedge attach, the whole command  {statistics.median(ours):.1f} s (width {said['kernel_width']:g}, strength "
           f"{said['kernel_strength']:g}, whitening {said['kernel_whitening']:g}, mean R^2 {said['r2']:.3f})")

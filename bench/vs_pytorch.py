@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 
+import record
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KEDGE = ROOT / "build" / "bench" / "bench" / "kedge_step_bench"
 PYTHON = ROOT / "build" / "torch-venv" / "bin" / "python"
@@ -153,6 +155,8 @@ def show(found):
 def main():
     sizes = parse()
     found = measure(sizes)
+    record.ratios(f"a step of PARAM, {sizes.support} support rows", f"PyTorch {found['torch']['version']}",
+                  *([ms / 1000 for ms in found[side]["rounds_ms"]] for side in ("kedge", "torch")))
     if sizes.json:
         print(json.dumps(found))
     else:
