@@ -12,11 +12,11 @@ namespace kedge {
 
 enum class Device { cpu, cuda };
 
-/// What a GPU multiplies matrices in; sums are float32, and so is everything else.
+/// What matrices are multiplied in while learning; sums are float32, and so is everything else.
 enum class Precision {
   fp32,
-  tf32,  ///< 10 bits of fraction: several times as fast
-  bf16,  ///< 7 bits where learning multiplies with the support, which is most of its work; elsewhere as tf32
+  tf32,  ///< 10 bits of fraction on a GPU: several times as fast; fp32 on a processor
+  bf16,  ///< 7 bits; on a GPU where learning multiplies with the support, which is most of its work, elsewhere as tf32
 };
 
 /// A place where kedge can compute.
@@ -40,6 +40,9 @@ inline constexpr NameList<Precision> precision_names;
 [[nodiscard]] std::vector<DeviceInfo> devices();
 /// Returns if work can run there; otherwise throws Error(Code::failed) that says what is missing and how to get it.
 void require_device(Device device);
+/// Returns if learning has this precision there, as every GPU has; otherwise throws the like: not every processor
+/// multiplies bfloat16.
+void require_precision(Device device, Precision precision);
 
 /// How many threads kedge uses, 1 or more; until set, all cores this process may use, or fewer where the environment
 /// (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS) says so. An operation keeps the number it began with.

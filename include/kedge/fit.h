@@ -46,7 +46,7 @@ struct FitOptions {
   CheckpointOptions checkpoint;                         ///< for the method param
   ConsensusOptions consensus;                           ///< for the method consensus
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
-  Precision precision = Precision::tf32;                ///< of learning on a GPU
+  Precision precision = Precision::tf32;                ///< of learning; on a processor tf32 is fp32
 
   static constexpr std::size_t kBestRefineEpochs = 30;
   static constexpr std::size_t kDefaultAnchors = 300;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/bf16_kernel.h"
 #include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
 #include <unistd.h>
 
 namespace kedge {
@@ -19,6 +22,15 @@ std::vector<DeviceInfo> devices() {
 void require_device(Device device) {
   const Work work;  // to ask selects nothing
   if (device == Device::cuda) cuda::require();
+}
+
+void require_precision(Device device, Precision precision) {
+  if (device != Device::cpu || precision != Precision::bf16 || *cpu::bf16_kernels() != nullptr) return;
+  throw Error(
+      Code::failed,
+      fmt::format("precision bf16 needs a processor with bfloat16 instructions (on Arm BFMMLA, which Neoverse V1 "
+                  "and later have; on x86-64 AVX512_BF16 or AMX), but this one has none; use {}",
+                  option_words("precision", "fp32")));
 }
 
 }  // namespace kedge

@@ -6,6 +6,7 @@
 #include "solve/kernel_ridge.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
@@ -120,9 +121,9 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
-  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
-    require_refinement(spaces, options.consensus);
-  }
+  const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
+  if (refines) require_refinement(spaces, options.consensus);
+  if (refines || options.method == Method::param) require_precision(options.device, options.precision);
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {

@@ -178,8 +178,9 @@ std::vector<Option> options_of(FitOptions& options) {
                     options.ridge),
       device_option("Where to compute", options.device),
       name_option("precision",
-                  "Precision of matrix products on a GPU: fp32 as on the processor; tf32 is faster but coarser; bf16 "
-                  "is tf32 with the two large products with the support in bfloat16",
+                  "Precision of matrix products in learning: fp32; tf32, on a GPU faster but coarser, on the processor "
+                  "the same as fp32; bf16, on a GPU tf32 with the two large products with the support in bfloat16, on "
+                  "a processor with bfloat16 instructions all products in bfloat16",
                   options.precision)};
   append_kernel_options(list, options.kernel);
   append_group(list, "param", param_options(options.param, options.checkpoint));

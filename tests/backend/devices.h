@@ -29,12 +29,24 @@ struct Place {
   double tolerance;
 };
 constexpr Place kCpu{Device::cpu, Precision::fp32, 1e-5};
+constexpr Place kCpuBf16{Device::cpu, Precision::bf16, 2e-2};  // 7 bits of fraction in both factors
 constexpr Place kCudaFp32{Device::cuda, Precision::fp32, 1e-5};
 constexpr Place kCudaTf32{Device::cuda, Precision::tf32, 2e-3};
-constexpr Place kCudaBf16{Device::cuda, Precision::bf16, 2e-2};  // 7 bits of fraction in both factors
+constexpr Place kCudaBf16{Device::cuda, Precision::bf16, 2e-2};
 
 inline std::string name_of(const Place& place) {
-  return place.device == Device::cpu ? "cpu" : fmt::format("cuda_{}", to_string(place.precision));
+  const bool plain = place.device == Device::cpu && place.precision == Precision::fp32;
+  return plain ? "cpu" : fmt::format("{}_{}", to_string(place.device), to_string(place.precision));
+}
+
+inline std::optional<std::string> missing(const Place& place) {
+  if (const auto why = missing(place.device)) return why;
+  try {
+    require_precision(place.device, place.precision);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 /// CTest shows it beside the test's name.

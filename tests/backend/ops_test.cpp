@@ -24,6 +24,7 @@ void PrintTo(const OperationCase& operation, std::ostream* out) {
 namespace {
 
 using test::kCpu;
+using test::kCpuBf16;
 using test::kCudaBf16;
 using test::kCudaFp32;
 using test::kCudaTf32;
@@ -36,7 +37,7 @@ using test::Sizes;
 class EveryOperation : public ::testing::TestWithParam<std::tuple<Place, OperationCase>> {
  protected:
   void SetUp() override {
-    if (const auto why = test::missing(std::get<0>(GetParam()).device)) GTEST_SKIP() << *why;
+    if (const auto why = test::missing(std::get<0>(GetParam()))) GTEST_SKIP() << *why;
   }
 };
 
@@ -57,7 +58,7 @@ TEST_P(EveryOperation, AgreesWithThePlainLoop) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryOperation,
-                         ::testing::Combine(::testing::Values(kCpu, kCudaFp32, kCudaTf32, kCudaBf16),
+                         ::testing::Combine(::testing::Values(kCpu, kCpuBf16, kCudaFp32, kCudaTf32, kCudaBf16),
                                             ::testing::ValuesIn(test::operation_cases())),
                          [](const auto& each) {
                            return fmt::format("{}_{}", name_of(std::get<0>(each.param)), std::get<1>(each.param).name);
@@ -66,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOperation,
 class EveryBackend : public ::testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (const auto why = test::missing(GetParam().device)) GTEST_SKIP() << *why;
+    if (const auto why = test::missing(GetParam())) GTEST_SKIP() << *why;
     backend_ = make_backend(GetParam().device, GetParam().precision);
   }
   [[nodiscard]] std::vector<Matrix> direct(std::size_t steps, Sequence::Parts parts = Sequence::Parts::side_by_side) {
@@ -101,7 +102,7 @@ TEST_P(EveryBackend, ARecordingDoesWhatWasRecordedAsOftenAsAsked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryBackend, ::testing::Values(kCpu, kCudaFp32, kCudaTf32, kCudaBf16),
+INSTANTIATE_TEST_SUITE_P(All, EveryBackend, ::testing::Values(kCpu, kCpuBf16, kCudaFp32, kCudaTf32, kCudaBf16),
                          [](const auto& each) { return name_of(each.param); });
 
 TEST(OperationCases, SayWhatIsWrong) {

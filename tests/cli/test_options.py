@@ -125,10 +125,20 @@ def test_the_processor_has_one_precision(kedge, bundle, precision):
     np.testing.assert_array_equal(np.load(kedge.folder / "same.npy"), np.load(kedge.folder / "rr.npy"))
 
 
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
 def test_a_fit_says_where_it_ran(kedge, spaces, precision):
     summary = fit(kedge, spaces, "--precision", precision)
-    assert summary["device"] == "cpu" and "precision" not in summary, "a precision is a GPU's"
+    assert summary["device"] == "cpu" and "precision" not in summary, "the two are one on a processor"
+
+
+def test_bfloat16_is_for_processors_that_have_it(kedge, spaces):
+    words = ["fit", *spaces, "--anchors", "8", "--support", "40", "--precision", "bf16", "-o", "narrow.kedge"]
+    kedge.ok(*words)  # a consensus has a closed form, in which nothing is learned
+    learning = [*words, "--method", "param", "--epochs", "2"]
+    if kedge.run(*learning).returncode == 0:
+        assert kedge.json(*learning)["precision"] == "bf16"
+    else:
+        kedge.refused(1, *learning, says=["bf16", "bfloat16 instructions", "--precision fp32"])
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])

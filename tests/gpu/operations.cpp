@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/devices.h"
 #include "backend/operation_cases.h"
 #include "backend/reference_backend.h"
 #include "gpu/check.h"
@@ -84,7 +85,9 @@ std::vector<CheckRow> check_operations(const CheckOptions& options) {
   std::vector<Judged> judged;
   judged.push_back({make_backend(options.device, Precision::fp32), kFp32Tolerance, &CheckRow::fp32});
   judged.push_back({make_backend(options.device, Precision::tf32), kTf32Tolerance, &CheckRow::tf32});
-  judged.push_back({make_backend(options.device, Precision::bf16), kBf16Tolerance, &CheckRow::bf16});
+  if (!missing(Place{options.device, Precision::bf16, kBf16Tolerance})) {
+    judged.push_back({make_backend(options.device, Precision::bf16), kBf16Tolerance, &CheckRow::bf16});
+  }
   const auto plain = make_reference_backend();
   const auto processor = make_cpu_backend();
   std::vector<CheckRow> rows;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/devices.h"
 #include "backend/sequence.h"
 #include "gpu/check.h"
 #include "gpu/toy.h"
@@ -158,6 +159,7 @@ std::vector<CheckPromise> check_training(const CheckOptions& options) {
   const Bundle wanted = fit(toy.spaces(), fit_options(options, Device::cpu, Precision::fp32));
   std::vector<CheckPromise> promises;
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    if (missing(Place{options.device, precision, 0})) continue;
     const FitOptions chosen = fit_options(options, options.device, precision);
     const auto name = [&](const char* what) { return fmt::format("{}, {}", what, to_string(precision)); };
     const Bundle found = fit(toy.spaces(), chosen);

@@ -103,14 +103,16 @@ TEST(Stitch, PicturesOfOtherPairsDoNotStandSideBySide) {
   EXPECT_THAT(results.figures, ::testing::Not(::testing::HasSubstr(R"("methods":{"random-cosine":)")));
 }
 
-TEST(Stitch, SettingsKnowThePrecisionOfAGpuOnly) {
+TEST(Stitch, SettingsKnowThePrecisionWhereItMatters) {
   const World world;
   const StitchData data = world.data();
   StitchOptions options = options_for({"consensus"});
   const std::string plain = settings_of(data, options);
   EXPECT_THAT(plain, ::testing::Not(::testing::HasSubstr("precision")));
+  options.points.front().precision = Precision::fp32;
+  EXPECT_EQ(settings_of(data, options), plain) << "a processor knows no tf32";
   options.points.front().precision = Precision::bf16;
-  EXPECT_EQ(settings_of(data, options), plain);
+  EXPECT_THAT(settings_of(data, options), ::testing::HasSubstr(R"("precision":"bf16")"));
   options.points.front().device = Device::cuda;
   EXPECT_THAT(settings_of(data, options), ::testing::HasSubstr(R"("precision":"bf16")"));
   expect_error(

@@ -63,11 +63,13 @@ Progress stop_after(std::size_t steps) {
 class ParamOn : public ::testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    if (const auto why = test::missing(GetParam().device)) GTEST_SKIP() << *why;
+    if (const auto why = test::missing(GetParam())) GTEST_SKIP() << *why;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ParamOn, ::testing::Values(test::kCpu, test::kCudaFp32, test::kCudaTf32, test::kCudaBf16),
+INSTANTIATE_TEST_SUITE_P(All, ParamOn,
+                         ::testing::Values(test::kCpu, test::kCpuBf16, test::kCudaFp32, test::kCudaTf32,
+                                           test::kCudaBf16),
                          [](const auto& each) { return name_of(each.param); });
 
 TEST_P(ParamOn, SameSeedSameBits) {
