@@ -18,7 +18,7 @@ struct Bf16Kernel {
   std::size_t depth;                    ///< how many values of each line to take at a time, for the caches' sake
   /// tile = left right, summed in float32. The depth is a multiple of both groups.
   void (*multiply)(std::size_t depth, const std::uint16_t* left, const std::uint16_t* right, float* tile);
-  /// Before a thread's first tile and after its last; none where nothing is to be done.
+  /// Before the first of a thread's tiles and after the last; none where nothing is to be done.
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 };

@@ -7,7 +7,6 @@
 #include <kedge/device.h>
 
 #include <algorithm>
-#include <memory>
 
 namespace kedge::cpu {
 namespace {
@@ -55,6 +54,7 @@ struct Range {
 
 void multiply_range(const Bf16Kernel& kernel, const Bf16Panels& left, const Bf16Panels& right, const Range& range,
                     float alpha, float beta, Panel c) {
+  const Ready ready(kernel);
   alignas(64) float tile[kMostTile];
   std::size_t first = 0;
   do {
@@ -80,8 +80,7 @@ void multiply(const Bf16Kernel& kernel, const Bf16Panels& left, const Bf16Panels
   const std::size_t across = blocks(right.panels(), wide);
   const unsigned workers = c.rows * c.cols * left.inner() < kWorthThreads ? 1 : threads();
   parallel_blocks(blocks(left.panels(), high) * across, 1, workers, [&] {
-    // Made in its thread, and never moved.
-    return [&, ready = std::make_unique<Ready>(kernel)](std::size_t block, std::size_t) {
+    return [&](std::size_t block, std::size_t) {
       const std::size_t i = block / across * high, j = block % across * wide;
       multiply_range(kernel, left, right, {i, std::min(i + high, left.panels()), j, std::min(j + wide, right.panels())},
                      alpha, beta, c);
