@@ -3,6 +3,7 @@
 #include "backend/threads.h"
 #include "map/attach.h"
 #include "map/fit_options.h"
+#include "param/refine.h"
 #include "solve/kernel_ridge.h"
 
 #include <kedge/fit.h>
@@ -56,11 +57,9 @@ double refinement_work(const FitOptions& options, std::span<const std::size_t> d
   return static_cast<double>(options.consensus.refine_epochs) * step * static_cast<double>(rows) / batch / 2;
 }
 
-/// All rows, and the regressors of the support; targets and their gradients.
 std::size_t refinement_bytes(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
-  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
-  const std::size_t support = support_size(options, rows);
-  return sizeof(float) * ((rows + support) * width + 4 * support * anchor_count(options, rows));
+  return sizeof(float) * refinement_floats(dims, rows, support_size(options, rows), anchor_count(options, rows),
+                                           std::min(options.consensus.refine_batch, rows));
 }
 
 }  // namespace

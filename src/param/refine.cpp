@@ -4,6 +4,7 @@
 #include "backend/products.h"
 #include "base/eigen.h"
 #include "base/random.h"
+#include "param/alignment.h"
 #include "param/refine_objective.h"
 #include "solve/ridge.h"
 #include "param/whitened.h"
@@ -16,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -133,6 +135,13 @@ void require_refinement(std::size_t spaces, const ConsensusOptions& options) {
     throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
 }
 
+std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
+                              std::size_t anchors, std::size_t batch) {
+  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
+  return (rows + support + batch + 2 * anchors) * width + 4 * support * anchors + dims.size() * batch * anchors +
+         Alignment::floats_needed(dims.size(), batch, anchors);
+}
+
 Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<const Space> rows,
                        std::span<const std::int64_t> support_ids, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
@@ -148,16 +157,18 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<co
   Random random(seed ^ kOther);
   const RefineRows split = split_rows(rows.front(), support_ids, options.refine_batch, random);
   const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
-  std::size_t width = 0;
-  for (const Space& space : rows) width += space.dim();
-  backend.require_memory((rows.front().rows() + targets.rows()) * width + 4 * targets.rows() * targets.cols(),
+  std::vector<std::size_t> dims;
+  for (const Space& space : rows) dims.push_back(space.dim());
+  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
+  const std::size_t largest = std::max(batch, split.watched.size());
+  backend.require_memory(refinement_floats(dims, rows.front().rows(), targets.rows(), targets.cols(), largest),
                          "refinement",
                          fmt::format("give fewer {}, or lower {} or {}", option_words("rows"), option_words("support"),
                                      option_words("anchors")));
   WhitenedSpaces spaces = whiten_spaces(backend, rows, task.whitenings, progress);
   const auto regressors = upload_regressors(backend, task, exact, width);
-  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(),
-                            std::max(batch, split.watched.size()), options.refine_tau);
+  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest,
+                            options.refine_tau);
   const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));
   Refiner refiner(backend, objective, turned, options.refine_rate * size);
 

@@ -9,6 +9,7 @@
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -33,6 +34,12 @@ struct RefineRows {
 
 /// Throws Error(Code::bad_argument) for a single space or bad options.
 void require_refinement(std::size_t spaces, const ConsensusOptions& options);
+
+/// About how many floats a backend holds while it refines: all rows of all spaces and the
+/// regressors of the support; targets, their gradient and moments; and the buffers of a batch, among them the cosines
+/// of every pair of spaces.
+[[nodiscard]] std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
+                                            std::size_t anchors, std::size_t batch);
 
 /// Improves the targets of a consensus (support x anchors) by gradient: every space keeps regressing them by ridge, and
 /// what moves are the targets, so that the same row of two spaces becomes easier to tell from all others. Ends with the
