@@ -44,7 +44,7 @@ class HostIntegers final : public Integers {
 class Summed final : public Packed {
  public:
   explicit Summed(ConstPanel matrix)
-      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::levels_for(matrix.rows, matrix.cols, threads())) {}
+      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::pays(matrix.rows, matrix.cols, threads())) {}
   [[nodiscard]] cpu::StrassenMatrix& sums() { return sums_; }
 
  private:
