@@ -5,7 +5,6 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rows.h"
 #include "backend/cpu/strassen.h"
-#include "base/checked.h"
 #include "base/eigen.h"
 
 #include <cblas.h>
@@ -84,12 +83,7 @@ class CpuBackend final : public Backend {
     if (bf16_) return bf16_->multiply(alpha, a, true, b, false, beta, c);
     cpu::gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
   }
-  void gram(ConstPanel a, Panel c) override {
-    const int rows = checked_int(a.rows, "rows");
-    cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, rows, checked_int(a.cols, "columns"), 1, a.data,
-                checked_int(a.stride, "stride"), 0, c.data, checked_int(c.stride, "stride"));
-    as_eigen(view(c)).template triangularView<Eigen::StrictlyUpper>() = as_eigen(view(c)).transpose();
-  }
+  void gram(ConstPanel a, Panel c) override { cpu::gram(a, c); }
   void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool, Panel y) override {
     as_eigen(view(y)).rowwise() = as_eigen(view(b)).row(0);
     cpu::gemm(CblasNoTrans, CblasTrans, x.cols, 1, x, w, 1, y);
