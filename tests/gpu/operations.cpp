@@ -38,11 +38,13 @@ std::vector<Sizes> sizes_for(const OperationCase& operation, bool quick) {
   return result;
 }
 
-/// Rows of a mixture that several blocks of a GPU share, and that are too long for them to keep.
+/// Rows of a mixture that several blocks of a GPU share, and that are too long for them to keep; and a support so long
+/// that its products are made otherwise.
 std::vector<Sizes> long_sizes_for(const OperationCase& operation, bool quick) {
   const std::string_view name = operation.name;
   if (quick) return {};
   if (name == "mixture") return {{1, 3, 7, 24'000}};  // the sum of more products of either sign says little in float32
+  if (name == "packed") return {{1, 300, 384, 16'400}};
   if (name != "softmax_rows" && name != "step_logits") return {};
   return {{1, 3, 7, 24'001}, {1, 3, 7, 50'000}, {1, 2, 7, 100'004}};
 }

@@ -17,11 +17,6 @@ struct DestroyPreference {
 };
 using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
 
-/// A handle of cuBLAS holds one of cuBLASLt, and may stand in its place.
-cublasLtHandle_t light(const Lane& lane) {
-  return reinterpret_cast<cublasLtHandle_t>(lane.blas());
-}
-
 /// The largest power of two, at most 256, that the address is a multiple of. Odd dims begin their panels anywhere.
 std::uint32_t alignment(const float* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data) | 256U;
@@ -72,7 +67,7 @@ bool choose(const Lane& lane, ConstPanel x, ConstPanel w, ConstPanel b, ConstPan
 
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(light(lane), &plan.product, &plan.w, &plan.x, &plan.y,
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(lane.light(), &plan.product, &plan.w, &plan.x, &plan.y,
                                                                &plan.y, preference.get(), 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return false;
   check(status, "to choose an algorithm for a product");
@@ -112,7 +107,7 @@ void affine(const Lane& lane, AffinePlans& plans, ConstPanel x, ConstPanel w, Co
   AffinePlan& plan = plans.plan(lane, x, w, b, precision, y);
   set(&plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(b.data));
   const float one = 1, zero = 0;
-  check(cublasLtMatmul(light(lane), &plan.product, &one, w.data, &plan.w, x.data, &plan.x, &zero, y.data, &plan.y,
+  check(cublasLtMatmul(lane.light(), &plan.product, &one, w.data, &plan.w, x.data, &plan.x, &zero, y.data, &plan.y,
                        y.data, &plan.y, &plan.algorithm, lane.workspace(), Lane::kWorkspaceBytes, lane.stream()),
         "to multiply matrices");
 }

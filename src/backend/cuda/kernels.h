@@ -65,7 +65,7 @@ constexpr std::size_t scratch_of(const Orthogonality& o) {
 constexpr std::size_t kNceTile = 64;  // rows and columns of the cosines that a block works on
 constexpr std::size_t scratch_of(const SymmetricNce& n) {
   const std::size_t tiles = (n.cosines.rows + kNceTile - 1) / kNceTile;
-  return (tiles + 1) * n.cosines.rows;
+  return tiles * n.cosines.rows + tiles + 1;
 }
 
 // At most kMostAtOnce of them. `scratch` holds what all of them need, and is theirs until the stream has run them.

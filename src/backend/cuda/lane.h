@@ -6,6 +6,8 @@
 
 #include <kedge/device.h>
 
+#include <cublasLt.h>
+
 #include <cstddef>
 #include <memory>
 #include <type_traits>
@@ -41,6 +43,8 @@ class Lane {
   Lane();
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
   [[nodiscard]] cublasHandle_t blas() const { return blas_.get(); }
+  /// A handle of cuBLAS holds one of cuBLASLt, and may stand in its place.
+  [[nodiscard]] cublasLtHandle_t light() const { return reinterpret_cast<cublasLtHandle_t>(blas()); }
   /// Where its last operation ends; other lanes wait for it.
   [[nodiscard]] cudaEvent_t end() const { return end_.get(); }
   [[nodiscard]] void* workspace() const { return workspace_.data(); }

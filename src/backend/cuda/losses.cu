@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/many.cuh"
 #include "backend/cuda/reduce.cuh"
 
@@ -26,6 +27,7 @@ __device__ double sum_of(const double* values, std::size_t count) {
 
 /// A warp to a row: the expected distance to the scratch, and the gradient.
 __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
+  wait_for_earlier();
   const Coverage& o = many.mine();
   const std::size_t row = blockIdx.x * std::size_t{kWarps} + threadIdx.x / kWarp;
   if (row >= o.r.rows) return;
@@ -65,6 +67,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
 
 /// pull -= the column sums of dr, a block to a few columns; one more adds the loss up.
 __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
+  wait_for_earlier();
   const Coverage& o = many.mine();
   const std::size_t strips = (o.dr.cols + kFew - 1) / kFew;
   if (blockIdx.x > strips) return;
@@ -92,6 +95,7 @@ __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double*
 
 /// A block to an anchor; one more adds the loss up.
 __global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> many) {
+  wait_for_earlier();
   const PullAnchors& o = many.mine();
   const std::size_t row = blockIdx.x;
   const auto anchors = static_cast<float>(o.a.rows);
@@ -118,6 +122,7 @@ __global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> ma
 /// Squares off the diagonal. On it stand ones, or the zero of an anchor that is zero; there a product's rounding would
 /// count as much as what is to be measured.
 __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
+  wait_for_earlier();
   const ConstPanel gram = many.mine().gram;
   const std::size_t row = blockIdx.x;
   if (row >= gram.rows) return;
@@ -131,6 +136,7 @@ __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality>
 }
 
 __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
+  wait_for_earlier();
   const Orthogonality& o = many.mine();
   const auto m = static_cast<double>(o.gram.rows);
   const double sum = sum_of(own_scratch(many, scratch), o.gram.rows);
@@ -142,27 +148,22 @@ __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogona
 void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
   const auto many = many_of(all);
   const dim3 rows = grid_of(all, [](const Coverage& o) { return (o.r.rows + kWarps - 1) / kWarps; });
-  cover_kernel<<<rows, kWarps * kWarp, 0, stream>>>(many, scratch);
-  check_launch("to cover rows");
+  launch(stream, {rows, kWarps * kWarp}, "to cover rows", cover_kernel, many, scratch);
   const dim3 strips = grid_of(all, [](const Coverage& o) { return (o.r.cols + kFew - 1) / kFew + 1; });
-  pull_kernel<<<strips, kStrip, 0, stream>>>(many, scratch);
-  check_launch("to add up what pulls the anchors");
+  launch(stream, {strips, kStrip}, "to add up what pulls the anchors", pull_kernel, many, scratch);
 }
 
 void run(cudaStream_t stream, std::span<const PullAnchors> all) {
   const dim3 grid = grid_of(all, [](const PullAnchors& o) { return o.a.rows + 1; });
-  pull_anchors_kernel<<<grid, kRowThreads, 0, stream>>>(many_of(all));
-  check_launch("to pull anchors");
+  launch(stream, {grid, kRowThreads}, "to pull anchors", pull_anchors_kernel, many_of(all));
 }
 
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch) {
   const auto many = many_of(all);
   const dim3 rows = grid_of(all, [](const Orthogonality& o) { return o.gram.rows; });
-  orthogonality_kernel<<<rows, kRowThreads, 0, stream>>>(many, scratch);
-  check_launch("to compare anchors");
+  launch(stream, {rows, kRowThreads}, "to compare anchors", orthogonality_kernel, many, scratch);
   const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
-  orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
-  check_launch("to sum a loss");
+  launch(stream, {each, kStrip}, "to sum a loss", orthogonality_loss_kernel, many, scratch);
 }
 
 }  // namespace kedge::cuda

@@ -3,6 +3,7 @@
 // tile. Both read a cosine once; its exponential is sooner made again than fetched.
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/many.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vector.cuh"
@@ -22,15 +23,19 @@ __host__ __device__ std::size_t tiles_of(std::size_t n) {
   return (n + kTile - 1) / kTile;
 }
 
-/// The sums of an operation: of rows and columns for each tile they cross, and the cosines on the diagonal.
+/// The sums of an operation: of rows and columns for each tile they cross, of the loss for each tile on the diagonal,
+/// and how many of those are there.
 struct Sums {
-  float *rows, *columns, *right;
+  float *rows, *columns;
+  double* losses;
+  unsigned* done;
 
   __device__ Sums(const Many<SymmetricNce>& many, double* scratch)
       : rows(reinterpret_cast<float*>(own_scratch(many, scratch))) {
     const std::size_t n = many.mine().cosines.rows;
     columns = rows + tiles_of(n) * n;
-    right = columns + tiles_of(n) * n;
+    losses = reinterpret_cast<double*>(rows) + tiles_of(n) * n;
+    done = reinterpret_cast<unsigned*>(losses + tiles_of(n));
   }
 };
 
@@ -86,6 +91,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t first_row = tile_row * kTile + line, first_column = tile_column * kTile + 4 * four;
   const float inverse_tau = 1 / many.mine().tau;
   const Sums to(many, scratch);
+  wait_for_earlier();
+  if (blockIdx.x == 0 && threadIdx.x == 0) *to.done = 0;
   const Part part(cosines, first_row, first_column, in_fours(cosines));
   float columns[4] = {};
 #pragma unroll
@@ -96,11 +103,9 @@ __global__ void __launch_bounds__(kThreads)
     for (unsigned i = 0; i < 4; ++i) {
       const std::size_t column = first_column + i;
       if (row >= n || column >= n) continue;
-      const float cosine = part.values[k].values[i];
-      const float weight = weight_of(cosine, inverse_tau);
+      const float weight = weight_of(part.values[k].values[i], inverse_tau);
       sum += weight;
       columns[i] += weight;
-      if (row == column) to.right[row] = cosine;
     }
     for (unsigned offset = kFours / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kAllLanes, sum, offset);
     if (four == 0 && row < n) to.rows[tile_column * n + row] = sum;
@@ -131,33 +136,55 @@ __device__ void invert_sums(const float* parts, std::size_t n, std::size_t first
   if (which == 0) to[own] = first + own < n ? 1 / sum : 0;
 }
 
-__device__ void add_loss(const SymmetricNce& o, const Sums& sums) {
-  const std::size_t n = o.cosines.rows;
+/// Of a tile on the diagonal, from 1 / the sums of its rows and columns and its cosines on the diagonal; the last one
+/// adds up all, in their order.
+__device__ void add_loss(const SymmetricNce& o, const Sums& sums, std::size_t tile, const float* of_row,
+                         const float* of_column, const float* right) {
+  const std::size_t n = o.cosines.rows, tiles = tiles_of(n);
+  const unsigned own = threadIdx.x % kTile;
   double total = 0;
-  for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
-    total += log(static_cast<double>(add_parts(sums.rows, n, 0, 1, i))) +
-             log(static_cast<double>(add_parts(sums.columns, n, 0, 1, i))) -
-             2 * (static_cast<double>(sums.right[i]) - 1) / o.tau;
+  if (tile * kTile + own < n) {
+    if (threadIdx.x < kTile) {
+      total = -log(static_cast<double>(of_row[own]));
+    } else if (threadIdx.x < 2 * kTile) {
+      total = -log(static_cast<double>(of_column[own]));
+    } else if (threadIdx.x < 3 * kTile) {
+      total = -2 * (static_cast<double>(right[own]) - 1) / o.tau;
+    }
   }
   total = block_sum(total);
-  if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * total / (2 * static_cast<double>(n)));
+  if (threadIdx.x != 0) return;
+  sums.losses[tile] = total;
+  __threadfence();
+  if (atomicAdd(sums.done, 1U) + 1 < tiles) return;
+  __threadfence();
+  double all = 0;
+  for (std::size_t i = 0; i < tiles; ++i) all += __ldcg(sums.losses + i);
+  *o.loss.data += static_cast<float>(o.weighted.share * all / (2 * static_cast<double>(n)));
 }
 
-/// The first block adds the loss up, as that takes longest.
+/// The tiles on the diagonal come first, as the loss is theirs.
+__device__ uint2 tile_of(unsigned block, unsigned tiles) {
+  if (block < tiles) return {block, block};
+  const unsigned row = (block - tiles) / (tiles - 1), column = (block - tiles) % (tiles - 1);
+  return {row, column < row ? column : column + 1};
+}
+
 __global__ void __launch_bounds__(kThreads)
     nce_gradient_kernel(const __grid_constant__ Many<SymmetricNce> many, double* scratch) {
   __shared__ float tile[kTile][kTile + 1];
-  __shared__ float of_row[kTile], of_column[kTile];
+  __shared__ float of_row[kTile], of_column[kTile], right[kTile];
   const SymmetricNce& o = many.mine();
   const std::size_t n = o.cosines.rows, tiles = tiles_of(n);
   const Sums sums(many, scratch);
-  if (blockIdx.x > tiles * tiles) return;
-  if (blockIdx.x == 0) return add_loss(o, sums);
-  const std::size_t top = (blockIdx.x - 1) / tiles * kTile, left = (blockIdx.x - 1) % tiles * kTile;
+  if (blockIdx.x >= tiles * tiles) return;
+  const uint2 own = tile_of(blockIdx.x, static_cast<unsigned>(tiles));
+  const std::size_t top = own.x * std::size_t{kTile}, left = own.y * std::size_t{kTile};
   const unsigned four = 4 * (threadIdx.x % kFours), line = threadIdx.x / kFours;
   const float inverse_tau = 1 / o.tau;
   const float step = o.weighted.share * o.weighted.weight * inverse_tau / (2 * static_cast<float>(n));
   const bool fours = in_fours(o.cosines), turned_fours = in_fours(o.turned);
+  wait_for_earlier();
   Part part(o.cosines, top + line, left + four, fours);
   invert_sums(sums.rows, n, top, of_row);
   invert_sums(sums.columns, n, left, of_column);
@@ -168,8 +195,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       float& value = part.values[k].values[i];
-      value = step * weight_of(value, inverse_tau) * (of_row[r] + of_column[four + i]);
-      if (top + r == left + four + i) value -= 2 * step;
+      const bool is_right = top + r == left + four + i;
+      if (is_right) right[r] = value;
+      value = step * weight_of(value, inverse_tau) * (of_row[r] + of_column[four + i]) - (is_right ? 2 * step : 0);
       tile[r][four + i] = value;
     }
     if (top + r < n) store_four(o.cosines.data + (top + r) * o.cosines.stride, left + four, n, fours, part.values[k]);
@@ -178,22 +206,21 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (unsigned k = 0; k < kRows; ++k) {
     const unsigned r = line + k * kApart;
-    if (left + r >= n) break;
+    if (left + r >= n) continue;
     const Floats<4> turned{{tile[four][r], tile[four + 1][r], tile[four + 2][r], tile[four + 3][r]}};
     store_four(o.turned.data + (left + r) * o.turned.stride, top + four, n, turned_fours, turned);
   }
+  if (top == left) add_loss(o, sums, own.x, of_row, of_column, right);
 }
 
 }  // namespace
 
 void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch) {
   const auto many = many_of(all);
-  const auto tiles = [](const SymmetricNce& o) { return tiles_of(o.cosines.rows) * tiles_of(o.cosines.rows); };
-  nce_sums_kernel<<<grid_of(all, tiles), kThreads, 0, stream>>>(many, scratch);
-  check_launch("to sum cosines");
-  const dim3 grid = grid_of(all, [&](const SymmetricNce& o) { return tiles(o) + 1; });
-  nce_gradient_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
-  check_launch("in the gradient of cosines");
+  const dim3 grid =
+      grid_of(all, [](const SymmetricNce& o) { return tiles_of(o.cosines.rows) * tiles_of(o.cosines.rows); });
+  launch(stream, {grid, kThreads}, "to sum cosines", nce_sums_kernel, many, scratch);
+  launch(stream, {grid, kThreads}, "in the gradient of cosines", nce_gradient_kernel, many, scratch);
 }
 
 }  // namespace kedge::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/many.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vector.cuh"
@@ -18,6 +19,7 @@ unsigned blocks(std::size_t rows) {
 
 __global__ void fill_kernel(const __grid_constant__ Many<Fill> many) {
   const Panel x = many.mine().x;
+  wait_for_earlier();
   if (blockIdx.x >= x.rows) return;
   float* row = x.data + blockIdx.x * x.stride;
   for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) row[c] = many.mine().value;
@@ -57,6 +59,7 @@ __device__ void gather(const Gather& o, std::size_t row) {
 
 __global__ void gather_kernel(const __grid_constant__ Many<Gather> many) {
   const Gather& o = many.mine();
+  wait_for_earlier();
   if (blockIdx.x >= o.to.rows) return;
   in_fours(o.from) && in_fours(o.to) ? gather<4>(o, blockIdx.x) : gather<1>(o, blockIdx.x);
 }
@@ -89,6 +92,7 @@ __global__ void lengths_kernel(ConstPanel x, Panel lengths) {
 template <int N>
 __global__ void dots_kernel(ConstPanel x, ConstPanel y, Panel dots) {
   const std::size_t row = warp_row();
+  wait_for_earlier();
   if (row >= x.rows) return;
   const float dot = dot_of<N>(x.data + row * x.stride, y.data + row * y.stride, x.cols);
   if (threadIdx.x % kWarp == 0) dots.data[row * dots.stride] = dot;
@@ -115,6 +119,7 @@ __device__ void normalize(const Normalize& o, std::size_t row) {
 __global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
   const Normalize& o = many.mine();
   const std::size_t row = warp_row();
+  wait_for_earlier();
   if (row >= o.x.rows) return;
   const bool fours = in_fours(o.x) && in_fours(o.unit) && (o.again.data == nullptr || in_fours(o.again));
   fours ? normalize<4>(o, row) : normalize<1>(o, row);
@@ -143,6 +148,7 @@ __device__ void normalize_backward(const NormalizeBackward& o, std::size_t row) 
 __global__ void normalize_backward_kernel(const __grid_constant__ Many<NormalizeBackward> many) {
   const NormalizeBackward& o = many.mine();
   const std::size_t row = warp_row();
+  wait_for_earlier();
   if (row >= o.unit.rows) return;
   const bool fours = in_fours(o.unit) && in_fours(o.dunit) && in_fours(o.dx);
   fours ? normalize_backward<4>(o, row) : normalize_backward<1>(o, row);
@@ -157,8 +163,7 @@ std::size_t warp_blocks(std::size_t rows) {
 
 void run(cudaStream_t stream, std::span<const Fill> all) {
   const dim3 grid = grid_of(all, [](const Fill& o) { return o.x.rows; });
-  fill_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to fill a matrix");
+  launch(stream, {grid, kThreads}, "to fill a matrix", fill_kernel, many_of(all));
 }
 
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
@@ -177,8 +182,7 @@ void turn(cudaStream_t stream, ConstPanel from, Panel to) {
 
 void run(cudaStream_t stream, std::span<const Gather> all) {
   const dim3 grid = grid_of(all, [](const Gather& o) { return o.to.rows; });
-  gather_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to gather rows");
+  launch(stream, {grid, kThreads}, "to gather rows", gather_kernel, many_of(all));
 }
 
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
@@ -189,20 +193,17 @@ void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
 
 void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots) {
   const auto kernel = in_fours(x) && in_fours(y) ? dots_kernel<4> : dots_kernel<1>;
-  kernel<<<blocks(warp_blocks(x.rows)), kThreads, 0, stream>>>(x, y, dots);
-  check_launch("to multiply rows");
+  launch(stream, {dim3(blocks(warp_blocks(x.rows))), kThreads}, "to multiply rows", kernel, x, y, dots);
 }
 
 void run(cudaStream_t stream, std::span<const Normalize> all) {
   const dim3 grid = grid_of(all, [](const Normalize& o) { return warp_blocks(o.x.rows); });
-  normalize_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to normalise rows");
+  launch(stream, {grid, kThreads}, "to normalise rows", normalize_kernel, many_of(all));
 }
 
 void run(cudaStream_t stream, std::span<const NormalizeBackward> all) {
   const dim3 grid = grid_of(all, [](const NormalizeBackward& o) { return warp_blocks(o.unit.rows); });
-  normalize_backward_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("in the gradient of normalised rows");
+  launch(stream, {grid, kThreads}, "in the gradient of normalised rows", normalize_backward_kernel, many_of(all));
 }
 
 }  // namespace kedge::cuda

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/runner.h"
 
+#include "backend/cuda/large_product.h"
 #include "base/checked.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -13,23 +15,23 @@
 namespace kedge::cuda {
 namespace {
 
-/// What cuBLAS takes for granted of matrices in a batch, as it does not see their addresses.
-bool aligned(const Product& p) {
-  constexpr std::uintptr_t kBytes = 16;
-  const auto begins = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % kBytes == 0; };
-  return begins(p.a.data) && begins(p.b.data) && begins(p.c.data);
-}
+// Two halves run beside each other, and in each the products of up to three spaces; those of further ones take turns.
+constexpr std::size_t kLanes = 6;
 
 /// Whether one call of cuBLAS can do both.
 bool alike(const Product& x, const Product& y) {
-  if (!aligned(x) || !aligned(y)) return false;
+  if (!is_aligned(x) || !is_aligned(y)) return false;
   const auto shape = [](const Product& p) {
     return std::array{p.inner, p.a.stride, p.b.stride, p.c.stride, p.c.rows, p.c.cols};
   };
   return x.turn_a == y.turn_a && x.turn_b == y.turn_b && x.alpha == y.alpha && x.beta == y.beta && shape(x) == shape(y);
 }
 
-/// Products in groups that are alike, in the order they came.
+std::size_t work_of(const std::vector<Product>& alike) {
+  return alike.size() * alike.front().c.rows * alike.front().c.cols * alike.front().inner;
+}
+
+/// Products in groups that are alike. The longest first, as the others end before it where all run at once.
 std::vector<std::vector<Product>> groups_of(std::span<const Product> all) {
   std::vector<std::vector<Product>> groups;
   for (const Product& product : all) {
@@ -40,6 +42,7 @@ std::vector<std::vector<Product>> groups_of(std::span<const Product> all) {
       own->push_back(product);
     }
   }
+  std::ranges::stable_sort(groups, std::greater{}, work_of);
   return groups;
 }
 
@@ -50,7 +53,14 @@ concept NeedsScratch = requires(const Kind& operation) {
 
 }  // namespace
 
-Runner::Runner(Precision precision) : compute_(compute_type(precision)), lanes_(kLanes), scratch_(kLanes) {}
+bool is_aligned(const Product& p) {
+  constexpr std::uintptr_t kBytes = 16;
+  const auto begins = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % kBytes == 0; };
+  return begins(p.a.data) && begins(p.b.data) && begins(p.c.data);
+}
+
+Runner::Runner(Precision precision)
+    : compute_(compute_type(precision)), lanes_(kLanes), range_{0, kLanes}, scratch_(kLanes) {}
 
 double* Runner::scratch(std::size_t count) {
   auto& pieces = scratch_[range_.first];
@@ -109,6 +119,7 @@ void Runner::run_alike(std::span<const Product> all) {
 }
 
 void Runner::multiply(const Product& p) {
+  if (compute_ == CUBLAS_COMPUTE_32F_FAST_TF32 && multiply_large(lane(), p)) return;
   check(cublasGemmEx(lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
                      checked_int(p.inner, "the inner size"), &p.alpha, p.b.data, CUDA_R_32F,
                      checked_int(p.b.stride, "stride"), p.a.data, CUDA_R_32F, checked_int(p.a.stride, "stride"),

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/lane.h"
+#include "backend/cuda/product.h"
 
 #include <functional>
 #include <map>
@@ -11,16 +12,6 @@
 #include <vector>
 
 namespace kedge::cuda {
-
-/// c = alpha a b + beta c, with a or b turned.
-struct Product {
-  cublasOperation_t turn_a, turn_b;
-  std::size_t inner;
-  float alpha;
-  ConstPanel a, b;
-  float beta;
-  Panel c;
-};
 
 using Operation = std::variant<Fill, Gather, Normalize, NormalizeBackward, Coverage, PullAnchors, Orthogonality,
                                SymmetricNce, Product>;
@@ -44,8 +35,6 @@ class Runner {
   /// Both at once, each on half of the lanes that this may use.
   void beside(const std::function<void()>& first, const std::function<void()>& second);
 
-  static constexpr std::size_t kLanes = 2;  // with more, what they do gets in each other's way
-
  private:
   struct Range {
     std::size_t first, count;
@@ -62,7 +51,7 @@ class Runner {
 
   cublasComputeType_t compute_;
   std::vector<Lane> lanes_;
-  Range range_{0, kLanes};  ///< operations are queued on its first; the others are for what runs beside them
+  Range range_;  ///< operations are queued on its first; the others are for what runs beside them
   std::vector<std::vector<DeviceArray<double>>> scratch_;  ///< by lane; a recorded graph may use earlier pieces too
   std::map<std::vector<const void*>, DeviceArray<const void*>> addresses_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/vector.cuh"
 
@@ -110,6 +111,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t row = blockIdx.x / blocks;
   const Share share(logits.cols / N, blocks);
   const float* from = logits.data + row * logits.stride;
+  wait_for_earlier();
   Softmax own;
   for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
     for (const float value : load<N>(from, k).values) own.add(times(inverse_temperature, value));
@@ -182,6 +184,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const std::size_t row = blockIdx.x / blocks;
   const Share share(o.logits.cols / N, blocks);
   const StepRow own(o, row);
+  wait_for_earlier();
   make_factors(o.adam, factors);
   const float inner = o.inner.data[row * o.inner.stride];
   float* held = keep ? reinterpret_cast<float*>(kept) - share.first * N : own.logits;
@@ -216,6 +219,7 @@ __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel valu
 }
 
 __global__ void end_step_kernel(Panel losses, Panel log, std::uint32_t* taken) {
+  wait_for_earlier();
   float* row = log.data + *taken % log.rows * log.stride;
   for (std::size_t c = threadIdx.x; c < losses.cols; c += kThreads) {
     row[c] = losses.data[c];
@@ -229,39 +233,11 @@ unsigned blocks(std::size_t rows) {
   return static_cast<unsigned>(rows);
 }
 
-bool has_clusters() {
-  static const bool has = [] {
-    int device = 0, found = 0;
-    check(cudaGetDevice(&device), "to say which GPU it is");
-    check(cudaDeviceGetAttribute(&found, cudaDevAttrClusterLaunch, device), "to say what it can");
-    return found != 0;
-  }();
-  return has;
-}
-
 /// How many blocks work on a row: a power of two, the same for all kernels that make a mixture.
 unsigned blocks_of_row(std::size_t cols) {
   unsigned count = 1;
-  while (has_clusters() && count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
+  while (is_hopper_or_later() && count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
   return count;
-}
-
-/// Starts clusters of so many blocks, one for each row.
-template <class... Parameters, class... Arguments>
-void launch_rows(cudaStream_t stream, std::size_t rows, unsigned per_row, std::size_t shared_bytes,
-                 void (*kernel)(Parameters...), const Arguments&... arguments) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = per_row;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks(rows * per_row));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = per_row > 1 ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...), "to start a kernel");
 }
 
 }  // namespace
@@ -269,8 +245,8 @@ void launch_rows(cudaStream_t stream, std::size_t rows, unsigned per_row, std::s
 void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture) {
   const bool fours = in_fours(logits) && in_fours(mixture);
   const unsigned per_row = blocks_of_row(logits.cols);
-  launch_rows(stream, logits.rows, per_row, 0, fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature,
-              mixture, per_row);
+  launch(stream, {dim3(blocks(logits.rows * per_row)), kThreads, 0, per_row}, "in a softmax",
+         fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature, mixture, per_row);
 }
 
 void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
@@ -280,10 +256,10 @@ void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, flo
   const unsigned per_row = blocks_of_row(logits.cols);
   const std::size_t values = (logits.cols / per_row + 8) / 4 * 4;  // no less than a block's part
   const bool keep = values <= kMostKept;
-  launch_rows(stream, logits.rows, per_row, keep ? values * sizeof(float) : 0,
-              fours ? step_logits_kernel<4> : step_logits_kernel<1>,
-              LogitsStep{dmixture, inner, 1 / temperature, adam, logits, first_moment, second_moment, mixture}, per_row,
-              keep);
+  const Shape shape{dim3(blocks(logits.rows * per_row)), kThreads, keep ? values * sizeof(float) : 0, per_row};
+  launch(stream, shape, "to step", fours ? step_logits_kernel<4> : step_logits_kernel<1>,
+         LogitsStep{dmixture, inner, 1 / temperature, adam, logits, first_moment, second_moment, mixture}, per_row,
+         keep);
 }
 
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
@@ -293,8 +269,7 @@ void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, 
 }
 
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken) {
-  end_step_kernel<<<1, kThreads, 0, stream>>>(losses, log, taken);
-  check_launch("to end a step");
+  launch(stream, {dim3(1), kThreads}, "to end a step", end_step_kernel, losses, log, taken);
 }
 
 }  // namespace kedge::cuda
