@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cuda.h"
 #include "backend/threads.h"
-#include "backend/tridiagonal.h"
+#include "backend/whitened_covariance.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
 #include "solve/consensus.h"
@@ -56,44 +55,47 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
       steps.time("read moments", [&] { return compute_joint_moments(spaces, {}, device, Highest::second); });
   std::vector<Statistics> statistics = steps.time("split moments", [&] { return statistics_of_each(joint, device); });
   const std::vector<Matrix64> supports = steps.time("read the support", [&] { return supports_of(spaces); });
-  const std::vector<WhiteningBasis> bases = steps.time("whitening bases", [&] {
-    std::vector<WhiteningBasis> found;
-    for (Statistics& own : statistics) found.push_back(*(own.basis = basis_of(own)));
-    return found;
-  });
+  std::vector<WhiteningBasis> bases;
+  std::vector<RidgeRows> rows;
+  std::vector<const CentredRows*> centred;
+  rows.reserve(spaces.size());
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    const std::string& name = spaces[i].name();
+    Statistics& own = statistics[i];
+    bases.push_back(*(own.basis = steps.time("whitening basis " + name, [&] { return basis_of(own); })));
+    rows.push_back(steps.time("centre " + name, [&] { return RidgeRows(supports[i], own); }));
+    centred.push_back(&rows.back().centred());
+    (void)steps.time("prepare " + name, [&] { return rows.back().prepare(Similarity::wip, own, true), true; });
+  }
   const Consensus consensus = steps.time("find consensus", [&] {
-    return find_consensus({{}, supports, kAnchors, bases}, joint, {}, device);
+    return find_consensus({bases, centred, kAnchors}, joint, {}, device);
   });
   const RidgeTargets targets = steps.time("targets", [&] { return RidgeTargets(consensus.targets); });
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     const std::string& name = spaces[i].name();
-    const RidgeSupport rows = steps.time(
-        "cross products " + name, [&] { return RidgeSupport(targets, supports[i], statistics[i].moments.mean()); });
-    (void)steps.time("map " + name, [&] { return rows.map(Similarity::wip, statistics[i], {}); });
-    (void)steps.time("decoder " + name, [&] { return rows.decoder(name); });
+    const RidgeSupport support = steps.time("cross products " + name, [&] { return RidgeSupport(targets, rows[i]); });
+    (void)steps.time("map " + name, [&] { return support.map(Similarity::wip, statistics[i], {}); });
+    (void)steps.time("decoder " + name, [&] { return support.decoder(name); });
   }
   return steps.seconds();
 }
 
-/// On the GPU and elsewhere: what finding a consensus and a map is made of.
+/// What finding the directions is made of.
 nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
   Steps steps;
   const Moments joint = compute_joint_moments(spaces, {}, device, Highest::second);
-  const std::vector<Statistics> statistics = statistics_of_each(joint, device);
-  std::vector<WhiteningBasis> bases;
-  for (const Statistics& own : statistics) bases.push_back(*basis_of(own));
-  Matrix64 whitened = steps.time("whitened covariance", [&] { return whitened_covariance(joint, bases); });
-  for (std::size_t r = 0; r < whitened.rows(); ++r) {
-    for (std::size_t c = 0; c < r; ++c) whitened.row(r)[c] = whitened.row(c)[r];
+  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::size_t> dims;
+  for (const Statistics& own : statistics_of_each(joint, device)) {
+    whiteners.push_back(basis_of(own)->whitener());
+    dims.push_back(own.dim());
   }
-  if (device == Device::cuda) {
-    (void)steps.time("eigenvectors", [&] { return cuda::eigh_largest(whitened, kAnchors).values.size(); });
-    const Matrix64 widest = shrunk_covariance(statistics[1].moments, {});
-    (void)steps.time("tridiagonal 1280, cuda", [&] { return Tridiagonal(widest, Device::cuda).dim(); });
-    (void)steps.time("tridiagonal 1280, processor", [&] { return Tridiagonal(widest).dim(); });
-    (void)steps.time("eigenvalues of tridiagonal 1280", [&, t = Tridiagonal(widest)] { return t.eigenvalues(); });
-    (void)steps.time("eigenvectors 1280", [&] { return eigh(widest, Device::cuda).values.size(); });
-  }
+  const auto covariance = steps.time("whitened covariance", [&] {
+    return whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(joint.rows()), whiteners, dims, device);
+  });
+  (void)steps.time("directions", [&] { return covariance->leading(kAnchors); });
+  const Matrix64 widest = joint.of(spaces[1].name()).covariance();
+  (void)steps.time("eigenvectors 1280", [&] { return eigh(widest, device).values.size(); });
   return steps.seconds();
 }
 

@@ -37,6 +37,8 @@ class RowSource {
   [[nodiscard]] virtual const std::string& label() const = 0;
   /// The path of the file it reads, which no result may destroy; empty for rows in memory.
   [[nodiscard]] virtual std::string file() const { return ""; }
+  /// Whether every value is one of float32, so that reading it as one loses nothing.
+  [[nodiscard]] virtual bool fits_float32() const { return false; }
   /// Copies rows [first, first + out.rows), converted. The range must lie inside; out.cols must equal cols().
   virtual void read(std::size_t first, MatrixView<float> out) const = 0;
   virtual void read(std::size_t first, MatrixView<double> out) const = 0;

@@ -66,11 +66,19 @@ void Cholesky::fold(MatrixView<double> x) const {
   divide_rows(true, x);
 }
 
-void Cholesky::whiten_columns(MatrixView<double> x) const {
+void Cholesky::divide_columns(bool transposed, MatrixView<double> x) const {
   const int dim = static_cast<int>(factor_.rows());
-  cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit,
+  cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit,
               checked_int(x.cols, "a matrix's columns"), dim, 1, factor_.cells().data(), dim, x.data,
               checked_int(x.stride, "a matrix's stride"));
+}
+
+void Cholesky::whiten_columns(MatrixView<double> x) const {
+  divide_columns(true, x);
+}
+
+void Cholesky::fold_columns(MatrixView<double> x) const {
+  divide_columns(false, x);
 }
 
 }  // namespace kedge

@@ -26,19 +26,34 @@ void require() {
 
 void put_back() noexcept {}
 
+void warm_up() noexcept {}
+
 std::unique_ptr<Backend> make_backend(Precision) {
   refuse();
 }
 
-std::unique_ptr<RowSums> make_row_sums(std::size_t, std::size_t) {
+template <class T>
+std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t) {
   refuse();
 }
+template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
+template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
 
 Eigenpairs eigh_largest(const Matrix64&, std::size_t) {
   refuse();
 }
 
-void tridiagonalise(Matrix64&, std::span<double>, std::span<double>, std::span<double>) {
+Eigenpairs eigh_with_root(const Matrix64&, Matrix64&) {
+  refuse();
+}
+
+std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double>, std::span<const double>) {
+  refuse();
+}
+
+std::unique_ptr<const WhitenedCovariance> whiten_covariance(MatrixView<const double>, double,
+                                                            std::span<const std::shared_ptr<const Whitener>>,
+                                                            std::span<const std::size_t>) {
   refuse();
 }
 

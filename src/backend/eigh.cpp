@@ -3,6 +3,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/lapack_status.h"
+#include "backend/products.h"
 #include "backend/tridiagonal.h"
 #include "base/checked.h"
 #include "base/eigen.h"
@@ -12,6 +13,7 @@
 #include <lapacke.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace kedge {
@@ -75,6 +77,19 @@ Eigenpairs eigh(Matrix64 symmetric, Device device) {
   if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, symmetric.rows());
   std::vector<double> values = solve('V', symmetric);
   return {std::move(values), std::move(symmetric)};
+}
+
+Eigenpairs eigh_with_root(Matrix64 symmetric, Matrix64& inverse_root, Device device) {
+  if (on_gpu(symmetric, device)) return cuda::eigh_with_root(symmetric, inverse_root);
+  Eigenpairs pairs = eigh(std::move(symmetric));
+  // Row i of `vectors` scaled by values^(-1/4) on both sides of the product gives sum_i v_i v_i^T / sqrt(values_i).
+  EigenRows<double> scaled = as_eigen(pairs.vectors.view());
+  for (std::size_t i = 0; i < pairs.values.size(); ++i) {
+    scaled.row(static_cast<Eigen::Index>(i)) /= std::pow(pairs.values[i], 0.25);
+  }
+  inverse_root = Matrix64(pairs.values.size(), pairs.values.size());
+  set_product(inverse_root.view(), scaled.transpose(), scaled);
+  return pairs;
 }
 
 Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device) {

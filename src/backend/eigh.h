@@ -17,6 +17,8 @@ struct Eigenpairs {
 /// All eigenpairs of a symmetric matrix, by divide and conquer. Only its upper triangle is read. Small matrices are
 /// left to the processor whatever the device, as it is faster there.
 [[nodiscard]] Eigenpairs eigh(Matrix64 symmetric, Device device = Device::cpu);
+/// The same, and the inverse square root that they make, which means nothing unless all values are positive.
+[[nodiscard]] Eigenpairs eigh_with_root(Matrix64 symmetric, Matrix64& inverse_root, Device device = Device::cpu);
 /// The `count` largest eigenpairs of one that is positive semidefinite, still in ascending order; much faster than all
 /// of them where they are few.
 [[nodiscard]] Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device = Device::cpu);

@@ -118,4 +118,18 @@ void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double>
   }
 }
 
+/// Tile by tile, so that what is read down the columns stays in the cache.
+void mirror_lower(MatrixView<double> square) {
+  constexpr std::size_t kTile = 32;
+  require_shapes(square.rows == square.cols);
+  for (std::size_t top = 0; top < square.rows; top += kTile) {
+    for (std::size_t left = 0; left <= top; left += kTile) {
+      for (std::size_t r = top; r < std::min(top + kTile, square.rows); ++r) {
+        const double* const from = square.row(r).data();
+        for (std::size_t c = left; c < std::min(left + kTile, r); ++c) square.data[c * square.stride + r] = from[c];
+      }
+    }
+  }
+}
+
 }  // namespace kedge

@@ -70,5 +70,7 @@ void add_product(const Target<double>& to, const Factor<double>& a, const Factor
 enum class Triangle { upper, lower };
 /// One triangle of: to += scale rows^T rows, which lie apart from it.
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale = 1);
+/// The lower triangle of a square matrix becomes the upper one too.
+void mirror_lower(MatrixView<double> square);
 
 }  // namespace kedge

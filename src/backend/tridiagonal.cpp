@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/tridiagonal.h"
 
-#include "backend/cuda/cuda.h"
 #include "backend/lapack_status.h"
 #include "backend/reduce.h"
 #include "backend/threads.h"
@@ -17,8 +16,6 @@
 namespace kedge {
 namespace {
 
-// Below, LAPACK is done before the GPU's many small kernels have started.
-constexpr std::size_t kLeastGpuDim = 256;
 // From here on, reading the matrix takes LAPACK longer than computing. Many threads make up for it.
 constexpr std::size_t kLeastReducedDim = 192;
 constexpr unsigned kMostReducingThreads = 2;
@@ -31,15 +28,11 @@ void require_done(lapack_int status, std::size_t dim) {
 
 }  // namespace
 
-Tridiagonal::Tridiagonal(Matrix64 symmetric, Device device)
+Tridiagonal::Tridiagonal(Matrix64 symmetric)
     : reflectors_(std::move(symmetric)),
       scales_(reflectors_.rows()),
       diagonal_(reflectors_.rows()),
       off_diagonal_(reflectors_.rows()) {
-  if (device == Device::cuda && dim() >= kLeastGpuDim) {
-    cuda::tridiagonalise(reflectors_, diagonal_, off_diagonal_, scales_);
-    return;
-  }
   if (dim() >= kLeastReducedDim && product_threads() <= kMostReducingThreads) {
     reduce_to_tridiagonal(reflectors_, diagonal_, off_diagonal_, scales_);
     return;

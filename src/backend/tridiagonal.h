@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <vector>
@@ -12,8 +11,8 @@ namespace kedge {
 /// to solve with A + k I for any k.
 class Tridiagonal {
  public:
-  /// Only the upper triangle is read. Small matrices are left to the processor whatever the device.
-  explicit Tridiagonal(Matrix64 symmetric, Device device = Device::cpu);
+  /// Only the upper triangle is read.
+  explicit Tridiagonal(Matrix64 symmetric);
 
   [[nodiscard]] std::size_t dim() const { return diagonal_.size(); }
   /// All eigenvalues, ascending.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <mutex>
@@ -40,6 +41,34 @@ void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, con
   run();
   threads.clear();  // joins
   if (failure) std::rethrow_exception(failure);
+}
+
+/// The same, where what each block gives must be used in the order of the blocks: make_worker() returns an object with
+/// read(first, size), for all at once, and hand_over(first, size), for one at a time and in order.
+template <class MakeWorker>
+void parallel_blocks_in_order(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
+  std::mutex lock;
+  std::condition_variable moved_on;
+  std::size_t turn = 0;  // the block that is handed over next
+  bool failed = false;
+  parallel_blocks(count, block, workers, [&] {
+    return [&, worker = make_worker()](std::size_t first, std::size_t size) mutable {
+      try {
+        worker.read(first, size);
+        std::unique_lock held(lock);
+        moved_on.wait(held, [&] { return turn == first || failed; });
+        if (failed) return;  // the block before it will never come
+        worker.hand_over(first, size);
+        turn = first + size;
+      } catch (...) {
+        const std::scoped_lock held(lock);
+        failed = true;
+        moved_on.notify_all();
+        throw;
+      }
+      moved_on.notify_all();
+    };
+  });
 }
 
 }  // namespace kedge

@@ -141,6 +141,10 @@ std::string_view to_string(DType dtype) {
   return "other";
 }
 
+bool fits_float32(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32;
+}
+
 bool is_integer(DType dtype) {
   return dtype >= DType::u8 && dtype <= DType::i64;
 }

@@ -30,6 +30,8 @@ struct ArrayInfo {
 
 /// Whether labels and row numbers can be read from it.
 [[nodiscard]] bool is_integer(DType dtype);
+/// Whether a float32 holds all its values.
+[[nodiscard]] bool fits_float32(DType dtype);
 
 /// rows x cols of a matrix of floats or of bytes, such as pixels; throws Error(Code::bad_file) for any other shape or
 /// type.

@@ -50,6 +50,7 @@ class MemorySource final : public RowSource {
   std::size_t rows() const override { return array_.rows; }
   std::size_t cols() const override { return array_.cols; }
   const std::string& label() const override { return label_; }
+  bool fits_float32() const override { return io::fits_float32(dtype_); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 

@@ -47,6 +47,7 @@ class ArraySource final : public RowSource {
   std::size_t cols() const override { return array_.shape[1]; }
   const std::string& label() const override { return label_; }
   std::string file() const override { return file_->label(); }
+  bool fits_float32() const override { return io::fits_float32(array_.dtype); }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
@@ -82,6 +83,7 @@ class FvecsSource final : public RowSource {
   std::size_t cols() const override { return info_.cols; }
   const std::string& label() const override { return file_.label(); }
   std::string file() const override { return file_.label(); }
+  bool fits_float32() const override { return true; }
   void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
   void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 

@@ -41,23 +41,6 @@ RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const 
   return make_relative_map(name, bundle.similarity, anchors, statistics.moments, statistics.options);
 }
 
-void require_way(const Bundle& bundle, const std::string& space, AttachBy by) {
-  if (by == AttachBy::direct) {
-    throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
-  }
-  if (by == AttachBy::mixture && is_adapter(bundle.method)) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
-                            to_string(bundle.method), space));
-  }
-  if (by != AttachBy::mixture && bundle.targets.rows() == 0) {
-    throw Error(Code::bad_argument,
-                fmt::format("space '{}' cannot be attached by {}: a bundle with the similarity {} has no targets to "
-                            "regress; attach it by mixture, or fit with the similarity wip",
-                            space, to_string(by), to_string(bundle.similarity)));
-  }
-}
-
 }  // namespace
 
 void set_targets(Bundle& bundle, Matrix targets) {
@@ -68,6 +51,25 @@ void set_targets(Bundle& bundle, Matrix targets) {
 
 Attacher::Attacher(const Bundle& bundle) : bundle_(bundle) {
   if (bundle.targets.rows() != 0) targets_.emplace(bundle.targets);
+}
+
+void Attacher::require_way(const Statistics& statistics, AttachBy by) const {
+  const std::string& space = statistics.space();
+  if (by == AttachBy::direct) {
+    throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
+  }
+  if (by == AttachBy::mixture && is_adapter(bundle_.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
+                            to_string(bundle_.method), space));
+  }
+  if (by != AttachBy::mixture && bundle_.targets.rows() == 0) {
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}' cannot be attached by {}: a bundle with the similarity {} has no targets to "
+                            "regress; attach it by mixture, or fit with the similarity wip",
+                            space, to_string(by), to_string(bundle_.similarity)));
+  }
+  if (bundle_.similarity == Similarity::wip) require_whitenable(statistics);
 }
 
 Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
@@ -86,23 +88,36 @@ Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, 
   return std::move(better);
 }
 
-Attachment Attacher::attach(Matrix64 support, const Statistics& statistics, const AttachSettings& settings,
+Attachment Attacher::attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
                             const Progress& progress) const {
   const std::string& space = statistics.space();
   const AttachBy by = settings.by;
-  require_way(bundle_, space, by);
-  if (bundle_.similarity == Similarity::wip) require_whitenable(statistics);
+  require_way(statistics, by);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
     attached = Attachment{std::make_shared<RelativeMap>(map_by_mixture(bundle_, space, support, statistics)), by, 0};
   }
   if (targets_) {
-    const RidgeSupport rows(*targets_, support, statistics.moments.mean());
-    if (!attached) attached = regress(rows, support, statistics, settings, progress);
-    attached->decoder = std::make_shared<Decoder>(rows.decoder(space));
+    RidgeRows rows(support, statistics);
+    if (by == AttachBy::ridge || by == AttachBy::automatic) {
+      rows.prepare(bundle_.similarity, statistics, !settings.ridge);
+    }
+    const RidgeSupport regressed(*targets_, rows);
+    if (!attached) attached = regress(regressed, support, statistics, settings, progress);
+    attached->decoder = std::make_shared<Decoder>(regressed.decoder(space));
   }
   attached.value().shrinkage = statistics.options.shrinkage;
   return std::move(attached).value();
+}
+
+Attachment Attacher::attach_by_ridge(const RidgeRows& rows, const Statistics& statistics,
+                                     const AttachSettings& settings) const {
+  require_way(statistics, AttachBy::ridge);
+  const RidgeSupport regressed(targets_.value(), rows);
+  Attachment attached = regressed.map(bundle_.similarity, statistics, settings.ridge);
+  attached.decoder = std::make_shared<Decoder>(regressed.decoder(statistics.space()));
+  attached.shrinkage = statistics.options.shrinkage;
+  return attached;
 }
 
 }  // namespace kedge

@@ -29,12 +29,16 @@ class Attacher {
 
   /// The space is that of the statistics; `support` are its rows, in support order. Where the bundle has targets, there
   /// is also a decoder.
-  [[nodiscard]] Attachment attach(Matrix64 support, const Statistics& statistics, const AttachSettings& settings,
-                                  const Progress& progress = {}) const;
+  [[nodiscard]] Attachment attach(const Matrix64& support, const Statistics& statistics,
+                                  const AttachSettings& settings, const Progress& progress = {}) const;
+  /// By ridge, with the rows prepared.
+  [[nodiscard]] Attachment attach_by_ridge(const RidgeRows& rows, const Statistics& statistics,
+                                           const AttachSettings& settings) const;
 
  private:
   [[nodiscard]] Attachment regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
                                    const AttachSettings& settings, const Progress& progress) const;
+  void require_way(const Statistics& statistics, AttachBy by) const;
 
   const Bundle& bundle_;
   std::optional<RidgeTargets> targets_;

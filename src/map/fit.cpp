@@ -32,11 +32,39 @@ void require_whitenable(std::span<const Statistics> statistics) {
   for (const Statistics& own : statistics) kedge::require_whitenable(own);
 }
 
-std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
-  std::vector<Whitening> result;
-  for (const Statistics& own : statistics) {
-    result.push_back(whitening_of(own));
+/// Widest first: what takes longest must not be left for last, when other threads have nothing to do.
+std::vector<std::size_t> by_width(std::span<const Statistics> statistics) {
+  std::vector<std::size_t> order(statistics.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return statistics[i].dim(); });
+  return order;
+}
+
+/// On a thread each where much of the work is too small for BLAS to share out, or waits for the GPU.
+template <class Step>
+void for_each_source(std::span<const Statistics> statistics, Device device, const Step& step) {
+  const std::size_t sources = statistics.size();
+  if (device == Device::cpu && sources < threads()) {
+    for (std::size_t i = 0; i < sources; ++i) step(i);
+    return;
   }
+  parallel_blocks(sources, 1, std::max<unsigned>(threads(), 1), [&, order = by_width(statistics)] {
+    return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(order[i]); };
+  });
+}
+
+/// Found where they are not known yet.
+void whiten_each(std::span<Statistics> statistics) {
+  for_each_source(statistics, statistics.front().device,
+                  [&](std::size_t i) { statistics[i].whitening = whitening_of(statistics[i]); });
+}
+
+std::vector<Whitening> whitenings_of(std::span<const Statistics> statistics) {
+  std::vector<std::optional<Whitening>> found(statistics.size());
+  for_each_source(statistics, statistics.front().device,
+                  [&](std::size_t i) { found[i] = whitening_of(statistics[i]); });
+  std::vector<Whitening> result;
+  for (std::optional<Whitening>& own : found) result.push_back(std::move(own).value());
   return result;
 }
 
@@ -100,66 +128,94 @@ void keep_largest_weights(Bundle& bundle, SupportRows& support) {
   bundle.support_ids = support.ids;
 }
 
-/// Attaches the sources by mixture. For wip the mean of their RR at the support becomes what ridge regresses, as the
-/// mixture was found without targets.
 void attach_by_mixture(Bundle& bundle, const FitInput& input) {
   const Attacher attacher(bundle);
-  const bool regressible = bundle.similarity == Similarity::wip;
-  Matrix mean_rr(regressible ? bundle.support_ids.size() : 0, bundle.mixture.rows());
-  auto sum = as_eigen(mean_rr.view());
   for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-    const Matrix64& support = input.support.rows[i];
-    Attachment attached = attacher.attach(support, input.statistics[i], {AttachBy::mixture});
-    if (regressible) {
-      Matrix rows(support.rows(), support.cols());
-      as_eigen(rows.view()) = as_eigen(support.view()).cast<float>();
-      const Matrix rr = attached.map->apply(rows.view());
-      require_finite(attached.space(), rr, {});
-      sum += as_eigen(rr.view());
-    }
-    bundle.add(std::move(attached));
+    bundle.add(attacher.attach(input.support.rows[i], input.statistics[i], {AttachBy::mixture}));
   }
-  if (!regressible) return;
-  sum /= static_cast<float>(input.statistics.size());
-  bundle.targets = std::move(mean_rr);
 }
 
-/// Widest first: what takes longest must not be left for last, when other threads have nothing to do.
-std::vector<std::size_t> by_width(std::span<const Statistics> statistics) {
-  std::vector<std::size_t> order(statistics.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return statistics[i].dim(); });
-  return order;
+std::vector<RidgeRows> centre_sources(const FitInput& input) {
+  std::vector<std::optional<RidgeRows>> made(input.statistics.size());
+  for_each_source(input.statistics, input.statistics.front().device,
+                  [&](std::size_t i) { made[i].emplace(input.support.rows[i], input.statistics[i]); });
+  std::vector<RidgeRows> rows;
+  for (std::optional<RidgeRows>& own : made) rows.push_back(std::move(own).value());
+  return rows;
+}
+
+/// The same for wip, where the mean of the sources' RR at the support becomes what ridge regresses, as the mixture was
+/// found without targets; and their way back, unless they will get a better one.
+void attach_and_target(Bundle& bundle, const FitInput& input, bool decodes) {
+  const std::vector<RidgeRows> rows = centre_sources(input);
+  const std::size_t sources = rows.size();
+  Matrix64 weights(bundle.support_ids.size(), bundle.mixture.rows());
+  as_eigen(weights.view()) = as_eigen(bundle.mixture.view()).transpose().cast<double>();
+  std::vector<std::optional<RelativeMap>> maps(sources);
+  std::vector<Matrix64> rr(sources);
+  for_each_source(input.statistics, input.statistics.front().device, [&](std::size_t i) {
+    maps[i] = rows[i].mix(weights.view(), input.statistics[i], rr[i]);
+    Matrix narrow(rr[i].rows(), rr[i].cols());
+    as_eigen(narrow.view()) = as_eigen(rr[i].view()).cast<float>();
+    require_finite(input.statistics[i].space(), narrow, {});
+  });
+  Matrix targets(weights.rows(), weights.cols());
+  for (std::size_t i = 1; i < sources; ++i) as_eigen(rr.front().view()) += as_eigen(rr[i].view());
+  as_eigen(targets.view()) = (as_eigen(rr.front().view()) / static_cast<double>(sources)).cast<float>();
+  for (std::size_t i = 0; i < sources; ++i) {
+    Attachment attached{std::make_shared<RelativeMap>(std::move(maps[i]).value()), AttachBy::mixture, 0};
+    attached.shrinkage = input.statistics[i].options.shrinkage;
+    bundle.add(std::move(attached));
+  }
+  bundle.targets = std::move(targets);
+  if (!decodes) return;
+  const RidgeTargets regressed(bundle.targets);
+  for_each_source(input.statistics, input.statistics.front().device, [&](std::size_t i) {
+    const RidgeSupport support(regressed, rows[i]);
+    bundle.spaces[i].decoder = std::make_shared<Decoder>(support.decoder(input.statistics[i].space()));
+  });
+}
+
+AttachSettings settings_of(const Bundle& bundle, const FitOptions& options) {
+  return {bundle.attach_by, options.ridge, options.kernel};
 }
 
 void attach_sources(Bundle& bundle, const FitInput& input, const FitOptions& options, const Progress& progress) {
   const Attacher attacher(bundle);
-  const AttachSettings settings{bundle.attach_by, options.ridge, options.kernel};
-  const std::size_t sources = input.statistics.size();
-  std::vector<std::optional<Attachment>> attached(sources);
+  const AttachSettings settings = settings_of(bundle, options);
+  std::vector<std::optional<Attachment>> attached(input.statistics.size());
   const auto attach_one = [&](std::size_t i) {
     attached[i] = attacher.attach(input.support.rows[i], input.statistics[i], settings, progress);
   };
-  // Much of a ridge is too small for BLAS to share out. Kernels are not, and tell of their progress.
-  if (settings.by == AttachBy::ridge && options.device == Device::cpu && sources >= threads()) {
-    parallel_blocks(sources, 1, threads(), [&, order = by_width(input.statistics)] {
-      return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { attach_one(order[i]); };
-    });
-  } else {
-    for (std::size_t i = 0; i < sources; ++i) attach_one(i);
+  if (settings.by == AttachBy::ridge) {
+    for_each_source(input.statistics, options.device, attach_one);
+  } else {  // kernels share out their work themselves, and tell of their progress
+    for (std::size_t i = 0; i < attached.size(); ++i) attach_one(i);
   }
+  for (std::optional<Attachment>& one : attached) bundle.add(std::move(one).value());
+}
+
+/// `rows` are prepared here where they are not yet.
+void attach_by_ridge(Bundle& bundle, std::vector<RidgeRows>& rows, const FitInput& input, const FitOptions& options) {
+  const Attacher attacher(bundle);
+  std::vector<std::optional<Attachment>> attached(rows.size());
+  for_each_source(input.statistics, options.device, [&](std::size_t i) {
+    const Statistics& own = input.statistics[i];
+    if (rows[i].candidates().empty()) rows[i].prepare(bundle.similarity, own, !options.ridge);
+    attached[i] = attacher.attach_by_ridge(rows[i], own, settings_of(bundle, options));
+  });
   for (std::optional<Attachment>& one : attached) bundle.add(std::move(one).value());
 }
 
 /// For spaces that were attached before the targets were known, but for those that have a better one.
 void add_decoders(Bundle& bundle, const FitInput& input) {
   const RidgeTargets targets(bundle.targets);
-  for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-    if (bundle.spaces[i].decoder) continue;
+  for_each_source(input.statistics, input.statistics.front().device, [&](std::size_t i) {
+    if (bundle.spaces[i].decoder) return;
     const Statistics& own = input.statistics[i];
-    const RidgeSupport rows(targets, input.support.rows[i], own.moments.mean());
-    bundle.spaces[i].decoder = std::make_shared<Decoder>(rows.decoder(own.space()));
-  }
+    const RidgeRows rows(input.support.rows[i], own);
+    bundle.spaces[i].decoder = std::make_shared<Decoder>(RidgeSupport(targets, rows).decoder(own.space()));
+  });
 }
 
 /// Nobody asked for those after them, on which the spaces do not agree.
@@ -169,32 +225,65 @@ Matrix first_anchors(const Matrix& targets, std::size_t count) {
   return first;
 }
 
+/// With so few threads, one has nothing to do for most of the time that the directions take to find.
+constexpr unsigned kFewThreads = 2;
+
+/// Finds the targets, and where that leaves threads idle or the GPU waiting, prepares the rows to regress them.
+Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, const Bundle& bundle,
+                      const FitInput& input, const FitOptions& options) {
+  const auto find = [&] { return find_consensus(task, input.joint.value(), options.consensus, options.device); };
+  const bool on_gpu = options.device == Device::cuda;
+  if (bundle.attach_by != AttachBy::ridge || threads() < 2 || (!on_gpu && threads() > kFewThreads)) return find();
+  std::optional<Consensus> found;
+  parallel_blocks(rows.size() + 1, 1, threads(), [&, order = by_width(input.statistics)] {
+    return [&](std::size_t task_number, std::size_t) {
+      if (task_number == 0) {
+        found = find();
+        return;
+      }
+      const OneThread alone;  // so that BLAS leaves finding its thread, and gives it both once the rows are prepared
+      const std::size_t i = order[task_number - 1];
+      rows[i].prepare(bundle.similarity, input.statistics[i], !options.ridge);
+    };
+  });
+  return std::move(found).value();
+}
+
 void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
   require_whitenable(input.statistics);
   const bool refines = options.consensus.refine_epochs > 0;
-  if (refines) {
-    for (Statistics& own : input.statistics) own.whitening = whitening_of(own);
-  }
+  if (refines) whiten_each(input.statistics);
+  for_each_source(input.statistics, options.device,
+                  [&](std::size_t i) { input.statistics[i].basis = basis_of(input.statistics[i]); });
+  std::vector<RidgeRows> rows = centre_sources(input);
   std::vector<WhiteningBasis> bases;
-  for (Statistics& own : input.statistics) bases.push_back(*(own.basis = basis_of(own)));
+  std::vector<const CentredRows*> centred;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    bases.push_back(*input.statistics[i].basis);
+    centred.push_back(&rows[i].centred());
+  }
   if (progress) progress({"finding the consensus", 0, 1, ""});
-  const std::vector<Whitening> whitenings = refines ? whitenings_of(input.statistics) : std::vector<Whitening>();
-  const ConsensusTask task{whitenings, input.support.rows, anchors_of(bundle, options), bases};
-  Consensus consensus =
-      find_consensus(task, std::move(*std::exchange(input.joint, {})), options.consensus, options.device);
+  const ConsensusTask task{bases, centred, anchors_of(bundle, options)};
+  Consensus consensus = find_beside(task, rows, bundle, input, options);
+  input.joint.reset();
   Matrix targets =
       options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
   if (refines) {
     const auto backend = make_backend(options.device, options.precision);
-    Refined refined = refine_targets(*backend, task, input.rows, bundle.support_ids, targets, options.consensus,
-                                     options.seed, progress);
+    const std::vector<Whitening> whitenings = whitenings_of(input.statistics);
+    Refined refined = refine_targets(*backend, {whitenings, input.support.rows}, input.rows, bundle.support_ids,
+                                     targets, options.consensus, options.seed, progress);
     targets = std::move(refined.targets);
     bundle.refine_losses = std::move(refined.losses);
   }
   set_targets(bundle, std::move(targets));
   if (bundle.similarity != Similarity::wip) bundle.targets = {};  // they would be those of another similarity
   if (progress) progress({"finding the consensus", 1, 1, ""});
-  attach_sources(bundle, input, options, progress);
+  if (bundle.attach_by == AttachBy::ridge) {
+    attach_by_ridge(bundle, rows, input, options);
+  } else {
+    attach_sources(bundle, input, options, progress);
+  }
 }
 
 void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, const Progress& progress) {
@@ -205,20 +294,20 @@ void fit_others(Bundle& bundle, FitInput& input, const FitOptions& options, cons
     return;
   }
   if (options.method == Method::param) {
-    if (regresses(bundle.attach_by) && bundle.similarity == Similarity::wip) {  // it will be needed twice
-      for (Statistics& own : input.statistics) own.whitening = whitening_of(own);
-    }
+    // It will be needed twice.
+    if (regresses(bundle.attach_by) && bundle.similarity == Similarity::wip) whiten_each(input.statistics);
     learn_param(bundle, input, options, progress);
   } else {
     choose_mixture(bundle, input, options, progress);
   }
   keep_largest_weights(bundle, input.support);
-  attach_by_mixture(bundle, input);
-  if (regresses(bundle.attach_by)) {
-    attach_sources(bundle, input, options, progress);
-  } else if (bundle.targets.rows() != 0) {
-    add_decoders(bundle, input);
+  const bool again = regresses(bundle.attach_by);
+  if (bundle.similarity == Similarity::wip) {
+    attach_and_target(bundle, input, !again);
+  } else {
+    attach_by_mixture(bundle, input);
   }
+  if (again) attach_sources(bundle, input, options, progress);
 }
 
 }  // namespace

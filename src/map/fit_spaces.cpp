@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit_spaces.h"
 
+#include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 #include "map/choose_support.h"
 #include "map/fit.h"
@@ -11,6 +12,8 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 
+#include <optional>
+#include <thread>
 #include <utility>
 
 namespace kedge {
@@ -53,6 +56,13 @@ void require_widths(const Moments& moments, std::span<const Space> spaces) {
   }
 }
 
+void read_support(const Bundle& bundle, std::span<const Space> spaces, FitInput& input) {
+  if (!input.support.rows.empty()) return;
+  input.rows = spaces;
+  input.support.ids = bundle.support_ids;
+  for (const Space& space : spaces) input.support.rows.push_back(space.gather(bundle.support_ids));
+}
+
 /// Selects the support where that takes all rows, reads it, and completes the bundle.
 void complete(Bundle& bundle, std::span<const Space> spaces, FitInput& input, const FitOptions& options,
               const Progress& progress) {
@@ -62,9 +72,7 @@ void complete(Bundle& bundle, std::span<const Space> spaces, FitInput& input, co
     }
     select_support(bundle, spaces, input.statistics, options, progress);
   }
-  input.rows = spaces;
-  input.support.ids = bundle.support_ids;
-  for (const Space& space : spaces) input.support.rows.push_back(space.gather(bundle.support_ids));
+  read_support(bundle, spaces, input);
   complete_bundle(bundle, input, options, progress);
 }
 
@@ -100,6 +108,9 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progres
   require_own_options(options);
   FitInput input;
   if (options.method == Method::consensus) {
+    std::optional<std::jthread> loading;
+    if (options.device == Device::cuda) loading.emplace(cuda::warm_up);
+    if (!bundle.support_ids.empty()) read_support(bundle, spaces, input);
     input.joint = read_moments(spaces, options.shrinkage_rule, options.device, progress);
     input.statistics = split(*input.joint, options);
   } else {

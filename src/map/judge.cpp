@@ -209,12 +209,12 @@ void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span
                 rows_by_sorted_ids(bundle, positions, pools[*worst]), checked.others(*worst));
   }
   if (bundle.targets.rows() == 0 && !checked.sketches.empty()) bundle.sketch = joint_sketch(checked.sketches);
-  for (std::size_t i = 0; i < supports.size(); ++i) {
+  for_each_space(supports.size(), [&](std::size_t i) {
     Attachment& space = bundle.spaces[i];
     space.row_check = checked.checks[i];
-    if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) continue;
+    if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) return;
     space.mixture = mixture_fit(bundle, *space.map, supports[i], statistics[i]);
-  }
+  });
 }
 
 void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,

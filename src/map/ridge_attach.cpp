@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -36,51 +37,16 @@ double require_strength(double strength) {
 }
 
 /// Whether the mean of the rows is zero but for rounding; by chance alone it is never that small.
-bool is_centred(const Eigen::Ref<const EigenRows<double>>& rows) {
+bool is_centred(std::span<const double> means, std::span<const double> mean_squares) {
   constexpr double kRounding = 1e-10;
-  return rows.colwise().mean().squaredNorm() <= kRounding * rows.squaredNorm() / static_cast<double>(rows.rows());
+  return as_eigen(means).squaredNorm() <= kRounding * as_eigen(mean_squares).sum();
 }
 
-/// One ridge, and the coordinates of its features; none where they are the rows as they are.
-struct Candidate {
+struct Chosen {
   double whitening;
-  std::shared_ptr<const WhiteningBasis> basis;
   Ridge ridge;
-  double strength;
-
-  /// The solution as what is multiplied with centred rows: outputs x dim.
-  [[nodiscard]] EigenRows<double> weight() const {
-    const Matrix64 solution = ridge.solve(strength);
-    EigenRows<double> weight = as_eigen(solution.view()).transpose();
-    const auto dim = static_cast<std::size_t>(weight.cols());
-    if (basis) basis->fold_rows({weight.data(), static_cast<std::size_t>(weight.rows()), dim, dim});
-    return weight;
-  }
+  double strength, error;
 };
-
-/// What all candidates have in common.
-struct Products {
-  Matrix64 gram, cross;  ///< of the centred rows, each divided by their number
-  Spread spread;
-  std::size_t rows;
-  double means;
-  Device device;
-};
-
-Candidate make_candidate(const Products& products, double whitening, std::shared_ptr<const WhiteningBasis> basis,
-                         std::optional<double> strength) {
-  Matrix64 gram = products.gram;
-  Matrix64 cross = products.cross;
-  if (basis) {
-    basis->whiten_rows(gram.view());
-    basis->whiten_columns(gram.view());
-    basis->whiten_columns(cross.view());
-  }
-  Ridge ridge(make_ridge_basis(std::move(gram), products.rows, 0, products.means, products.device), cross,
-              products.spread);
-  const double chosen = strength ? require_strength(*strength) : ridge.best();
-  return {whitening, std::move(basis), std::move(ridge), chosen};
-}
 
 }  // namespace
 
@@ -92,49 +58,80 @@ RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), va
   add_gram(gram.view(), Triangle::upper, {means_.data(), 1, values_.cols(), values_.cols()}, -1);
   // Targets are float32: what varies around their means by less than its rounding is noise.
   constexpr double kRounding = std::numeric_limits<float>::epsilon();
-  basis_ = make_ridge_basis(std::move(gram), targets.rows(), kRounding * kRounding * means_.squaredNorm());
+  basis_ =
+      make_ridge_basis(decompose_gram(std::move(gram)), targets.rows(), kRounding * kRounding * means_.squaredNorm());
 }
 
-RidgeSupport::RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean)
-    : targets_(targets),
-      rows_(std::move(support)),
-      mean_(as_eigen(mean)),
-      cross_(rows_.cols(), targets.values().cols()) {
-  auto rows = as_eigen(rows_.view());
-  rows.rowwise() -= mean_;
-  set_product(cross_.view(), rows.transpose(), targets.values().view(), 1 / static_cast<double>(rows_.rows()));
+RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
+    : mean_(as_eigen(statistics.moments.mean())),
+      rows_(centre_rows(support, statistics.moments.mean(), statistics.device)),
+      means_(rows_->means()),
+      mean_squares_(rows_->mean_squares()) {}
+
+void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses) {
+  // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
+  // freedom that it takes makes a map that only repeats its rows look perfect.
+  const double taken = statistics.of_support || is_centred(means_, mean_squares_) ? 1 : 0;
+  const auto add = [&](double whitening, const WhiteningBasis* basis) {
+    const auto gram = rows_->decompose(basis == nullptr ? nullptr : basis->whitener());
+    candidates_.push_back({whitening, make_ridge_basis(gram, rows_->rows(), 0, taken)});
+  };
+  const bool whitens = similarity == Similarity::wip;
+  add(1, whitens ? basis_of(statistics).get() : nullptr);
+  if (chooses && whitens && rows_->rows() < kFewRows * rows_->dim()) add(kHalf, half_basis_of(statistics).get());
 }
+
+RelativeMap RidgeRows::mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const {
+  Matrix64 anchors = rows_->cross(weights);
+  const auto basis = basis_of(statistics);
+  basis->whitener()->whiten_columns(anchors.view());
+  basis->whitener()->fold_columns(anchors.view());
+  Matrix64 weight(anchors.cols(), anchors.rows());
+  as_eigen(weight.view()) = static_cast<double>(rows_->rows()) * as_eigen(anchors.view()).transpose();
+  rr = rows_->times(weight.view());
+  const EigenRows<double> folded = as_eigen(weight.view());
+  return fold(statistics.space(), Similarity::wip, folded, -product(mean_, folded.transpose()), mean_);
+}
+
+Spread RidgeRows::spread_around_means() const {
+  Spread spread;
+  for (std::size_t c = 0; c < means_.size(); ++c) {
+    spread.variances.push_back(std::max(0.0, mean_squares_[c] - means_[c] * means_[c]));
+  }
+  spread.squares = spread.variances;
+  return spread;
+}
+
+RidgeSupport::RidgeSupport(const RidgeTargets& targets, const RidgeRows& rows)
+    : targets_(targets), rows_(rows), cross_(rows.centred().cross(targets.values().view())) {}
 
 Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics,
                              std::optional<double> strength) const {
-  const auto rows = as_eigen(rows_.view());
   const bool mean_of_support = statistics.of_support;
-  Products products{
-      Matrix64(rows_.cols(), rows_.cols()), cross_, targets_.spread(), rows_.rows(), 0, statistics.device};
-  add_gram(products.gram.view(), Triangle::lower, rows_.view(), 1 / static_cast<double>(rows_.rows()));
-  as_eigen(products.gram.view()).triangularView<Eigen::StrictlyUpper>() = as_eigen(products.gram.view()).transpose();
-  if (mean_of_support) products.spread.squares = products.spread.variances;
-  // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
-  // freedom that it takes makes a map that only repeats its rows look perfect.
-  if (mean_of_support || is_centred(rows)) products.means = 1;
-  const bool whitens = similarity == Similarity::wip;
-  Candidate best = make_candidate(products, 1, whitens ? basis_of(statistics) : nullptr, strength);
-  if (!strength && whitens && rows_.rows() < kFewRows * rows_.cols()) {
-    Candidate other = make_candidate(products, kHalf, half_basis_of(statistics), strength);
-    if (other.ridge.gcv(other.strength) < kClearlyBetter * best.ridge.gcv(best.strength)) best = std::move(other);
+  Spread spread = targets_.spread();
+  if (mean_of_support) spread.squares = spread.variances;
+  std::optional<Chosen> best;
+  for (const RidgeRows::Candidate& candidate : rows_.candidates()) {
+    Ridge ridge(candidate.basis, cross_, spread);
+    const double chosen = strength ? require_strength(*strength) : ridge.best();
+    const double error = ridge.gcv(chosen);
+    if (best && !(error < kClearlyBetter * best->error)) continue;
+    best.emplace(Chosen{candidate.whitening, std::move(ridge), chosen, error});
   }
-  EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()), rows.cols());
-  const auto used = static_cast<Eigen::Index>(targets_.values().cols());
-  weight.topRows(used) = best.weight();
-  RidgeFit fit{best.strength, best.whitening, best.ridge.r2(best.strength), best.ridge.mean_r2(best.strength)};
+  const Chosen& found = best.value();
+  const Matrix64 solution = found.ridge.solve(found.strength);
+  const auto used = static_cast<Eigen::Index>(solution.cols());
+  EigenRows<double> weight = EigenRows<double>::Zero(static_cast<Eigen::Index>(targets_.anchors()),
+                                                     static_cast<Eigen::Index>(solution.rows()));
+  weight.topRows(used) = as_eigen(solution.view()).transpose();
+  RidgeFit fit{found.strength, found.whitening, found.ridge.r2(found.strength), found.ridge.mean_r2(found.strength)};
   fit.r2.resize(targets_.anchors());
   const std::vector<double>& variances = targets_.spread().variances;
   const double variance = std::accumulate(variances.begin(), variances.end(), 0.0);
-  const double error = best.ridge.gcv(best.strength) * static_cast<double>(variances.size());
-  if (variance > 0) fit.error = error / variance;
-  Eigen::RowVectorXd bias = -product(mean_, weight.transpose());
+  if (variance > 0) fit.error = found.error * static_cast<double>(variances.size()) / variance;
+  Eigen::RowVectorXd bias = -product(rows_.mean(), weight.transpose());
   if (mean_of_support) bias.head(used) += targets_.means();
-  return {std::make_shared<RelativeMap>(fold(statistics.space(), similarity, weight, bias, mean_)),
+  return {std::make_shared<RelativeMap>(fold(statistics.space(), similarity, weight, bias, rows_.mean())),
           AttachBy::ridge,
           0,
           std::move(fit),
@@ -142,20 +139,19 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
 }
 
 Decoder RidgeSupport::decoder(const std::string& space) const {
-  const Eigen::RowVectorXd mean_x = column_means(rows_.view());
+  const Eigen::RowVectorXd mean_x = as_eigen(rows_.means());
   Matrix64 cross(cross_.cols(), cross_.rows());
   as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - product(targets_.means().transpose(), mean_x);
-  Spread spread = spread_of(rows_.view());
-  spread.squares = spread.variances;  // centred on the support
-  const Ridge ridge(targets_.basis(), cross, std::move(spread));
+  const Ridge ridge(targets_.basis(), cross, rows_.spread_around_means());
   const double strength = ridge.best();
   const Matrix64 solution = ridge.solve(strength);
-  Decoder decoder{Matrix(rows_.cols(), targets_.anchors()),
-                  std::vector<float>(rows_.cols()),
+  Decoder decoder{Matrix(cross_.rows(), targets_.anchors()),
+                  std::vector<float>(cross_.rows()),
                   {strength, 0, ridge.r2(strength), ridge.mean_r2(strength)}};
   const auto used = static_cast<Eigen::Index>(solution.rows());
   as_eigen(decoder.weight.view()).leftCols(used) = as_eigen(solution.view()).transpose().cast<float>();
-  as_eigen(std::span(decoder.bias)) = (mean_ + mean_x - product(targets_.means(), solution.view())).cast<float>();
+  as_eigen(std::span(decoder.bias)) =
+      (rows_.mean() + mean_x - product(targets_.means(), solution.view())).cast<float>();
   require_finite(space, decoder.weight, decoder.bias);
   return decoder;
 }

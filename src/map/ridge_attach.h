@@ -7,8 +7,11 @@
 
 #include <kedge/attachment.h>
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace kedge {
 
@@ -37,16 +40,50 @@ class RidgeTargets {
   std::shared_ptr<const RidgeBasis> basis_;
 };
 
-/// One space's support rows, as ridge sees them from both ends.
+/// One space's support rows, less the mean of its statistics, on the device of the statistics: what ridge needs of them
+/// whatever the targets.
+class RidgeRows {
+ public:
+  /// The coordinates that a penalty may be measured in.
+  struct Candidate {
+    double whitening;
+    std::shared_ptr<const RidgeBasis> basis;
+  };
+
+  /// `support` are the rows of the space that the statistics are of, in support order.
+  RidgeRows(const Matrix64& support, const Statistics& statistics);
+
+  /// Decomposes what a map needs: for wip the rows whitened, and half-whitened if that `chooses` may be better. Other
+  /// similarities have them as they are.
+  void prepare(Similarity similarity, const Statistics& statistics, bool chooses);
+
+  /// The map for wip of anchors that are mixed of the rows by `weights`, support x anchors; `rr` becomes what it makes
+  /// of the rows.
+  [[nodiscard]] RelativeMap mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const;
+
+  [[nodiscard]] const CentredRows& centred() const { return *rows_; }
+  [[nodiscard]] std::span<const Candidate> candidates() const { return candidates_; }
+  [[nodiscard]] const Eigen::RowVectorXd& mean() const { return mean_; }
+  /// Of the centred rows.
+  [[nodiscard]] std::span<const double> means() const { return means_; }
+  [[nodiscard]] Spread spread_around_means() const;
+
+ private:
+  Eigen::RowVectorXd mean_;
+  std::unique_ptr<const CentredRows> rows_;
+  std::vector<double> means_, mean_squares_;
+  std::vector<Candidate> candidates_;
+};
+
+/// One space's support rows, as ridge sees them from both ends. Targets and rows must outlive it.
 class RidgeSupport {
  public:
-  /// `mean` is that of the space's statistics; `support` are its rows, in support order. Targets must outlive it.
-  RidgeSupport(const RidgeTargets& targets, Matrix64 support, std::span<const double> mean);
+  RidgeSupport(const RidgeTargets& targets, const RidgeRows& rows);
 
-  /// The map that regresses the targets of the space that the statistics are of. Without a strength, generalised
-  /// cross-validation chooses it, and for wip the coordinates its penalty is measured in: whitened, or half-whitened
-  /// where those are clearly better. Other similarities have them as they are. The mean of all rows has targets of 0;
-  /// where the statistics are of the support, it is that of the support, which has the mean of the targets.
+  /// The map that regresses the targets; the rows must be prepared. Without a strength, generalised cross-validation
+  /// chooses it, and among the candidates the first, but for one that is clearly better. The mean of all rows has
+  /// targets of 0; where the statistics are of the support, it is that of the support, which has the mean of the
+  /// targets.
   [[nodiscard]] Attachment map(Similarity similarity, const Statistics& statistics,
                                std::optional<double> strength) const;
   /// The way back, from the targets to the support rows.
@@ -54,8 +91,7 @@ class RidgeSupport {
 
  private:
   const RidgeTargets& targets_;
-  Matrix64 rows_;  ///< centred on the mean
-  Eigen::RowVectorXd mean_;
+  const RidgeRows& rows_;
   Matrix64 cross_;  ///< rows^T targets / support
 };
 

@@ -39,7 +39,8 @@ std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics) {
 
 std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics) {
   constexpr double kHalf = 0.5;
-  return std::make_shared<WhiteningBasis>(whitening_of(statistics), kHalf);
+  if (statistics.whitening) return std::make_shared<WhiteningBasis>(*statistics.whitening, kHalf);
+  return std::make_shared<WhiteningBasis>(statistics.moments, statistics.options, statistics.device, kHalf);
 }
 
 Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {

@@ -31,7 +31,7 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   const double share = 1 / static_cast<double>(support.rows());
   Matrix64 gram(support.cols(), support.cols());
   add_gram(gram.view(), Triangle::upper, support.view(), share);
-  const auto basis = make_ridge_basis(std::move(gram), support.rows());
+  const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows());
   Matrix64 cross(support.cols(), targets.cols());
   set_product(cross.view(), rows.transpose(), targets.view(), share);
   const double strength = Ridge(basis, cross, spread_of(targets.view())).best();
@@ -44,12 +44,12 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
 }
 
 /// The regressors of all spaces side by side, support x (sum of dims).
-std::unique_ptr<Tensor> upload_regressors(Backend& backend, const ConsensusTask& task, const Matrix64& targets,
+std::unique_ptr<Tensor> upload_regressors(Backend& backend, const RefineSources& sources, const Matrix64& targets,
                                           std::size_t width) {
   auto all = backend.make(targets.rows(), width);
   std::size_t column = 0;
-  for (std::size_t i = 0; i < task.supports.size(); ++i) {
-    const Matrix own = regressor_of(task.supports[i], task.whitenings[i], targets);
+  for (std::size_t i = 0; i < sources.supports.size(); ++i) {
+    const Matrix own = regressor_of(sources.supports[i], sources.whitenings[i], targets);
     backend.upload(own.view(), all->panel().columns(column, own.cols()));
     column += own.cols();
   }
@@ -142,7 +142,7 @@ std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t row
          Alignment::floats_needed(dims.size(), batch, anchors);
 }
 
-Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<const Space> rows,
+Refined refine_targets(Backend& backend, const RefineSources& sources, std::span<const Space> rows,
                        std::span<const std::int64_t> support_ids, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
   require_refinement(rows.size(), options);
@@ -165,8 +165,8 @@ Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<co
                          "refinement",
                          fmt::format("give fewer {}, or lower {} or {}", option_words("rows"), option_words("support"),
                                      option_words("anchors")));
-  WhitenedSpaces spaces = whiten_spaces(backend, rows, task.whitenings, progress);
-  const auto regressors = upload_regressors(backend, task, exact, width);
+  WhitenedSpaces spaces = whiten_spaces(backend, rows, sources.whitenings, progress);
+  const auto regressors = upload_regressors(backend, sources, exact, width);
   RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest,
                             options.refine_tau);
   const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));

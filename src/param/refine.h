@@ -35,6 +35,12 @@ struct RefineRows {
 /// Throws Error(Code::bad_argument) for a single space or bad options.
 void require_refinement(std::size_t spaces, const ConsensusOptions& options);
 
+/// The sources: how each is whitened, and its support rows.
+struct RefineSources {
+  std::span<const Whitening> whitenings;
+  std::span<const Matrix64> supports;
+};
+
 /// About how many floats a backend holds while it refines: all rows of all spaces and the
 /// regressors of the support; targets, their gradient and moments; and the buffers of a batch, among them the cosines
 /// of every pair of spaces.
@@ -46,7 +52,7 @@ void require_refinement(std::size_t spaces, const ConsensusOptions& options);
 /// targets that did best on rows held out, which the ridge has not seen unless the support leaves too few.
 /// Throws what require_refinement throws.
 /// `rows` are all rows of the spaces, `support_ids` the numbers of the support rows in their files.
-[[nodiscard]] Refined refine_targets(Backend& backend, const ConsensusTask& task, std::span<const Space> rows,
+[[nodiscard]] Refined refine_targets(Backend& backend, const RefineSources& sources, std::span<const Space> rows,
                                      std::span<const std::int64_t> support_ids, const Matrix& targets,
                                      const ConsensusOptions& options, std::uint64_t seed, const Progress& progress);
 

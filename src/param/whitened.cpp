@@ -12,18 +12,36 @@
 namespace kedge {
 namespace {
 
-constexpr std::size_t kBlockValues = std::size_t{1} << 21;
+// So many that starting the threads is nothing beside reading.
+constexpr std::size_t kValuesOfAThread = std::size_t{1} << 20;
+
+/// The mean may be far larger than what varies around it, so it is taken off before the cast.
+void take_off(std::span<const double> mean, MatrixView<const double> from, MatrixView<float> to) {
+  as_eigen(to) = (as_eigen(from).rowwise() - as_eigen(mean)).template cast<float>();
+}
+void take_off(std::span<const double> mean, MatrixView<float> in_place) {
+  for (std::size_t r = 0; r < in_place.rows; ++r) {
+    float* const row = in_place.row(r).data();
+    for (std::size_t c = 0; c < in_place.cols; ++c) row[c] = static_cast<float>(row[c] - mean[c]);
+  }
+}
 
 /// On all threads, because the product that follows waits for it.
 void read_centred(const Space& space, std::span<const double> mean, std::size_t first, MatrixView<float> to) {
   const unsigned workers = threads();
   const std::size_t share = (to.rows + workers - 1) / workers;
+  const bool narrow = space.source().fits_float32();
   parallel_blocks(to.rows, share, workers, [&] {
-    return [&, buffer = Matrix64(share, space.dim())](std::size_t row, std::size_t rows) mutable {
-      const auto block = buffer.view().middle_rows(0, rows);
-      space.read(first + row, block);
-      // The mean may be far larger than what varies around it, so it is taken off before the cast.
-      as_eigen(to.middle_rows(row, rows)) = (as_eigen(block).rowwise() - as_eigen(mean)).template cast<float>();
+    return [&, buffer = Matrix64(narrow ? 0 : share, space.dim())](std::size_t row, std::size_t rows) mutable {
+      const auto own = to.middle_rows(row, rows);
+      if (narrow) {
+        space.read(first + row, own);
+        take_off(mean, own);
+      } else {
+        const auto block = buffer.view().middle_rows(0, rows);
+        space.read(first + row, block);
+        take_off(mean, block, own);
+      }
     };
   });
 }
@@ -41,7 +59,7 @@ std::unique_ptr<Tensor> upload_whitener(Backend& backend, const Whitening& white
 void whiten_space(Backend& backend, const Space& space, const Whitening& whitening, Panel to,
                   const Progress& progress) {
   const std::size_t dim = space.dim();
-  const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / dim, 1, space.rows());
+  const std::size_t block_rows = std::clamp<std::size_t>(threads() * kValuesOfAThread / dim, 1, space.rows());
   const auto whitener = upload_whitener(backend, whitening);
   const auto no_bias = backend.make(1, dim);
   Matrix centred(block_rows, dim);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/consensus.h"
 
-#include "backend/eigh.h"
-#include "backend/products.h"
+#include "backend/whitened_covariance.h"
 #include "base/eigen.h"
 
 #include <fmt/format.h>
@@ -11,39 +10,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <utility>
 
 namespace kedge {
 namespace {
-
-/// Columns of one space among all.
-struct Columns {
-  std::size_t first, dim;
-};
-
-std::vector<Columns> columns_of(std::span<const Matrix64> supports) {
-  std::vector<Columns> all;
-  std::size_t first = 0;
-  for (const Matrix64& support : supports) {
-    all.push_back({first, support.cols()});
-    first += all.back().dim;
-  }
-  return all;
-}
-
-/// The variance that each direction, a row, has within the spaces.
-std::vector<double> own_variances(const Matrix64& directions, const Matrix64& covariance,
-                                  std::span<const Columns> columns) {
-  std::vector<double> own(directions.rows());
-  for (const auto& [first, dim] : columns) {
-    const auto part = directions.view().middle_cols(first, dim);
-    const EigenRows<double> turned = product(part, covariance.view().middle_rows(first, dim).middle_cols(first, dim));
-    for (std::size_t r = 0; r < own.size(); ++r) {
-      own[r] += turned.row(static_cast<Eigen::Index>(r)).dot(as_eigen(part.row(r)));
-    }
-  }
-  return own;
-}
 
 /// A direction of all spaces side by side, and how far they agree on it.
 struct Direction {
@@ -63,13 +34,12 @@ double agreement_on(double variance, double own_variance, std::size_t spaces) {
 }
 
 /// By falling variance, but those that the spaces do not agree on come last.
-std::vector<Direction> directions_of(const Eigenpairs& pairs, std::size_t count, const Matrix64& covariance,
-                                     std::span<const Columns> columns) {
-  const std::vector<double> own = own_variances(pairs.vectors, covariance, columns);
+std::vector<Direction> directions_of(const Directions& found, std::size_t count, std::size_t spaces) {
+  const std::vector<double>& variances = found.pairs.values;
   std::vector<Direction> all;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t pair = pairs.values.size() - 1 - i;
-    all.push_back({pair, agreement_on(pairs.values[pair], own[pair], columns.size())});
+    const std::size_t pair = variances.size() - 1 - i;
+    all.push_back({pair, agreement_on(variances[pair], found.own_variances[pair], spaces)});
   }
   std::ranges::stable_partition(all, [](const Direction& one) { return one.agreement > 0; });
   return all;
@@ -96,17 +66,17 @@ EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const D
 }
 
 /// The scores of the support rows, summed over the spaces.
-EigenRows<double> scores_of(const ConsensusTask& task, std::span<const Columns> columns, EigenRows<double> directions) {
+EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directions) {
   const auto width = static_cast<std::size_t>(directions.cols());
   const MatrixView<double> all{directions.data(), static_cast<std::size_t>(directions.rows()), width, width};
   EigenRows<double> scores =
-      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.supports.front().rows()), directions.rows());
-  for (std::size_t i = 0; i < task.supports.size(); ++i) {
-    const auto folded = all.middle_cols(columns[i].first, columns[i].dim);
-    task.bases[i].fold_rows(folded);
-    EigenRows<double> centred = as_eigen(task.supports[i].view());
-    centred.rowwise() -= as_eigen(std::span(task.bases[i].mean()));
-    add_product(scores, centred, as_eigen(folded).transpose());
+      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.rows.front()->rows()), directions.rows());
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < task.rows.size(); first += task.bases[i].dim(), ++i) {
+    const auto folded = all.middle_cols(first, task.bases[i].dim());
+    task.bases[i].whitener()->fold_rows(folded);
+    const Matrix64 own = task.rows[i]->times(folded);
+    scores += as_eigen(own.view());
   }
   return scores;
 }
@@ -125,46 +95,33 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
-Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases) {
-  Matrix64 covariance = std::move(joint).covariance();
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < bases.size(); first += bases[i].dim(), ++i) {
-    // From a space's own block to the last column, the rows of the space are one matrix.
-    const auto rows =
-        covariance.view().middle_rows(first, bases[i].dim()).middle_cols(first, covariance.cols() - first);
-    bases[i].whiten_columns(rows);
-    std::size_t column = 0;
-    for (std::size_t j = i; j < bases.size(); column += bases[j].dim(), ++j) {
-      bases[j].whiten_rows(rows.middle_cols(column, bases[j].dim()));
-    }
-  }
-  return covariance;
-}
-
-Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
-  if (task.bases.empty()) {
-    const std::vector<WhiteningBasis> bases(task.whitenings.begin(), task.whitenings.end());
-    return find_consensus({{}, task.supports, task.anchors, bases}, std::move(joint), options, device);
-  }
+Consensus find_consensus(const ConsensusTask& task, const Moments& joint, const ConsensusOptions& options,
+                         Device device) {
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
   }
-  const std::vector<Columns> columns = columns_of(task.supports);
+  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::size_t> dims;
+  for (const WhiteningBasis& basis : task.bases) {
+    whiteners.push_back(basis.whitener());
+    dims.push_back(basis.dim());
+  }
   const std::size_t dim = joint.dim();
   const std::size_t rows = joint.rows();
-  const Matrix64 covariance = whitened_covariance(std::move(joint), task.bases);
-  Eigenpairs pairs = eigh_largest(covariance, task.anchors, device);
-  std::size_t anchors = directions(pairs.values, rows, dim);
-  std::vector<Direction> found = directions_of(pairs, anchors, covariance, columns);
-  if (found.back().agreement == 0 && pairs.values[found.back().pair] > 1 && anchors < dim) {
+  const auto covariance =
+      whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(rows), whiteners, dims, device);
+  Directions leading = covariance->leading(task.anchors);
+  std::size_t anchors = directions(leading.pairs.values, rows, dim);
+  std::vector<Direction> found = directions_of(leading, anchors, dims.size());
+  if (found.back().agreement == 0 && leading.pairs.values[found.back().pair] > 1 && anchors < dim) {
     // Directions that are just strong took the places of weaker ones that are shared.
-    pairs = eigh_largest(covariance, dim, device);
-    found = directions_of(pairs, directions(pairs.values, rows, dim), covariance, columns);
+    leading = covariance->leading(dim);
+    found = directions_of(leading, directions(leading.pairs.values, rows, dim), dims.size());
     found.resize(anchors);
   }
-  Consensus result{Matrix(task.supports.front().rows(), anchors), {}, 0};
+  Consensus result{Matrix(task.rows.front()->rows(), anchors), {}, 0};
   for (const Direction& one : found) {
-    result.eigenvalues.push_back(pairs.values[one.pair]);
+    result.eigenvalues.push_back(leading.pairs.values[one.pair]);
     if (one.agreement > 0) ++result.agreed;
   }
   if (result.agreed == 0) {
@@ -173,7 +130,7 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
                 "lower the shrinkage");
   }
   EigenRows<double> scores =
-      scores_of(task, columns, weighted_directions(pairs, std::span(found).first(result.agreed), options.power));
+      scores_of(task, weighted_directions(leading.pairs, std::span(found).first(result.agreed), options.power));
   fix_signs(scores);
   as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
   if (!as_eigen(result.targets.view()).allFinite()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "backend/centred_rows.h"
 #include "space/whitening_basis.h"
 
 #include <kedge/consensus.h>
@@ -13,12 +14,11 @@
 
 namespace kedge {
 
-/// What the consensus is taken of.
+/// What the consensus is taken of, by space.
 struct ConsensusTask {
-  std::span<const Whitening> whitenings;  ///< of each space; not needed where there are bases
-  std::span<const Matrix64> supports;     ///< of each space: support x dim
+  std::span<const WhiteningBasis> bases;
+  std::span<const CentredRows* const> rows;  ///< the support, less the means of the bases
   std::size_t anchors = 0;
-  std::span<const WhiteningBasis> bases = {};
 };
 
 /// The targets at the support, support x anchors: the scores of the directions that the whitened spaces, side by side,
@@ -32,11 +32,8 @@ struct Consensus {
 /// `joint` are the moments of the spaces side by side. Where the spaces have fewer directions than anchors were asked
 /// for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no number
 /// >= 0.
-[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
-                                       Device device = Device::cpu);
-
-/// The covariance of the whitened spaces side by side: its upper triangle, and each space's own block whole.
-[[nodiscard]] Matrix64 whitened_covariance(Moments joint, std::span<const WhiteningBasis> bases);
+[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, const Moments& joint,
+                                       const ConsensusOptions& options, Device device = Device::cpu);
 
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

@@ -28,15 +28,14 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
-std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise, double means,
-                                                   Device device) {
-  Tridiagonal tridiagonal(std::move(gram), device);
-  std::vector<double> values = tridiagonal.eigenvalues();
+std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram, std::size_t rows,
+                                                   double noise, double means) {
+  std::vector<double> values = gram->eigenvalues();
   for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   const double rounding = values.back() * static_cast<double>(values.size()) * std::numeric_limits<double>::epsilon();
   return std::make_shared<RidgeBasis>(
-      RidgeBasis{rows, std::move(tridiagonal), std::move(values), mean, std::max(noise, rounding), means});
+      RidgeBasis{rows, std::move(gram), std::move(values), mean, std::max(noise, rounding), means});
 }
 
 Spread spread_of(MatrixView<const double> targets) {
@@ -55,11 +54,12 @@ Spread spread_of(MatrixView<const double> targets) {
 
 Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets)
     : basis_(std::move(basis)), projected_(cross), targets_(std::move(targets)) {
-  basis_->gram.to_inside(projected_.view());
+  basis_->gram->to_inside(projected_.view());
 }
 
 Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets)
-    : Ridge(make_ridge_basis(gram_of(features), features.rows), cross_of(features, targets), spread_of(targets)) {}
+    : Ridge(make_ridge_basis(decompose_gram(gram_of(features)), features.rows), cross_of(features, targets),
+            spread_of(targets)) {}
 
 /// What is added to the eigenvalues; never so little that a direction without features comes to life.
 double Ridge::penalty(double rho) const {
@@ -71,7 +71,7 @@ double Ridge::penalty(double rho) const {
 std::vector<double> Ridge::errors(double rho) const {
   const double k = penalty(rho);
   Matrix64 solved(projected_.rows(), projected_.cols());
-  basis_->gram.solve(k, projected_.view(), solved.view());
+  basis_->gram->solve(k, projected_.view(), solved.view());
   const auto c = as_eigen(projected_.view()).array();
   const auto y = as_eigen(solved.view()).array();
   Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(c.cols());
@@ -102,8 +102,8 @@ double Ridge::best() const {
 
 Matrix64 Ridge::solve(double rho) const {
   Matrix64 solution = projected_;
-  basis_->gram.solve(penalty(rho), projected_.view(), solution.view());
-  basis_->gram.to_outside(solution.view());
+  basis_->gram->solve(penalty(rho), projected_.view(), solution.view());
+  basis_->gram->to_outside(solution.view());
   return solution;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/tridiagonal.h"
+#include "backend/centred_rows.h"
 
 #include <kedge/matrix.h>
 
@@ -14,17 +14,16 @@ namespace kedge {
 /// The features of a ridge, decomposed once for all strengths and targets.
 struct RidgeBasis {
   std::size_t rows;
-  Tridiagonal gram;            ///< features^T features / rows
-  std::vector<double> values;  ///< its eigenvalues
+  std::shared_ptr<const DecomposedGram> gram;  ///< features^T features / rows
+  std::vector<double> values;                  ///< its eigenvalues
   double mean_value = 0;
   double noise = 0;  ///< eigenvalues below it mean nothing
   double means = 0;  ///< degrees of freedom that centring took: 1 where the rows are centred on their own mean
 };
 
-/// `gram` is features^T features / rows; only its upper triangle is read. `noise` is known of features whose own
-/// rounding is coarser than float64's.
-[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(Matrix64 gram, std::size_t rows, double noise = 0,
-                                                                 double means = 0, Device device = Device::cpu);
+/// `noise` is known of features whose own rounding is coarser than float64's.
+[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram,
+                                                                 std::size_t rows, double noise = 0, double means = 0);
 
 /// How far each target varies.
 struct Spread {

@@ -138,7 +138,7 @@ Matrix64 Moments::covariance() && {
   Matrix64 result = std::move(scatter_);
   auto cells = as_eigen(result.view());
   cells /= static_cast<double>(rows_);
-  cells.triangularView<Eigen::StrictlyUpper>() = cells.transpose();
+  mirror_lower(result.view());
   return result;
 }
 

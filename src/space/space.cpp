@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"
+#include "base/parallel.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/space.h>
 
@@ -133,17 +135,28 @@ Matrix Space::read_all() const {
 }
 
 Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
+  constexpr std::size_t kShare = 256;  // rows that are worth a thread
+  for (const std::int64_t row : file_rows) {
+    if (row >= 0 && static_cast<std::size_t>(row) < source_->rows()) continue;
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the same inputs in the "
+                            "same order?",
+                            name_, row, source_->label(), source_->rows()));
+  }
   Matrix64 gathered(file_rows.size(), dim());
-  for (std::size_t i = 0; i < file_rows.size(); ++i) {
-    if (file_rows[i] < 0 || static_cast<std::size_t>(file_rows[i]) >= source_->rows()) {
-      throw Error(Code::bad_argument,
-                  fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the "
-                              "same inputs in the same order?",
-                              name_, file_rows[i], source_->label(), source_->rows()));
-    }
-    const auto row = static_cast<std::size_t>(file_rows[i]);
-    source_->read(row, gathered.view().middle_rows(i, 1));
-    require_finite<double>(*this, row, gathered.view().middle_rows(i, 1));
+  std::vector<char> finite(file_rows.size());
+  parallel_blocks(file_rows.size(), kShare, threads(), [&] {
+    return [&](std::size_t first, std::size_t count) {
+      for (std::size_t i = first; i < first + count; ++i) {
+        source_->read(static_cast<std::size_t>(file_rows[i]), gathered.view().middle_rows(i, 1));
+        finite[i] = all_finite(gathered.row(i)) ? 1 : 0;
+      }
+    };
+  });
+  const auto bad = std::ranges::find(finite, 0) - finite.begin();
+  if (static_cast<std::size_t>(bad) < finite.size()) {
+    const auto row = static_cast<std::size_t>(bad);
+    require_finite<double>(*this, static_cast<std::size_t>(file_rows[row]), gathered.view().middle_rows(row, 1));
   }
   return gathered;
 }

@@ -15,6 +15,7 @@
 #include <kedge/moments.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,7 +27,9 @@ namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
-constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;
+// Pinning memory takes its time, and so does starting a product.
+constexpr std::size_t kGpuBlockValues = std::size_t{1} << 20;
+constexpr unsigned kMostGpuReaders = 8;
 
 void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
   std::size_t column = 0;
@@ -94,33 +97,52 @@ void add_wide(Moments& sums, std::span<const Space> spaces, const Tell& tell) {
   }
 }
 
-/// The GPU sums up a block while the next one is read.
+template <class T>
+std::vector<double> means_of(std::span<const MatrixView<T>> spaces) {
+  std::vector<double> means;
+  for (const MatrixView<T>& own : spaces) {
+    const Eigen::RowVectorXd found = as_eigen(own).template cast<double>().colwise().mean();
+    means.insert(means.end(), found.begin(), found.end());
+  }
+  return means;
+}
+
+/// Reads a block into a buffer of its own, then has the GPU sum it up, which it does while others are read.
+template <class T>
+struct GpuReader {
+  std::span<const Space> spaces;
+  cuda::RowSums<T>& sums;
+  const Tell& tell;
+  std::size_t buffer;
+  std::vector<MatrixView<T>> block = {};
+
+  void read(std::size_t first, std::size_t rows) {
+    block = sums.buffer(buffer, rows);
+    for (std::size_t i = 0; i < spaces.size(); ++i) spaces[i].read(first, block[i]);
+  }
+  void hand_over(std::size_t first, std::size_t rows) {
+    if (first == 0) sums.set_pilot(means_of<T>(block));
+    sums.add(buffer, rows);
+    tell(first + rows, spaces.front().rows());
+  }
+};
+
+template <class T>
 Moments sum_on_gpu(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
   const std::size_t dim = none.dim();
   const std::size_t total = spaces.front().rows();
   const std::size_t block_rows = std::clamp<std::size_t>(kGpuBlockValues / dim, 1, total);
-  const auto sums = cuda::make_row_sums(dim, block_rows);
-  // Products of values far from zero lose their digits, so all are taken about the mean of the first rows.
-  Eigen::RowVectorXd pilot;
-  for (std::size_t first = 0; first < total; first += block_rows) {
-    const auto block = sums->buffer(std::min(block_rows, total - first));
-    read_together(spaces, first, block);
-    if (first == 0) {
-      pilot = column_means(block);
-      sums->set_pilot(std::span(pilot.data(), dim));
-    }
-    sums->add(block.rows);
-    tell(first + block.rows, total);
-  }
+  std::vector<std::size_t> dims;
+  for (const Space& space : spaces) dims.push_back(space.dim());
+  const unsigned workers = std::clamp(threads(), 2U, kMostGpuReaders);
+  const auto sums = cuda::make_row_sums<T>(dims, block_rows, workers);
+  std::atomic<std::size_t> next_buffer{0};
+  parallel_blocks_in_order(total, block_rows, workers, [&] {
+    return GpuReader<T>{spaces, *sums, tell, next_buffer++};
+  });
   std::vector<double> mean(dim);
   Matrix64 scatter(dim, dim);
   sums->finish(mean, scatter.view());
-  auto about_pilot = as_eigen(std::span(mean));
-  about_pilot /= static_cast<double>(total);
-  add_gram(scatter.view(), Triangle::upper, {mean.data(), 1, dim, dim}, -static_cast<double>(total));
-  auto cells = as_eigen(scatter.view());
-  cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
-  about_pilot += pilot;
   return {none.parts(), total, std::move(mean), std::move(scatter), {}, {}};
 }
 
@@ -176,7 +198,10 @@ Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, 
                const Tell& tell) {
   Moments sums(std::move(parts));
   if (highest == Highest::second) sums = without_fourth(sums);
-  if (device == Device::cuda) return sum_on_gpu(spaces, sums, tell);
+  if (device == Device::cuda) {
+    const bool narrow = std::ranges::all_of(spaces, [](const Space& space) { return space.source().fits_float32(); });
+    return narrow ? sum_on_gpu<float>(spaces, sums, tell) : sum_on_gpu<double>(spaces, sums, tell);
+  }
   if (sums.dim() <= kWidestShared) return sum_in_shares(spaces, sums, tell);
   add_wide(sums, spaces, tell);
   return sums;

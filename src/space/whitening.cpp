@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/eigh.h"
 #include "backend/products.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
+#include "space/whitening_basis.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace kedge {
@@ -30,26 +31,31 @@ Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& optio
   return shrunk;
 }
 
+namespace {
+
+void require_varying(std::span<const double> ascending) {
+  const double noise =
+      ascending.back() * static_cast<double>(ascending.size()) * std::numeric_limits<double>::epsilon();
+  if (ascending.front() > noise) return;
+  throw Error(Code::bad_argument,
+              "the covariance is singular, so it cannot be whitened: some direction of the space "
+              "never varies; raise the shrinkage or epsilon above 0");
+}
+
+}  // namespace
+
+Eigenpairs whitening_eigenpairs(const Matrix64& shrunk, Device device) {
+  Eigenpairs pairs = eigh(shrunk, device);
+  require_varying(pairs.values);
+  return pairs;
+}
+
 Whitening make_whitening(const Moments& moments, const WhiteningOptions& options, Device device) {
   const Work work;
   const auto mean = moments.mean();
-  Whitening result{
-      {mean.begin(), mean.end()}, shrunk_covariance(moments, options), Matrix64(moments.dim(), moments.dim()), {}, {}};
-  const auto dim = static_cast<double>(moments.dim());
-  Eigenpairs pairs = eigh(result.covariance, device);
-  const double smallest = pairs.values.front();
-  const double noise = pairs.values.back() * dim * std::numeric_limits<double>::epsilon();
-  if (!(smallest > noise)) {
-    throw Error(Code::bad_argument,
-                "the covariance is singular, so it cannot be whitened: some direction of the space "
-                "never varies; raise the shrinkage or epsilon above 0");
-  }
-  // Row i of `vectors` scaled by values^(-1/4) on both sides of the product gives sum_i v_i v_i^T / sqrt(values_i).
-  EigenRows<double> scaled = as_eigen(pairs.vectors.view());
-  for (std::size_t i = 0; i < pairs.values.size(); ++i) {
-    scaled.row(static_cast<Eigen::Index>(i)) /= std::pow(pairs.values[i], 0.25);
-  }
-  set_product(result.whitener.view(), scaled.transpose(), scaled);
+  Whitening result{{mean.begin(), mean.end()}, shrunk_covariance(moments, options), {}, {}, {}};
+  Eigenpairs pairs = eigh_with_root(result.covariance, result.whitener, device);
+  require_varying(pairs.values);
   result.values = std::move(pairs.values);
   result.vectors = std::move(pairs.vectors);
   return result;

@@ -1,53 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/whitening_basis.h"
 
-#include "backend/products.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
+
+#include <span>
+#include <utility>
 
 namespace kedge {
 namespace {
 
-Matrix64 basis_of(const Whitening& whitening, double whitened) {
-  Matrix64 basis = whitening.vectors;
-  const auto values = as_eigen(std::span(whitening.values));
-  as_eigen(basis.view()).array().colwise() *= values.array().pow(-whitened / 2).transpose();
-  return basis;
+constexpr double kComfortable = 1e-10;  // far from where float64 would call a matrix singular
+
+/// Row i of B is eigenvector i, divided by its value to the power of whitened / 2.
+std::shared_ptr<const Whitener> whitener_of(Matrix64 vectors, std::span<const double> values, double whitened) {
+  as_eigen(vectors.view()).array().colwise() *= as_eigen(values).array().pow(-whitened / 2).transpose();
+  return std::make_shared<Whitener>(std::move(vectors));
+}
+
+/// No eigenvalue is below the variance that shrinkage spreads evenly, and none above all the variance there is, so that
+/// the condition need not be estimated where the shrinkage is worth its name.
+bool is_comfortable(const Cholesky& factor, const WhiteningOptions& options) {
+  if (!factor.exists()) return false;
+  const auto dim = static_cast<double>(factor.factor().rows());
+  return options.shrinkage / dim > kComfortable || factor.reciprocal_condition() > kComfortable;
 }
 
 }  // namespace
 
 WhiteningBasis::WhiteningBasis(const Whitening& whitening, double whitened)
-    : mean_(whitening.mean), basis_(basis_of(whitening, whitened)) {}
+    : mean_(whitening.mean), whitener_(whitener_of(whitening.vectors, whitening.values, whitened)) {}
 
-WhiteningBasis::WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device)
+WhiteningBasis::WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device, double whitened)
     : mean_(moments.mean().begin(), moments.mean().end()) {
   const Work work;
-  constexpr double kComfortable = 1e-10;  // far from where float64 would call it singular
-  Cholesky factor(shrunk_covariance(moments, options));
-  if (factor.exists() && factor.reciprocal_condition() > kComfortable) {
-    factor_ = std::move(factor);
-  } else {
-    basis_ = basis_of(make_whitening(moments, options, device), 1);
+  if (whitened == 1) {
+    Cholesky factor(shrunk_covariance(moments, options));
+    if (is_comfortable(factor, options)) {
+      whitener_ = std::make_shared<Whitener>(std::move(factor));
+      return;
+    }
   }
-}
-
-void WhiteningBasis::whiten_rows(MatrixView<double> x) const {
-  if (factor_) return factor_->whiten(x);
-  const EigenRows<double> given = as_eigen(x);
-  set_product(x, given, as_eigen(basis_.view()).transpose());
-}
-
-void WhiteningBasis::whiten_columns(MatrixView<double> x) const {
-  if (factor_) return factor_->whiten_columns(x);
-  const EigenRows<double> given = as_eigen(x);
-  set_product(x, basis_.view(), given);
-}
-
-void WhiteningBasis::fold_rows(MatrixView<double> x) const {
-  if (factor_) return factor_->fold(x);
-  const EigenRows<double> given = as_eigen(x);
-  set_product(x, given, basis_.view());
+  Eigenpairs pairs = whitening_eigenpairs(shrunk_covariance(moments, options), device);
+  whitener_ = whitener_of(std::move(pairs.vectors), pairs.values, whitened);
 }
 
 }  // namespace kedge

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/cholesky.h"
+#include "backend/eigh.h"
+#include "backend/whitener.h"
 
 #include <kedge/matrix.h>
 #include <kedge/whitening.h>
 
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace kedge {
@@ -15,24 +16,23 @@ namespace kedge {
 /// see. A Cholesky decomposition finds one in a small part of the time that eigenvectors take.
 class WhiteningBasis {
  public:
-  /// Of the shrunk covariance. Eigenvectors are taken where it is nearly singular. Throws what make_whitening throws.
-  WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device = Device::cpu);
-  /// Of eigenvectors that are known: whitened so far, 1 all the way, 0 not at all.
+  /// Of the shrunk covariance, whitened so far: 1 all the way, 0 not at all. Eigenvectors are taken where it is nearly
+  /// singular, or not to be whitened all the way. Throws what make_whitening throws.
+  WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device = Device::cpu,
+                 double whitened = 1);
+  /// The same of eigenvectors that are known.
   explicit WhiteningBasis(const Whitening& whitening, double whitened = 1);
 
   [[nodiscard]] const std::vector<double>& mean() const { return mean_; }
   [[nodiscard]] std::size_t dim() const { return mean_.size(); }
-  /// x = x B^T: every row, which is centred, becomes whitened.
-  void whiten_rows(MatrixView<double> x) const;
-  /// x = B x, the same for columns.
-  void whiten_columns(MatrixView<double> x) const;
-  /// x = x B: what is multiplied with whitened rows becomes what is multiplied with centred ones.
-  void fold_rows(MatrixView<double> x) const;
+  [[nodiscard]] const std::shared_ptr<const Whitener>& whitener() const { return whitener_; }
 
  private:
   std::vector<double> mean_;
-  std::optional<Cholesky> factor_;
-  Matrix64 basis_;  ///< B, where there is no factor
+  std::shared_ptr<const Whitener> whitener_;
 };
+
+/// The eigenpairs of a shrunk covariance. Throws Error(Code::bad_argument) where some direction never varies.
+[[nodiscard]] Eigenpairs whitening_eigenpairs(const Matrix64& shrunk, Device device);
 
 }  // namespace kedge

@@ -5,7 +5,6 @@
 #include "backend/kernel_cases.h"
 #include "backend/kernel_system.h"
 #include "backend/needs_gpu.h"
-#include "backend/tridiagonal.h"
 #include "base/eigen.h"
 
 #include <algorithm>
@@ -316,21 +315,6 @@ TEST_F(OnTheGpu, ComparingAgrees) {
   const Comparison found = compare(a.view(), b.view(), options);
   EXPECT_EQ(found.mrr, wanted.mrr);
   EXPECT_EQ(found.recall, wanted.recall);
-}
-
-TEST_F(OnTheGpu, TridiagonalMatricesAgree) {
-  const Matrix64 symmetric = symmetric_matrix(300);
-  const Matrix given = random_matrix(300, 5, 8);
-  Matrix64 solved[2];
-  for (const Device device : {Device::cpu, Device::cuda}) {
-    const Tridiagonal tridiagonal(symmetric, device);
-    Matrix64& x = (solved[device == Device::cuda ? 1 : 0] = Matrix64(300, 5));
-    as_eigen(x.view()) = as_eigen(given.view()).cast<double>();
-    tridiagonal.to_inside(x.view());
-    tridiagonal.solve(200, x.view(), x.view());  // definite, as a ridge is
-    tridiagonal.to_outside(x.view());
-  }
-  EXPECT_TRUE(as_eigen(solved[0].view()).isApprox(as_eigen(solved[1].view()), 1e-9));
 }
 
 }  // namespace

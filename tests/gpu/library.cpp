@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
 #include "backend/cuda/cuda.h"
-#include "backend/tridiagonal.h"
+#include "backend/centred_rows.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"
+#include "space/whitening_basis.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -77,25 +78,48 @@ void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<Ch
   }
 }
 
-/// What a ridge is made of, at a size where the GPU is used.
-void check_tridiagonal(const CheckOptions& options, std::vector<CheckPromise>& promises) {
-  const std::size_t dim = options.quick ? 300 : 1100;
-  const Matrix rows = quick_random(3 * dim, dim, 8);
+/// What a ridge is made of, at a size where the GPU is used: whitened by a Cholesky factor, by eigenvectors, not at
+/// all.
+void check_ridge(const CheckOptions& options, std::vector<CheckPromise>& promises) {
+  if (options.device == Device::cpu) return;
+  const std::size_t dim = options.quick ? 300 : 1100, count = 3 * dim;
+  const Matrix rows = quick_random(count, dim, 8), targets = quick_random(count, 7, 9);
   Moments moments({{"rows", dim}});
   const MatrixView<const float> view = rows.view();
   moments.add({&view, 1});
-  const Matrix64 covariance = moments.covariance();
-  Matrix64 solved[2];
-  for (const Device device : {Device::cpu, options.device}) {
-    Matrix64& x = (solved[device == Device::cpu ? 0 : 1] = Matrix64(dim, 3));
-    for (std::size_t i = 0; i < x.cells().size(); ++i) x.cells()[i] = rows.cells()[i];
-    const Tridiagonal tridiagonal(covariance, device);
-    tridiagonal.to_inside(x.view());
-    tridiagonal.solve(0.1, x.view(), x.view());
-    tridiagonal.to_outside(x.view());
+  const auto widen = [](const Matrix& narrow) {
+    Matrix64 wide(narrow.rows(), narrow.cols());
+    std::ranges::copy(narrow.cells(), wide.cells().begin());
+    return wide;
+  };
+  const Matrix64 wide_targets = widen(targets);
+  const std::vector<double> mean(dim, 0.1);
+  const auto here = centre_rows(widen(rows), mean, Device::cpu), there = centre_rows(widen(rows), mean, options.device);
+  const auto add = [&](const std::string& what, std::span<const double> found, std::span<const double> wanted) {
+    promises.push_back(near<double>("ridge: " + what, found, wanted, 1e-10));
+  };
+  add("means", there->means(), here->means());
+  add("mean squares", there->mean_squares(), here->mean_squares());
+  const Matrix64 cross[] = {here->cross(wide_targets.view()), there->cross(wide_targets.view())};
+  add("cross products", cross[1].cells(), cross[0].cells());
+  Matrix64 weights(7, dim);
+  for (std::size_t r = 0; r < 7; ++r) {
+    for (std::size_t c = 0; c < dim; ++c) weights.row(r)[c] = cross[0].row(c)[r];
   }
-  if (options.device != Device::cpu) {
-    promises.push_back(near<double>("tridiagonal matrix", solved[1].cells(), solved[0].cells(), 1e-10));
+  add("products with weights", there->times(weights.view()).cells(), here->times(weights.view()).cells());
+  const std::shared_ptr<const Whitener> whiteners[] = {nullptr, WhiteningBasis(moments, {}).whitener(),
+                                                       WhiteningBasis(moments, {}, Device::cpu, 0.5).whitener()};
+  for (const char* name : {"as it is", "whitened", "half-whitened"}) {
+    const auto& whitener = whiteners[name[0] == 'a' ? 0 : name[0] == 'w' ? 1 : 2];
+    Matrix64 solved[2];
+    for (const bool on_gpu : {false, true}) {
+      const auto gram = (on_gpu ? there : here)->decompose(whitener);
+      Matrix64& x = (solved[on_gpu ? 1 : 0] = cross[0]);
+      gram->to_inside(x.view());
+      gram->solve(0.1, x.view(), x.view());
+      gram->to_outside(x.view());
+    }
+    add(fmt::format("solution, {}", name), solved[1].cells(), solved[0].cells());
   }
 }
 
@@ -105,7 +129,7 @@ std::vector<CheckPromise> check_library(const CheckOptions& options) {
   const Toy toy = options.quick ? Toy(600, {33, 260}) : Toy(5003, {385, 1281});
   std::vector<CheckPromise> promises;
   check_statistics(options, toy, promises);
-  check_tridiagonal(options, promises);
+  check_ridge(options, promises);
   check_consensus(options, toy, promises);
   check_transform(options, toy, promises);
   check_ranks(options, toy, promises);

@@ -153,17 +153,21 @@ TEST(Oracle, ConsensusTargetsAgree) {
 TEST(Oracle, ConsensusEigenvaluesAreExactInFloat64) {
   const std::vector<Space> sources{oracle_space(0), oracle_space(1)};
   const std::vector<std::int64_t> support = read_integers(path("support_ids.npy"));
-  Moments joint = compute_joint_moments(sources);
-  const std::vector<Whitening> whitenings{make_whitening(joint.of(sources[0].name()), oracle_options()),
-                                          make_whitening(joint.of(sources[1].name()), oracle_options())};
-  const std::vector<Matrix64> supports{sources[0].gather(support), sources[1].gather(support)};
-  const ConsensusTask task{whitenings, supports, expected()["consensus"]["anchors"].get<std::size_t>()};
-  const Consensus found = find_consensus(task, joint, {});
+  const Moments joint = compute_joint_moments(sources);
+  std::vector<WhiteningBasis> by_eigenvectors, by_cholesky;
+  std::vector<std::unique_ptr<const CentredRows>> rows;
+  std::vector<const CentredRows*> centred;
+  for (const Space& source : sources) {
+    const Moments own = joint.of(source.name());
+    by_eigenvectors.emplace_back(make_whitening(own, oracle_options()));
+    by_cholesky.emplace_back(own, oracle_options());
+    centred.push_back(rows.emplace_back(centre_rows(source.gather(support), own.mean(), Device::cpu)).get());
+  }
+  const auto anchors = expected()["consensus"]["anchors"].get<std::size_t>();
+  const Consensus found = find_consensus({by_eigenvectors, centred, anchors}, joint, {});
   EXPECT_LT(relative_error(std::span(found.eigenvalues), expected_vector("consensus_eigenvalues.npy")), 1e-10);
 
-  const std::vector<WhiteningBasis> bases{{joint.of(sources[0].name()), oracle_options()},
-                                          {joint.of(sources[1].name()), oracle_options()}};
-  const Consensus faster = find_consensus({{}, supports, task.anchors, bases}, joint, {});
+  const Consensus faster = find_consensus({by_cholesky, centred, anchors}, joint, {});
   EXPECT_LT(relative_error<double>(faster.eigenvalues, found.eigenvalues), 1e-12);
   const std::vector<double> targets(found.targets.cells().begin(), found.targets.cells().end());
   EXPECT_LT(relative_error<float>(faster.targets.cells(), targets), 1e-6);

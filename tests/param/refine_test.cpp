@@ -107,18 +107,24 @@ TEST(Refine, WatchesRowsOutsideTheSupportFirst) {
 TEST(Refine, LowersTheLossOnRowsHeldOut) {
   const Views views;
   const std::vector<Space> spaces = views.spaces();
-  Moments joint = compute_joint_moments(spaces);
+  const Moments joint = compute_joint_moments(spaces);
   std::vector<Whitening> whitenings;
   for (const Space& space : spaces) whitenings.push_back(make_whitening(joint.of(space.name()), {}));
   std::vector<std::int64_t> support(300);
   std::iota(support.begin(), support.end(), 100);
   std::vector<Matrix64> supports;
   for (const Space& space : spaces) supports.push_back(space.gather(support));
-  const ConsensusTask task{whitenings, supports, 12};
-  const Matrix targets = find_consensus(task, std::move(joint), {}).targets;
+  const std::vector<WhiteningBasis> bases(whitenings.begin(), whitenings.end());
+  std::vector<std::unique_ptr<const CentredRows>> rows;
+  std::vector<const CentredRows*> centred;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    rows.push_back(centre_rows(supports[i], whitenings[i].mean, Device::cpu));
+    centred.push_back(rows.back().get());
+  }
+  const Matrix targets = find_consensus({bases, centred, 12}, joint, {}).targets;
   const auto backend = make_cpu_backend();
   const ConsensusOptions options = refined_options(20).consensus;
-  const Refined refined = refine_targets(*backend, task, spaces, support, targets, options, 0, {});
+  const Refined refined = refine_targets(*backend, {whitenings, supports}, spaces, support, targets, options, 0, {});
   EXPECT_LT(*std::ranges::min_element(refined.losses), refined.losses.front());
   EXPECT_EQ(refined.targets.rows(), targets.rows());
 }

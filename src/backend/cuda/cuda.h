@@ -2,10 +2,12 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/centred_rows.h"
 #include "backend/eigh.h"
 #include "backend/kernel_function.h"
 #include "backend/kernel_system.h"
 #include "backend/row_worker.h"
+#include "backend/whitened_covariance.h"
 
 #include <kedge/device.h>
 
@@ -17,7 +19,7 @@
 #include <vector>
 
 // All that is known of CUDA outside its folder. Implemented there, or in cuda_absent.cpp for a build without CUDA,
-// where everything but devices() and put_back() throws what require() throws.
+// where everything but devices(), put_back() and warm_up() throws what require() throws.
 namespace kedge::cuda {
 
 /// Every GPU that can be used now; none where there is no CUDA, no driver or no GPU.
@@ -27,32 +29,44 @@ namespace kedge::cuda {
 void require();
 /// Gives the calling thread back the GPU that it had before require().
 void put_back() noexcept;
+/// Makes CUDA load what a fit in closed form will need, which takes it longer than the fit; to be called beside what
+/// else there is to do. What goes wrong will go wrong again where it matters.
+void warm_up() noexcept;
 /// On the first GPU. Throws what require() throws.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
 
-/// Adds up rows and their products, about a pilot that is taken off them first. A block is summed up while the caller
-/// fills the next.
+/// Adds up rows of float or double, and their products, in float64. A block is summed up while the caller fills the
+/// next.
+template <class T>
 class RowSums {
  public:
   virtual ~RowSums() = default;
-  /// Where the next rows are to be put, packed. May wait for the GPU to be done with what was there.
-  [[nodiscard]] virtual MatrixView<double> buffer(std::size_t rows) = 0;
-  /// Once, before the first rows are added.
+  /// Where rows of each space are to be put, packed. May wait for the GPU to be done with what was there.
+  [[nodiscard]] virtual std::vector<MatrixView<T>> buffer(std::size_t number, std::size_t rows) = 0;
+  /// Once, before the first rows are added: about where they lie, so that their products keep their digits.
   virtual void set_pilot(std::span<const double> pilot) = 0;
-  /// The first `rows` of the last buffer.
-  virtual void add(std::size_t rows) = 0;
-  /// `sums`: of the columns; `products`: the upper triangle of the sum of x^T x.
-  virtual void finish(std::span<double> sums, MatrixView<double> products) = 0;
+  /// All rows of a buffer.
+  virtual void add(std::size_t number, std::size_t rows) = 0;
+  /// The mean of the rows, and the sum of x^T x of the rows less that mean.
+  virtual void finish(std::span<double> mean, MatrixView<double> scatter) = 0;
 };
-[[nodiscard]] std::unique_ptr<RowSums> make_row_sums(std::size_t dim, std::size_t most_rows);
+template <class T>
+[[nodiscard]] std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std::size_t most_rows,
+                                                        std::size_t buffers);
 
 /// The `count` largest eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
 [[nodiscard]] Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count);
 
-/// Half of an eigendecomposition, by cuSOLVER: in place of the matrix, whose upper triangle is read, and in what is
-/// given of its size, just as LAPACK's dsytrd leaves it.
-void tridiagonalise(Matrix64& symmetric, std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<double> scales);
+/// All eigenpairs, and the inverse square root that they make. Only the upper triangle is read.
+[[nodiscard]] Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root);
+
+/// The same rows in the GPU's memory, where all that is made of them stays.
+[[nodiscard]] std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double> rows,
+                                                             std::span<const double> mean);
+/// The same in the GPU's memory.
+[[nodiscard]] std::unique_ptr<const WhitenedCovariance> whiten_covariance(
+    MatrixView<const double> scatter, double share, std::span<const std::shared_ptr<const Whitener>> whiteners,
+    std::span<const std::size_t> dims);
 
 /// Workers for y = weight x + bias, row by row; the weight is in the GPU's memory once for all of them.
 [[nodiscard]] MakeRowWorker affine_rows(MatrixView<const float> weight, std::span<const float> bias,

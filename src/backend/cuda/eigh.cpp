@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/eigh.h"
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/lane.h"
-#include "backend/cuda/memory.h"
-#include "backend/cuda/solver.h"
+#include "base/checked.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace kedge::cuda {
@@ -42,8 +43,8 @@ void decompose_all(const Solver& solver, std::int64_t dim, double* matrix, doubl
 }
 
 /// The same for the largest, which stand first then.
-void decompose_largest(const Solver& solver, std::int64_t dim, std::int64_t count, double* matrix, double* values,
-                       int* info) {
+void decompose_some(const Solver& solver, std::int64_t dim, std::int64_t count, double* matrix, double* values,
+                    int* info) {
   double no_lowest = 0, no_highest = 0;  // the range is one of numbers, counted from 1
   const std::int64_t first = dim - count + 1;
   std::int64_t found = 0;
@@ -69,6 +70,21 @@ void decompose_largest(const Solver& solver, std::int64_t dim, std::int64_t coun
 
 }  // namespace
 
+std::vector<double> decompose_largest(const Solver& solver, const Block& symmetric, std::size_t count) {
+  const auto dim = static_cast<std::int64_t>(symmetric.rows);
+  const DeviceArray<double> values(symmetric.rows);
+  const DeviceArray<int> info(1);
+  if (count >= symmetric.rows) {
+    count = symmetric.rows;
+    decompose_all(solver, dim, symmetric.data, values.data(), info.data());
+  } else {
+    decompose_some(solver, dim, static_cast<std::int64_t>(count), symmetric.data, values.data(), info.data());
+  }
+  std::vector<double> found(count);
+  check(cudaMemcpy(found.data(), values.data(), count * sizeof(double), cudaMemcpyDeviceToHost), "to copy eigenvalues");
+  return found;
+}
+
 Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
   require();
   const std::size_t dim = symmetric.rows();
@@ -76,27 +92,36 @@ Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
   constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
                "take fewer spaces at a time");
-  const Stream stream = make_stream();
-  const Solver solver(stream.get());
-  const DeviceArray<double> matrix(symmetric.cells().size()), values(dim);
-  const DeviceArray<int> info(1);
-  // On the solver's stream, as that does not wait for copies on another.
-  check(cudaMemcpyAsync(matrix.data(), symmetric.cells().data(), symmetric.cells().size_bytes(), cudaMemcpyHostToDevice,
-                        solver.stream),
-        "to copy a matrix");
-  // The upper triangle by rows is the lower one by columns.
-  const auto size = static_cast<std::int64_t>(dim);
-  if (count == dim) {
-    decompose_all(solver, size, matrix.data(), values.data(), info.data());
-  } else {
-    decompose_largest(solver, size, static_cast<std::int64_t>(count), matrix.data(), values.data(), info.data());
-  }
-  Eigenpairs pairs{std::vector<double>(count), Matrix64(count, dim)};
-  check(cudaMemcpy(pairs.values.data(), values.data(), count * sizeof(double), cudaMemcpyDeviceToHost),
-        "to copy eigenvalues");
-  check(cudaMemcpy(pairs.vectors.cells().data(), matrix.data(), pairs.vectors.cells().size_bytes(),
-                   cudaMemcpyDeviceToHost),
-        "to copy eigenvectors");
+  const Dense dense;
+  // Our upper triangle is the lower one to cuSOLVER, and its columns are our rows.
+  const DeviceArray<double> matrix = dense.upload(symmetric.view());
+  Eigenpairs pairs{dense.decompose({matrix.data(), dim, dim, dim}, count), Matrix64(count, dim)};
+  dense.download({matrix.data(), dim, count, dim}, pairs.vectors.view());
+  return pairs;
+}
+
+/// Eigenvectors scaled by values^(-1/4) on both sides of the product.
+Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root) {
+  require();
+  const std::size_t dim = symmetric.rows();
+  constexpr std::size_t kMatrices = 5;
+  require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
+               "take fewer spaces at a time");
+  const Dense dense;
+  const DeviceArray<double> matrix = dense.upload(symmetric.view()), scaled(matrix.size());
+  const Block vectors{matrix.data(), dim, dim, dim}, halves{scaled.data(), dim, dim, dim};
+  Eigenpairs pairs{dense.decompose(vectors, dim), Matrix64(dim, dim)};
+  dense.download(vectors, pairs.vectors.view());
+  std::vector<double> scales;
+  for (const double value : pairs.values) scales.push_back(std::pow(value, -0.25));
+  const DeviceArray<double> of_columns = dense.upload({scales.data(), 1, dim, dim});
+  const int size = checked_int(dim, "a matrix's dimension");
+  check(cublasDdgmm(dense.blas(), CUBLAS_SIDE_RIGHT, size, size, vectors.data, size, of_columns.data(), 1, halves.data,
+                    size),
+        "to scale eigenvectors");
+  dense.multiply(1, halves, Dense::Side::plain, halves, Dense::Side::turned, vectors);
+  inverse_root = Matrix64(dim, dim);
+  dense.download(vectors, inverse_root.view());
   return pairs;
 }
 
