@@ -34,9 +34,11 @@ SIZES = {"rows": (10_000, 100_000, 1_000_000, 10_000_000), "dims": (64, 256, 102
 # Where the base would be in the way: so many rows fit on a disk only if they are short, and support rows are rows.
 BESIDE = {"rows": {"dims": 64}, "support": {"rows": 50_000}, "anchors": {"dims": 1024}}
 COMMANDS = ("fit", "attach", "transform", "compare", "stitch")
-# Sums over rows are linear in rows and at most quadratic in values, a decomposition is cubic in values; comparing looks at all
-# pairs. What a ridge on the support costs is linear in its rows.
+# Sums over rows are linear in rows and at most quadratic in values, a decomposition is cubic in values, and that of the
+# targets, or of what is compared, in anchors; comparing looks at all pairs. What a ridge on the support costs is linear in
+# its rows.
 ARITHMETIC = {"rows": {"compare": 2, "stitch": 1}, "dims": {"fit": 3, "attach": 3, "stitch": 3, "compare": 0},
+              "anchors": {"fit": 3, "attach": 3, "compare": 3, "stitch": 3},
               "support": {"transform": 0, "compare": 0}, "threads": {}}
 SEEN = 0.2  # seconds under which starting the program hides how it grows
 
