@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 #include "backend/whitened_covariance.h"
 #include "map/ridge_attach.h"
@@ -91,7 +92,9 @@ nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
     dims.push_back(own.dim());
   }
   const auto covariance = steps.time("whitened covariance", [&] {
-    return whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(joint.rows()), whiteners, dims, device);
+    return finds_on_gpu(joint.dim(), device)
+               ? cuda::whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(joint.rows()), whiteners, dims)
+               : whiten_covariance(joint.covariance(), whiteners, dims);
   });
   (void)steps.time("directions", [&] { return covariance->leading(kAnchors); });
   const Matrix64 widest = joint.of(spaces[1].name()).covariance();

@@ -8,7 +8,7 @@
 namespace kedge {
 
 /// A symmetric matrix as Q T Q^T with T tridiagonal, by LAPACK: half of an eigendecomposition, and all that is needed
-/// to solve with A + k I for any k.
+/// to solve with A + k I for any k. Safe to use from several threads.
 class Tridiagonal {
  public:
   /// Only the upper triangle is read.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/whitened_covariance.h"
 
-#include "backend/cuda/cuda.h"
 #include "backend/products.h"
 #include "base/eigen.h"
 
@@ -9,9 +8,6 @@
 
 namespace kedge {
 namespace {
-
-// Below, LAPACK is done before the GPU's many small kernels have started.
-constexpr std::size_t kLeastGpuDim = 256;
 
 /// Of a symmetric matrix: its upper triangle, and each space's own block whole.
 Matrix64 whitened(Matrix64 covariance, std::span<const std::shared_ptr<const Whitener>> whiteners,
@@ -61,15 +57,9 @@ class CovarianceInMemory final : public WhitenedCovariance {
 
 }  // namespace
 
-std::unique_ptr<const WhitenedCovariance> whiten_covariance(MatrixView<const double> scatter, double share,
+std::unique_ptr<const WhitenedCovariance> whiten_covariance(Matrix64 covariance,
                                                             std::span<const std::shared_ptr<const Whitener>> whiteners,
-                                                            std::span<const std::size_t> dims, Device device) {
-  if (device == Device::cuda && scatter.rows >= kLeastGpuDim) {
-    return cuda::whiten_covariance(scatter, share, whiteners, dims);
-  }
-  Matrix64 covariance(scatter.rows, scatter.cols);
-  as_eigen(covariance.view()) = share * as_eigen(scatter);
-  mirror_lower(covariance.view());
+                                                            std::span<const std::size_t> dims) {
   return std::make_unique<CovarianceInMemory>(whitened(std::move(covariance), whiteners, dims), dims);
 }
 

@@ -4,7 +4,6 @@
 #include "backend/eigh.h"
 #include "backend/whitener.h"
 
-#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <memory>
@@ -27,9 +26,8 @@ class WhitenedCovariance {
   [[nodiscard]] virtual Directions leading(std::size_t count) const = 0;
 };
 
-/// `share` times the lower triangle of `scatter` is the covariance before it is whitened, space by space.
+/// Of the covariance as it is before the spaces are whitened, whole, in memory.
 [[nodiscard]] std::unique_ptr<const WhitenedCovariance> whiten_covariance(
-    MatrixView<const double> scatter, double share, std::span<const std::shared_ptr<const Whitener>> whiteners,
-    std::span<const std::size_t> dims, Device device);
+    Matrix64 covariance, std::span<const std::shared_ptr<const Whitener>> whiteners, std::span<const std::size_t> dims);
 
 }  // namespace kedge

@@ -48,7 +48,7 @@ void for_each_source(std::span<const Statistics> statistics, Device device, cons
     for (std::size_t i = 0; i < sources; ++i) step(i);
     return;
   }
-  parallel_blocks(sources, 1, std::max<unsigned>(threads(), 1), [&, order = by_width(statistics)] {
+  parallel_blocks(sources, 1, threads(), [&, order = by_width(statistics)] {
     return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(order[i]); };
   });
 }
@@ -144,8 +144,8 @@ std::vector<RidgeRows> centre_sources(const FitInput& input) {
   return rows;
 }
 
-/// The same for wip, where the mean of the sources' RR at the support becomes what ridge regresses, as the mixture was
-/// found without targets; and their way back, unless they will get a better one.
+/// Attaches the sources by mixture for wip, where the mean of the sources' RR at the support becomes what ridge
+/// regresses, as the mixture was found without targets; and their way back, unless they will get a better one.
 void attach_and_target(Bundle& bundle, const FitInput& input, bool decodes) {
   const std::vector<RidgeRows> rows = centre_sources(input);
   const std::size_t sources = rows.size();
@@ -228,20 +228,25 @@ Matrix first_anchors(const Matrix& targets, std::size_t count) {
 /// With so few threads, one has nothing to do for most of the time that the directions take to find.
 constexpr unsigned kFewThreads = 2;
 
-/// Finds the targets, and where that leaves threads idle or the GPU waiting, prepares the rows to regress them.
-Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, const Bundle& bundle,
-                      const FitInput& input, const FitOptions& options) {
-  const auto find = [&] { return find_consensus(task, input.joint.value(), options.consensus, options.device); };
-  const bool on_gpu = options.device == Device::cuda;
+/// Finds the targets, and where that leaves threads idle or waiting for the GPU, prepares the rows to regress them.
+Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, const Bundle& bundle, FitInput& input,
+                      const FitOptions& options) {
+  const bool on_gpu = finds_on_gpu(input.joint.value().dim(), options.device);
+  const auto find = [&] {
+    return find_consensus(task, std::move(*std::exchange(input.joint, {})), options.consensus, options.device);
+  };
   if (bundle.attach_by != AttachBy::ridge || threads() < 2 || (!on_gpu && threads() > kFewThreads)) return find();
   std::optional<Consensus> found;
   parallel_blocks(rows.size() + 1, 1, threads(), [&, order = by_width(input.statistics)] {
     return [&](std::size_t task_number, std::size_t) {
+      const Work work;
+      std::optional<OneThread> alone;
       if (task_number == 0) {
+        if (on_gpu) alone.emplace();  // what is left to BLAS gives the same bits whatever else is going on
         found = find();
         return;
       }
-      const OneThread alone;  // so that BLAS leaves finding its thread, and gives it both once the rows are prepared
+      alone.emplace();  // so that BLAS leaves finding its thread, and gives it both once the rows are prepared
       const std::size_t i = order[task_number - 1];
       rows[i].prepare(bundle.similarity, input.statistics[i], !options.ridge);
     };
@@ -265,7 +270,6 @@ void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, c
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{bases, centred, anchors_of(bundle, options)};
   Consensus consensus = find_beside(task, rows, bundle, input, options);
-  input.joint.reset();
   Matrix targets =
       options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
   if (refines) {

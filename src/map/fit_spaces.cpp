@@ -13,6 +13,7 @@
 #include <kedge/error.h>
 
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,16 @@ void require_widths(const Moments& moments, std::span<const Space> spaces) {
     throw Error(Code::bad_argument,
                 fmt::format("space '{}': the moments are of rows of {} values, but {} has {}", spaces[i].name(),
                             moments.parts()[i].dim, spaces[i].source().label(), spaces[i].dim()));
+  }
+}
+
+/// A fit gets on without it, where no thread is to be had.
+std::optional<std::jthread> load_beside(Device device) {
+  if (device != Device::cuda) return {};
+  try {
+    return std::jthread(cuda::warm_up);
+  } catch (const std::system_error&) {
+    return {};
   }
 }
 
@@ -108,8 +119,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progres
   require_own_options(options);
   FitInput input;
   if (options.method == Method::consensus) {
-    std::optional<std::jthread> loading;
-    if (options.device == Device::cuda) loading.emplace(cuda::warm_up);
+    const std::optional<std::jthread> loading = load_beside(options.device);
     if (!bundle.support_ids.empty()) read_support(bundle, spaces, input);
     input.joint = read_moments(spaces, options.shrinkage_rule, options.device, progress);
     input.statistics = split(*input.joint, options);

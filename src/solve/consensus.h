@@ -32,8 +32,10 @@ struct Consensus {
 /// `joint` are the moments of the spaces side by side. Where the spaces have fewer directions than anchors were asked
 /// for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no number
 /// >= 0.
-[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, const Moments& joint,
-                                       const ConsensusOptions& options, Device device = Device::cpu);
+[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
+                                       Device device = Device::cpu);
+/// Whether that is done on a GPU, which small matrices are not worth.
+[[nodiscard]] bool finds_on_gpu(std::size_t dim, Device device);
 
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

@@ -4,7 +4,11 @@
 #include "backend/eigh.h"
 #include "backend/products.h"
 #include "backend/threads.h"
+#include "base/parallel.h"
 #include "support.h"
+
+#include <algorithm>
+#include <atomic>
 
 namespace kedge {
 namespace {
@@ -50,6 +54,26 @@ TEST_P(EverySize, TheMatrixIsWhatItWasMadeOf) {
     EXPECT_NEAR(found[i], wanted[i], 1e-12 * static_cast<double>(GetParam()));
 }
 INSTANTIATE_TEST_SUITE_P(Tridiagonal, EverySize, ::testing::Values(1, 2, 40, 191, 192, 203, 256, 515));
+
+// LAPACK changes what it multiplies with while it works.
+TEST(Tridiagonal, ManyThreadsMayMultiplyWithOne) {
+  const OneThread alone;
+  for (const std::size_t dim : {20U, 60U, 180U}) {
+    const Tridiagonal shared(symmetric_matrix(dim));
+    const Matrix64 given = symmetric_matrix(dim);
+    Matrix64 wanted = given;
+    shared.to_inside(wanted.view());
+    std::atomic<int> wrong{0};
+    parallel_blocks(2000, 1, 4, [&] {
+      return [&](std::size_t, std::size_t) {
+        Matrix64 found = given;
+        shared.to_inside(found.view());
+        if (!std::ranges::equal(found.cells(), wanted.cells())) ++wrong;
+      };
+    });
+    EXPECT_EQ(wrong, 0) << dim;
+  }
+}
 
 TEST(Tridiagonal, TakesAMatrixThatIsDiagonalAlready) {
   Matrix64 given(300, 300);

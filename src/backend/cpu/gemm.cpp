@@ -55,7 +55,7 @@ void multiply_lower(ConstPanel a, Panel c) {
 
 void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a, ConstPanel b,
           float beta, Panel c) {
-  if (threads() > kMostOwn) return multiply(turn_a, turn_b, inner, alpha, a, b, beta, c);
+  if (threads() > kMostOwn || c.rows == 0 || c.cols == 0) return multiply(turn_a, turn_b, inner, alpha, a, b, beta, c);
   const SingleThreadedBlas alone;
   const unsigned workers = workers_for(c.rows * c.cols * inner);
   if (c.cols >= c.rows) {

@@ -63,7 +63,7 @@ template <class T>
 /// The same rows in the GPU's memory, where all that is made of them stays.
 [[nodiscard]] std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double> rows,
                                                              std::span<const double> mean);
-/// The same in the GPU's memory.
+/// In the GPU's memory; `share` times the lower triangle of `scatter` is the covariance.
 [[nodiscard]] std::unique_ptr<const WhitenedCovariance> whiten_covariance(
     MatrixView<const double> scatter, double share, std::span<const std::shared_ptr<const Whitener>> whiteners,
     std::span<const std::size_t> dims);

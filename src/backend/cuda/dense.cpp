@@ -38,8 +38,11 @@ DeviceArray<double> Dense::upload(MatrixView<const double> rows) const {
 }
 
 void Dense::download(const Block& from, MatrixView<double> to) const {
-  check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double),
-                          from.rows * sizeof(double), from.cols, cudaMemcpyDeviceToHost, stream()),
+  const std::size_t column = from.rows * sizeof(double);
+  const bool packed = from.stride == from.rows && to.stride == from.rows;
+  check(packed ? cudaMemcpyAsync(to.data, from.data, from.cols * column, cudaMemcpyDeviceToHost, stream())
+               : cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double), column,
+                                   from.cols, cudaMemcpyDeviceToHost, stream()),
         kCopying);
   wait();
 }
