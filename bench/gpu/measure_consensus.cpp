@@ -92,7 +92,7 @@ nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
     dims.push_back(own.dim());
   }
   const auto covariance = steps.time("whitened covariance", [&] {
-    return finds_on_gpu(joint.dim(), device)
+    return on_gpu(joint.dim(), device)
                ? cuda::whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(joint.rows()), whiteners, dims)
                : whiten_covariance(joint.covariance(), whiteners, dims);
   });

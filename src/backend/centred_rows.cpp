@@ -2,6 +2,7 @@
 #include "backend/centred_rows.h"
 
 #include "backend/cuda/cuda.h"
+#include "backend/eigh.h"
 #include "backend/products.h"
 #include "backend/tridiagonal.h"
 #include "base/eigen.h"
@@ -11,9 +12,6 @@
 
 namespace kedge {
 namespace {
-
-// Below, the processor is done before the GPU's many small kernels have started.
-constexpr std::size_t kLeastGpuDim = 256;
 
 Matrix64 whitened(Matrix64 gram, const Whitener* whitener) {
   if (whitener == nullptr) return gram;
@@ -97,7 +95,7 @@ std::shared_ptr<const DecomposedGram> decompose_gram(Matrix64 gram, std::shared_
 }
 
 std::unique_ptr<const CentredRows> centre_rows(const Matrix64& rows, std::span<const double> mean, Device device) {
-  if (device == Device::cuda && rows.cols() >= kLeastGpuDim) return cuda::centre_rows(rows.view(), mean);
+  if (on_gpu(rows.cols(), device)) return cuda::centre_rows(rows.view(), mean);
   return std::make_unique<RowsInMemory>(rows, mean);
 }
 

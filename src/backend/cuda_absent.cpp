@@ -39,7 +39,7 @@ std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t>, std::siz
 template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
 template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
 
-Eigenpairs eigh_largest(const Matrix64&, std::size_t) {
+Eigenpairs eigh(const Matrix64&) {
   refuse();
 }
 

@@ -22,13 +22,6 @@ namespace {
 // Where an eighth or more is wanted, all eigenpairs of the tridiagonal matrix by divide and conquer are faster.
 constexpr std::size_t kFewShare = 8;
 
-// Below, copying and starting cuSOLVER's many small kernels takes longer than LAPACK does.
-constexpr std::size_t kLeastGpuDim = 256;
-
-bool on_gpu(const Matrix64& symmetric, Device device) {
-  return device == Device::cuda && symmetric.rows() >= kLeastGpuDim;
-}
-
 void require_converged(lapack_int status, std::size_t dim) {
   require_lapack_memory(status);
   if (status == 0) return;
@@ -73,14 +66,19 @@ Eigenpairs largest_tridiagonal(std::vector<double> diagonal, std::vector<double>
 
 }  // namespace
 
+bool on_gpu(std::size_t dim, Device device) {
+  constexpr std::size_t kLeastDim = 256;
+  return device == Device::cuda && dim >= kLeastDim;
+}
+
 Eigenpairs eigh(Matrix64 symmetric, Device device) {
-  if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, symmetric.rows());
+  if (on_gpu(symmetric.rows(), device)) return cuda::eigh(symmetric);
   std::vector<double> values = solve('V', symmetric);
   return {std::move(values), std::move(symmetric)};
 }
 
 Eigenpairs eigh_with_root(Matrix64 symmetric, Matrix64& inverse_root, Device device) {
-  if (on_gpu(symmetric, device)) return cuda::eigh_with_root(symmetric, inverse_root);
+  if (on_gpu(symmetric.rows(), device)) return cuda::eigh_with_root(symmetric, inverse_root);
   Eigenpairs pairs = eigh(std::move(symmetric));
   // Row i of `vectors` scaled by values^(-1/4) on both sides of the product gives sum_i v_i v_i^T / sqrt(values_i).
   EigenRows<double> scaled = as_eigen(pairs.vectors.view());
@@ -92,11 +90,10 @@ Eigenpairs eigh_with_root(Matrix64 symmetric, Matrix64& inverse_root, Device dev
   return pairs;
 }
 
-Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count, Device device) {
+Eigenpairs eigh_largest(Matrix64 symmetric, std::size_t count) {
   const std::size_t dim = symmetric.rows();
   count = std::min(count, dim);
-  if (count == dim || dim < 2) return eigh(std::move(symmetric), device);
-  if (on_gpu(symmetric, device)) return cuda::eigh_largest(symmetric, count);
+  if (count == dim || dim < 2) return eigh(std::move(symmetric));
   const Tridiagonal tridiagonal(std::move(symmetric));
   Eigenpairs largest = largest_tridiagonal(tridiagonal.diagonal(), tridiagonal.off_diagonal(), count);
   tridiagonal.to_outside_by_row(largest.vectors.view());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/fit.h"
 
+#include "backend/eigh.h"
 #include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -231,18 +232,18 @@ constexpr unsigned kFewThreads = 2;
 /// Finds the targets, and where that leaves threads idle or waiting for the GPU, prepares the rows to regress them.
 Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, const Bundle& bundle, FitInput& input,
                       const FitOptions& options) {
-  const bool on_gpu = finds_on_gpu(input.joint.value().dim(), options.device);
+  const bool finds_on_gpu = on_gpu(input.joint.value().dim(), options.device);
   const auto find = [&] {
     return find_consensus(task, std::move(*std::exchange(input.joint, {})), options.consensus, options.device);
   };
-  if (bundle.attach_by != AttachBy::ridge || threads() < 2 || (!on_gpu && threads() > kFewThreads)) return find();
+  if (bundle.attach_by != AttachBy::ridge || threads() < 2 || (!finds_on_gpu && threads() > kFewThreads)) return find();
   std::optional<Consensus> found;
   parallel_blocks(rows.size() + 1, 1, threads(), [&, order = by_width(input.statistics)] {
     return [&](std::size_t task_number, std::size_t) {
       const Work work;
       std::optional<OneThread> alone;
       if (task_number == 0) {
-        if (on_gpu) alone.emplace();  // what is left to BLAS gives the same bits whatever else is going on
+        if (finds_on_gpu) alone.emplace();  // what is left to BLAS gives the same bits whatever else is going on
         found = find();
         return;
       }

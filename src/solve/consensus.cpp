@@ -2,6 +2,7 @@
 #include "solve/consensus.h"
 
 #include "backend/cuda/cuda.h"
+#include "backend/eigh.h"
 #include "backend/whitened_covariance.h"
 #include "base/eigen.h"
 
@@ -96,11 +97,6 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
-bool finds_on_gpu(std::size_t dim, Device device) {
-  constexpr std::size_t kLeastDim = 256;  // below, LAPACK is done before the GPU's many small kernels have started
-  return device == Device::cuda && dim >= kLeastDim;
-}
-
 Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
@@ -113,10 +109,9 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   }
   const std::size_t dim = joint.dim();
   const std::size_t rows = joint.rows();
-  const auto covariance =
-      finds_on_gpu(dim, device)
-          ? cuda::whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(rows), whiteners, dims)
-          : whiten_covariance(std::move(joint).covariance(), whiteners, dims);
+  const auto covariance = on_gpu(dim, device) ? cuda::whiten_covariance(joint.scatter().view(),
+                                                                        1 / static_cast<double>(rows), whiteners, dims)
+                                              : whiten_covariance(std::move(joint).covariance(), whiteners, dims);
   Directions leading = covariance->leading(task.anchors);
   std::size_t anchors = directions(leading.pairs.values, rows, dim);
   std::vector<Direction> found = directions_of(leading, anchors, dims.size());

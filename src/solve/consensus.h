@@ -34,8 +34,6 @@ struct Consensus {
 /// >= 0.
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
                                        Device device = Device::cpu);
-/// Whether that is done on a GPU, which small matrices are not worth.
-[[nodiscard]] bool finds_on_gpu(std::size_t dim, Device device);
 
 /// How many anchors targets have before those at the end that are always 0.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

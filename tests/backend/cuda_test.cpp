@@ -101,9 +101,6 @@ TEST_F(OnTheGpu, EigenpairsReconstructTheMatrix) {
     const Eigenpairs all = eigh(a, Device::cuda);
     EXPECT_LT(difference<double>(all.values, eigh(a).values), 1e-12) << dim;
     EXPECT_LT(residual(a, all), 1e-10) << dim;
-    const Eigenpairs largest = eigh_largest(a, dim / 3, Device::cuda);
-    EXPECT_LT(difference<double>(largest.values, eigh_largest(a, dim / 3).values), 1e-12) << dim;
-    EXPECT_LT(residual(a, largest), 1e-10) << dim;
   }
 }
 
@@ -112,7 +109,6 @@ TEST_F(OnTheGpu, OnlyTheUpperTriangleIsRead) {
   Matrix64 half = a;
   for (std::size_t i = 0; i < 300; ++i) std::ranges::fill(half.row(i).first(i), 7.0);
   EXPECT_LT(residual(a, eigh(half, Device::cuda)), 1e-10);
-  EXPECT_LT(residual(a, eigh_largest(half, 20, Device::cuda)), 1e-10);
 }
 
 TEST_F(OnTheGpu, WhiteningAgrees) {

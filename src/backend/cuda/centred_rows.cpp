@@ -11,10 +11,6 @@
 namespace kedge::cuda {
 namespace {
 
-Block packed(const DeviceArray<double>& array, std::size_t rows, std::size_t cols) {
-  return {array.data(), rows, cols, rows};
-}
-
 /// Diagonal, by all eigenvectors: on a GPU they take no longer than half of the way to them and the rest elsewhere.
 class DiagonalGram final : public DecomposedGram {
  public:

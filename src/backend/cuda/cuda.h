@@ -54,10 +54,10 @@ template <class T>
 [[nodiscard]] std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std::size_t most_rows,
                                                         std::size_t buffers);
 
-/// The `count` largest eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
-[[nodiscard]] Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count);
+/// All eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
+[[nodiscard]] Eigenpairs eigh(const Matrix64& symmetric);
 
-/// All eigenpairs, and the inverse square root that they make. Only the upper triangle is read.
+/// The same, and the inverse square root that they make.
 [[nodiscard]] Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root);
 
 /// The same rows in the GPU's memory, where all that is made of them stays.

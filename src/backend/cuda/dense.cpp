@@ -18,31 +18,27 @@ cublasOperation_t order_of(Dense::Side side) {
   return side == Dense::Side::turned ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-Block packed(const DeviceArray<double>& array, std::size_t rows, std::size_t cols) {
-  return {array.data(), rows, cols, rows};
-}
-
 }  // namespace
 
 DeviceArray<double> Dense::upload(MatrixView<const double> rows) const {
   DeviceArray<double> array(checked_mul(rows.rows, rows.cols));
   if (array.size() == 0) return array;
   const std::size_t row = rows.cols * sizeof(double);
-  const bool packed = rows.stride == rows.cols;  // one row to it, as the number of those has a limit
+  const bool whole = rows.stride == rows.cols;  // one row to it, as the number of those has a limit
   const cudaError_t status =
-      packed ? cudaMemcpyAsync(array.data(), rows.data, rows.rows * row, cudaMemcpyHostToDevice, stream())
-             : cudaMemcpy2DAsync(array.data(), row, rows.data, rows.stride * sizeof(double), row, rows.rows,
-                                 cudaMemcpyHostToDevice, stream());
+      whole ? cudaMemcpyAsync(array.data(), rows.data, rows.rows * row, cudaMemcpyHostToDevice, stream())
+            : cudaMemcpy2DAsync(array.data(), row, rows.data, rows.stride * sizeof(double), row, rows.rows,
+                                cudaMemcpyHostToDevice, stream());
   check(status, kCopying);
   return array;
 }
 
 void Dense::download(const Block& from, MatrixView<double> to) const {
   const std::size_t column = from.rows * sizeof(double);
-  const bool packed = from.stride == from.rows && to.stride == from.rows;
-  check(packed ? cudaMemcpyAsync(to.data, from.data, from.cols * column, cudaMemcpyDeviceToHost, stream())
-               : cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double), column,
-                                   from.cols, cudaMemcpyDeviceToHost, stream()),
+  const bool whole = from.stride == from.rows && to.stride == from.rows;
+  check(whole ? cudaMemcpyAsync(to.data, from.data, from.cols * column, cudaMemcpyDeviceToHost, stream())
+              : cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double), column,
+                                  from.cols, cudaMemcpyDeviceToHost, stream()),
         kCopying);
   wait();
 }

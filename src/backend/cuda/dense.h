@@ -21,6 +21,10 @@ struct Block {
   std::size_t stride;  ///< from one column to the next
 };
 
+[[nodiscard]] inline Block packed(const DeviceArray<double>& array, std::size_t rows, std::size_t cols) {
+  return {array.data(), rows, cols, rows};
+}
+
 /// float64 algebra of matrices in the GPU's memory, one operation after the other on a stream of its own.
 class Dense {
  public:

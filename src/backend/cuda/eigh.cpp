@@ -9,7 +9,6 @@
 #include <kedge/error.h>
 #include <kedge/wording.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -85,18 +84,17 @@ std::vector<double> decompose_largest(const Solver& solver, const Block& symmetr
   return found;
 }
 
-Eigenpairs eigh_largest(const Matrix64& symmetric, std::size_t count) {
+Eigenpairs eigh(const Matrix64& symmetric) {
   require();
   const std::size_t dim = symmetric.rows();
-  count = std::min(count, dim);
   constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
                "take fewer spaces at a time");
   const Dense dense;
   // Our upper triangle is the lower one to cuSOLVER, and its columns are our rows.
   const DeviceArray<double> matrix = dense.upload(symmetric.view());
-  Eigenpairs pairs{dense.decompose({matrix.data(), dim, dim, dim}, count), Matrix64(count, dim)};
-  dense.download({matrix.data(), dim, count, dim}, pairs.vectors.view());
+  Eigenpairs pairs{dense.decompose({matrix.data(), dim, dim, dim}, dim), Matrix64(dim, dim)};
+  dense.download({matrix.data(), dim, dim, dim}, pairs.vectors.view());
   return pairs;
 }
 

@@ -16,7 +16,7 @@ class CovarianceOnGpu final : public WhitenedCovariance {
   CovarianceOnGpu(MatrixView<const double> scatter, double share,
                   std::span<const std::shared_ptr<const Whitener>> whiteners, std::span<const std::size_t> dims)
       : dim_(scatter.rows), dims_(dims.begin(), dims.end()), whitened_(dense_.upload(scatter)) {
-    const Block all = packed(whitened_, dim_);
+    const Block all = square(whitened_);
     mirror(all, share, dense_.stream());  // our lower triangle is the upper one here
     std::size_t first = 0;
     for (std::size_t i = 0; i < dims.size(); first += dims[i], ++i) {
@@ -29,9 +29,8 @@ class CovarianceOnGpu final : public WhitenedCovariance {
     require();
     count = std::min(count, dim_);
     const DeviceArray<double> vectors(whitened_.size()), turned(checked_mul(dim_, count));
-    dense_.copy(packed(whitened_, dim_), packed(vectors, dim_));
-    Directions found{{dense_.decompose(packed(vectors, dim_), count), Matrix64(count, dim_)},
-                     std::vector<double>(count)};
+    dense_.copy(square(whitened_), square(vectors));
+    Directions found{{dense_.decompose(square(vectors), count), Matrix64(count, dim_)}, std::vector<double>(count)};
     std::size_t first = 0;
     for (const std::size_t dim : dims_) {
       dense_.multiply(1, {whitened_.data() + first * (dim_ + 1), dim, dim, dim_}, Dense::Side::plain,
@@ -49,7 +48,7 @@ class CovarianceOnGpu final : public WhitenedCovariance {
   }
 
  private:
-  static Block packed(const DeviceArray<double>& array, std::size_t dim) { return {array.data(), dim, dim, dim}; }
+  [[nodiscard]] Block square(const DeviceArray<double>& array) const { return packed(array, dim_, dim_); }
 
   std::size_t dim_;
   std::vector<std::size_t> dims_;
