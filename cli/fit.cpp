@@ -270,8 +270,7 @@ void run(Options& o) {
                   {"device", to_string(options.device)},
                   {"spaces", spaces_to_json(given.parts(), bundle)},
                   {"seconds", watch.seconds()}};
-  if (options.device == Device::cuda || options.precision == Precision::bf16)
-    summary.set("precision", to_string(options.precision));
+  if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {
     summary.set("losses", losses_to_json(bundle.history.back()));
   }

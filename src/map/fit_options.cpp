@@ -123,7 +123,7 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   if (is_adapter(options.method)) require_adapter(spaces, options);
   const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
   if (refines) require_refinement(spaces, options.consensus);
-  if (refines || options.method == Method::param) require_precision(options.device, options.precision);
+  require_precision(options.device, options.precision);
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
