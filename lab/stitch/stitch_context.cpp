@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/stitch_context.h"
 
-#include "backend/threads.h"
+#include "base/parallel.h"
 #include "base/eigen.h"
 #include "map/fit_spaces.h"
 #include "stitch/stitch_plan.h"

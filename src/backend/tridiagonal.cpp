@@ -7,6 +7,7 @@
 #include "base/checked.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <lapacke.h>
 
@@ -33,11 +34,12 @@ Tridiagonal::Tridiagonal(Matrix64 symmetric)
       scales_(reflectors_.rows()),
       diagonal_(reflectors_.rows()),
       off_diagonal_(reflectors_.rows()) {
-  if (dim() >= kLeastReducedDim && product_threads() <= kMostReducingThreads) {
+  if (dim() >= kLeastReducedDim && threads() <= kMostReducingThreads) {
     reduce_to_tridiagonal(reflectors_, diagonal_, off_diagonal_, scales_);
     return;
   }
   const lapack_int n = checked_int(dim(), "a matrix's dimension");
+  const BlasCall call;
   // Our rows are LAPACK's columns, so that our upper triangle is its lower one.
   require_done(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, reflectors_.cells().data(), n, diagonal_.data(),
                               off_diagonal_.data(), scales_.data()),
@@ -47,6 +49,7 @@ Tridiagonal::Tridiagonal(Matrix64 symmetric)
 std::vector<double> Tridiagonal::eigenvalues() const {
   std::vector<double> values = diagonal_;
   std::vector<double> off = off_diagonal_;
+  const BlasCall call;
   require_done(LAPACKE_dsterf(static_cast<lapack_int>(dim()), values.data(), off.data()), dim());
   return values;
 }
@@ -68,6 +71,7 @@ void Tridiagonal::multiply(char side, char trans, MatrixView<double> x) const {
   const auto n = static_cast<lapack_int>(dim());
   // LAPACK takes them as constant, but changes some of them while it works, and other threads may be multiplying too.
   const Matrix64 own = reflectors_;
+  const BlasCall call;
   require_done(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n, scales_.data(),
                               x.data, checked_int(x.stride, "a matrix's stride")),
                dim());

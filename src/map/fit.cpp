@@ -2,7 +2,6 @@
 #include "map/fit.h"
 
 #include "backend/eigh.h"
-#include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "map/adapter.h"
@@ -15,12 +14,12 @@
 #include "solve/consensus.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/version.h>
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -49,9 +48,8 @@ void for_each_source(std::span<const Statistics> statistics, Device device, cons
     for (std::size_t i = 0; i < sources; ++i) step(i);
     return;
   }
-  parallel_blocks(sources, 1, threads(), [&, order = by_width(statistics)] {
-    return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(order[i]); };
-  });
+  parallel_blocks(sources, 1, threads(),
+                  [&, order = by_width(statistics)] { return [&](std::size_t i, std::size_t) { step(order[i]); }; });
 }
 
 /// Found where they are not known yet.
@@ -240,14 +238,10 @@ Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, c
   std::optional<Consensus> found;
   parallel_blocks(rows.size() + 1, 1, threads(), [&, order = by_width(input.statistics)] {
     return [&](std::size_t task_number, std::size_t) {
-      const Work work;
-      std::optional<OneThread> alone;
       if (task_number == 0) {
-        if (finds_on_gpu) alone.emplace();  // what is left to BLAS gives the same bits whatever else is going on
         found = find();
         return;
       }
-      alone.emplace();  // so that BLAS leaves finding its thread, and gives it both once the rows are prepared
       const std::size_t i = order[task_number - 1];
       rows[i].prepare(bundle.similarity, input.statistics[i], !options.ridge);
     };
