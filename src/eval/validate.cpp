@@ -58,6 +58,16 @@ Parts split(std::span<const Space> spaces) {
   return parts;
 }
 
+/// What the fit's options say of an attached space; those that only the two spaces of an adapter take are left out.
+AttachOptions attach_options_of(const Bundle& bundle, const FitOptions& options) {
+  const AttachBy by = bundle.attach_by;
+  AttachOptions own;
+  if (by == AttachBy::ridge || by == AttachBy::automatic) own.ridge = options.ridge;
+  if (by == AttachBy::kernel || by == AttachBy::automatic) own.kernel = options.kernel;
+  own.device = options.device;
+  return own;
+}
+
 HeldOutScore score(const Bundle& bundle, const Attachment& attached, const Parts& parts, std::size_t held_out,
                    const CompareOptions& options) {
   HeldOutScore mean{attached.space(), parts.scored[held_out].rows(), 0, std::vector<double>(options.recall_at.size()),
@@ -93,9 +103,6 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
   if (own.support == 0) own.support = own.support_ids.size();
   own.support_ids.clear();
   own.support = std::min(own.support, parts.learned.front().rows());
-  AttachOptions attach_options;
-  attach_options.ridge = options.ridge;
-  attach_options.device = options.device;
   std::vector<HeldOutScore> scores;
   for (std::size_t held_out = 0; held_out < spaces.size(); ++held_out) {
     std::vector<Space> sources;
@@ -103,7 +110,7 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
       if (i != held_out) sources.push_back(parts.learned[i]);
     }
     const Bundle bundle = fit(sources, own, progress);
-    const Attachment attached = attach(bundle, parts.learned[held_out], attach_options, progress);
+    const Attachment attached = attach(bundle, parts.learned[held_out], attach_options_of(bundle, options), progress);
     scores.push_back(score(bundle, attached, parts, held_out, compare_options));
   }
   return scores;
