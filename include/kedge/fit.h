@@ -132,11 +132,12 @@ struct AttachOptions {
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
                                 const AttachOptions& options = {}, const Progress& progress = {});
 
-/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids.
+/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids. Throws
+/// Error(Code::bad_argument) for one that keeps row numbers.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, std::span<const std::int64_t> ids,
                                 const AttachOptions& options = {}, const Progress& progress = {});
 /// With moments of the one space that carry its support rows: those whose ids are the bundle's.
-/// Throws Error(Code::bad_argument) where some are missing, and names them.
+/// Throws Error(Code::bad_argument) where some are missing, and names them, and for a bundle that keeps row numbers.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOptions& options = {},
                                 const Progress& progress = {});
 
