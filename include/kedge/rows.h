@@ -94,8 +94,9 @@ class RowWriter {
   /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned
   /// memory.
   void write(std::size_t first, MatrixView<const float> block);
-  /// Puts the file in its place. Throws Error(Code::failed) if rows are missing.
-  void finish();
+  /// Puts the file in its place. Where it `replaces_input`, rows that are nowhere else, it waits for the disk first, so
+  /// that a power cut leaves either. Throws Error(Code::failed) if rows are missing.
+  void finish(bool replaces_input = false);
 
   static constexpr std::size_t kAlignment = 1024;  ///< rows
 
