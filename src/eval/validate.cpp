@@ -21,10 +21,11 @@ class PickedRows final : public RowSource {
   std::size_t rows() const override { return rows_.size(); }
   std::size_t cols() const override { return space_.dim(); }
   const std::string& label() const override { return space_.source().label(); }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
  private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
     for (std::size_t r = 0; r < out.rows; ++r) space_.read(rows_[first + r], out.middle_rows(r, 1));

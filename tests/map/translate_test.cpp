@@ -74,6 +74,14 @@ TEST(Translate, IsTheMapThenTheDecoder) {
   }
 }
 
+TEST(Translate, WritesNothingOverRowsItStillReads) {
+  Pair pair;
+  const Translator translator(pair.bundle(), "a", "b");
+  const MatrixView<float> rows = pair.a.view();
+  expect_error(
+      Code::bad_argument, [&] { translator.apply(rows, rows.middle_cols(2, 7)); }, "shares memory");
+}
+
 TEST(Translate, StreamsTheSameIntoAFile) {
   const TemporaryFolder folder;
   const Pair pair;
