@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "param/alignment.h"
 #include "param/refine_objective.h"
+#include "solve/repeated_rows.h"
 #include "solve/ridge.h"
 #include "param/whitened.h"
 
@@ -26,6 +27,7 @@ namespace {
 
 /// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
 Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
+  const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
   whiten(whitening, support.view());
   const auto rows = as_eigen(support.view());
   const double share = 1 / static_cast<double>(support.rows());
@@ -34,7 +36,7 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows());
   Matrix64 cross(support.cols(), targets.cols());
   set_product(cross.view(), rows.transpose(), targets.view(), share);
-  const double strength = Ridge(basis, cross, spread_of(targets.view())).best();
+  const double strength = Ridge(basis, cross, spread_of(targets.view()), distinct).best();
   Matrix64 turned(support.cols(), support.rows());
   as_eigen(turned.view()) = share * rows.transpose();
   const Matrix64 solved = Ridge(basis, turned, {}).solve(strength);
