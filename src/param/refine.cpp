@@ -148,9 +148,8 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
                        std::span<const std::int64_t> support_ids, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
   require_refinement(rows.size(), options);
-  const auto used = static_cast<Eigen::Index>(agreed_anchors(targets));
-  const EigenRows<double> moving = as_eigen(targets.view()).leftCols(used).cast<double>();
-  Matrix64 exact(targets.rows(), static_cast<std::size_t>(used));
+  const EigenRows<double> moving = as_eigen(targets.view()).cast<double>();
+  Matrix64 exact(targets.rows(), targets.cols());
   as_eigen(exact.view()) = moving;
   Matrix turned(exact.cols(), exact.rows());
   as_eigen(turned.view()) = moving.transpose().cast<float>();
@@ -192,7 +191,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
     const std::string detail = fmt::format("loss on held-out rows {:.4f}, best {:.4f}", result.losses.back(), least);
     if (progress) progress({"refining", epoch, options.refine_epochs, detail});
   }
-  as_eigen(result.targets.view()).leftCols(used) = as_eigen(turned.view()).transpose();
+  as_eigen(result.targets.view()) = as_eigen(turned.view()).transpose();
   return result;
 }
 
