@@ -214,7 +214,8 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(lock_);
-    entry = &cache_[{space, point_of(point, train_.front().rows()).shrinkage, whitened}];
+    entry = &cache_[{space, point.shrinkage_rule, point.whitening.shrinkage, point.whitening.epsilon, point.device,
+                     whitened}];
   }
   std::call_once(entry->once, [&] {
     std::optional<OneThread> alone;

@@ -23,12 +23,6 @@ namespace {
 // Where an eighth or more is wanted, all eigenpairs of the tridiagonal matrix by divide and conquer are faster.
 constexpr std::size_t kFewShare = 8;
 
-void require_converged(lapack_int status, std::size_t dim) {
-  require_lapack_memory(status);
-  if (status == 0) return;
-  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
-}
-
 std::vector<double> solve(char job, Matrix64& matrix) {
   std::vector<double> values(matrix.rows());
   const lapack_int dim = checked_int(matrix.rows(), "a matrix's dimension");

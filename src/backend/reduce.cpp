@@ -42,8 +42,9 @@ class Reduction {
     }
     const BlasCall call;
     const lapack_int left = static_cast<lapack_int>(dim_ - first);
-    require_lapack_memory(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', left, at(first, first), stride(), &diagonal_[first],
-                                         &off_diagonal_[first], &scales_[first]));
+    require_converged(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', left, at(first, first), stride(), &diagonal_[first],
+                                     &off_diagonal_[first], &scales_[first]),
+                      dim_);
   }
 
  private:

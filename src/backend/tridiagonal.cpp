@@ -6,9 +6,7 @@
 #include "backend/threads.h"
 #include "base/checked.h"
 
-#include <fmt/format.h>
 #include <kedge/device.h>
-#include <kedge/error.h>
 #include <lapacke.h>
 
 #include <algorithm>
@@ -20,12 +18,6 @@ namespace {
 // From here on, reading the matrix takes LAPACK longer than computing. Many threads make up for it.
 constexpr std::size_t kLeastReducedDim = 192;
 constexpr unsigned kMostReducingThreads = 2;
-
-void require_done(lapack_int status, std::size_t dim) {
-  require_lapack_memory(status);
-  if (status == 0) return;
-  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
-}
 
 }  // namespace
 
@@ -41,16 +33,16 @@ Tridiagonal::Tridiagonal(Matrix64 symmetric)
   const lapack_int n = checked_int(dim(), "a matrix's dimension");
   const BlasCall call;
   // Our rows are LAPACK's columns, so that our upper triangle is its lower one.
-  require_done(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, reflectors_.cells().data(), n, diagonal_.data(),
-                              off_diagonal_.data(), scales_.data()),
-               dim());
+  require_converged(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, reflectors_.cells().data(), n, diagonal_.data(),
+                                   off_diagonal_.data(), scales_.data()),
+                    dim());
 }
 
 std::vector<double> Tridiagonal::eigenvalues() const {
   std::vector<double> values = diagonal_;
   std::vector<double> off = off_diagonal_;
   const BlasCall call;
-  require_done(LAPACKE_dsterf(static_cast<lapack_int>(dim()), values.data(), off.data()), dim());
+  require_converged(LAPACKE_dsterf(static_cast<lapack_int>(dim()), values.data(), off.data()), dim());
   return values;
 }
 
@@ -72,9 +64,9 @@ void Tridiagonal::multiply(char side, char trans, MatrixView<double> x) const {
   // LAPACK takes them as constant, but changes some of them while it works, and other threads may be multiplying too.
   const Matrix64 own = reflectors_;
   const BlasCall call;
-  require_done(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n, scales_.data(),
-                              x.data, checked_int(x.stride, "a matrix's stride")),
-               dim());
+  require_converged(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n,
+                                   scales_.data(), x.data, checked_int(x.stride, "a matrix's stride")),
+                    dim());
 }
 
 /// T + k I = L D L^T with a bidiagonal L, then down and up the rows, which are long enough for vector instructions.

@@ -217,13 +217,6 @@ void add_decoders(Bundle& bundle, const FitInput& input) {
   });
 }
 
-/// Nobody asked for those after them, on which the spaces do not agree.
-Matrix first_anchors(const Matrix& targets, std::size_t count) {
-  Matrix first(targets.rows(), count);
-  as_eigen(first.view()) = as_eigen(targets.view().middle_cols(0, count));
-  return first;
-}
-
 /// With so few threads, one has nothing to do for most of the time that the directions take to find.
 constexpr unsigned kFewThreads = 2;
 
@@ -264,9 +257,7 @@ void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, c
   }
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{bases, centred, anchors_of(bundle, options)};
-  Consensus consensus = find_beside(task, rows, bundle, input, options);
-  Matrix targets =
-      options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
+  Matrix targets = find_beside(task, rows, bundle, input, options).targets;
   if (refines) {
     const auto backend = make_backend(options.device, options.precision);
     const std::vector<Whitening> whitenings = whitenings_of(input.statistics);

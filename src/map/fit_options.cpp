@@ -150,6 +150,19 @@ void require_own_options(const FitOptions& options) {
   }
 }
 
+std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {
+  const std::size_t anchors = bundle.mixture.rows();
+  if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
+    if (anchors >= options.anchors) return "";
+    return fmt::format("asked for {0} anchors, but the spaces share only {1} directions, so the bundle has {1}",
+                       options.anchors, anchors);
+  }
+  if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
+  const bool all = anchors >= bundle.support_ids.size();
+  return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
+                     all ? "there are no more support rows" : "that is how many directions the spaces share");
+}
+
 void remove_checkpoint(const FitOptions& options) {
   if (options.method == Method::param && !options.checkpoint.path.empty()) {
     std::filesystem::remove(options.checkpoint.path);

@@ -150,8 +150,8 @@ std::vector<Option> options_of(FitOptions& options) {
           "anchors",
           fmt::format(
               "Number of anchors, which is the dimension of the shared space (not for procrustes, ridge and kernel, "
-              "whose shared space is the second encoder's own) [{}, or as many as there are support rows and "
-              "shared directions if fewer]",
+              "whose shared space is the second encoder's own); consensus and cca make no more than there are "
+              "directions that the encoders share [{}, or as many as there are support rows if fewer]",
               FitOptions::kDefaultAnchors),
           options.anchors, 1)),
       without_default(count_option(

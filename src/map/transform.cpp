@@ -144,7 +144,7 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
       if (progress) progress({function.doing, done, input.rows(), ""});
     };
   });
-  writer.finish();
+  writer.finish(options.in_place);
 }
 
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,
