@@ -91,7 +91,8 @@ class Reduction {
     v[0] = 1;
     if (rest == 0) return 0;
     const double first = left;
-    left = -std::copysign(std::hypot(first, rest), first);
+    // As in LAPACK's dlarfg. std::hypot would need glibc 2.35 on x86, and wheels (scripts/wheel) get by with 2.34.
+    left = -std::copysign(LAPACKE_dlapy2_work(first, rest), first);
     cblas_dscal(count - 1, 1 / (first - left), v + 1, 1);
     return (left - first) / left;
   }

@@ -41,7 +41,7 @@ class ArraySource final : public RowSource {
  public:
   ArraySource(std::shared_ptr<const ByteSource> file, ArrayInfo array, std::string label)
       : file_(std::move(file)), array_(std::move(array)), label_(std::move(label)) {
-    io::require_float_matrix(array_, label_);
+    io::require_matrix(array_, label_);
   }
   std::size_t rows() const override { return array_.shape[0]; }
   std::size_t cols() const override { return array_.shape[1]; }
