@@ -138,7 +138,7 @@ TEST(Consensus, DirectionsAreSortedByAgreementAndWeightedByIt) {
       EXPECT_EQ(weighted, 0);
     }
   }
-  EXPECT_LT(last, 0.5);
+  EXPECT_LT(last, 0.8);
 }
 
 TEST(Consensus, PowerThatIsNoNumberIsRefused) {
