@@ -99,7 +99,9 @@ TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
     for (const StitchMethod& method : together.methods) {
       StitchOptions alone = together;
       alone.methods = {method};
-      for (const Measurement& m : stitch(world.data(), alone).measurements) {
+      const std::vector<Measurement> measured = stitch(world.data(), alone).measurements;
+      EXPECT_EQ(measured.size(), 9U);
+      for (const Measurement& m : measured) {
         const auto same = std::ranges::find_if(all.measurements, [&](const Measurement& other) {
           return other.method == m.method && other.encoder == m.encoder && other.trained_on == m.trained_on;
         });
