@@ -10,6 +10,8 @@ from ray_cluster import cluster
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
 import kedge.ray  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 ROWS = 600
 
 

@@ -13,6 +13,8 @@ from ray_cluster import cluster, kill_one
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
 import kedge.ray  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 ROWS = 30_000
 
 

@@ -15,6 +15,8 @@ import pytest
 from conftest import ROOT
 from test_experiments_scripts import KEDGE, needs_kedge, script  # noqa: F401, a fixture
 
+pytestmark = pytest.mark.long
+
 MAKE = ROOT / "experiments" / "captions" / "make"
 
 # Who, what they do, where: a sentence has one of each.

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, SENTENCES, SMALL, save, write_cifar100
 
+pytestmark = pytest.mark.long
+
 KEDGE = os.environ.get("KEDGE", "")
 needs_kedge = pytest.mark.skipif(not pathlib.Path(KEDGE).is_file(), reason="KEDGE does not name a kedge program")
 

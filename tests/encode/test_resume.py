@@ -13,6 +13,8 @@ from conftest import ROOT, SENTENCES
 
 from kedge.encode import encode, transformers_model
 
+pytestmark = pytest.mark.long
+
 REST = (".ids.txt", ".labels.npy", ".labels.txt")
 
 

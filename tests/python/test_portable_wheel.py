@@ -17,6 +17,8 @@ LIBRARIES = ("libopenblas", "libblas", "liblapack", "libfaiss", "libgomp", "libg
 
 SEEN = """
 import pathlib, re, runpy
+
+pytestmark = pytest.mark.long
 runpy.run_path("example.py")
 maps = set(re.findall(r"/.*\\.so.*", pathlib.Path("/proc/self/maps").read_text()))
 pathlib.Path("maps").write_text("\\n".join(maps))

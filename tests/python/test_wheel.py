@@ -10,6 +10,8 @@ import pytest
 
 import readme_example
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import fake_figures, fake_results
 
+pytestmark = pytest.mark.long
+
 LONG = [f"organisation/some_vision_transformer_{i}-patch14.reg4.lvd142m" for i in range(3)]
 
 
