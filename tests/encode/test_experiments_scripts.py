@@ -20,7 +20,7 @@ needs_kedge = pytest.mark.skipif(not pathlib.Path(KEDGE).is_file(), reason="KEDG
 def script(warm_encode):
     def call(*argv, kedge=KEDGE):
         env = {**os.environ, "KEDGE": str(kedge), "KEDGE_ENCODE": warm_encode}
-        return subprocess.run([ROOT / "experiments" / "run", *map(str, argv)], capture_output=True, text=True, timeout=300,
+        return subprocess.run([ROOT / "experiments" / "run", *map(str, argv)], capture_output=True, text=True, timeout=1800,
                               env=env)
     return call
 

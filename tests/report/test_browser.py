@@ -25,7 +25,7 @@ def chromium(tmp_path):
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--hide-scrollbars", "--v=0",
                    "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'browser'}", *options, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
         assert done.returncode == 0, done.stderr
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line or "Uncaught" in line]
 
