@@ -17,7 +17,8 @@ from commands import STITCH, TWO, words
 from conftest import NOBODY, write_spaces
 from sanitized import SANITIZED
 
-pytestmark = pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")]
 MIB = 1 << 20
 ENOUGH = 8192 * MIB
 SECTION = "Limits on memory (RLIMIT_AS)"
