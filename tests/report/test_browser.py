@@ -19,7 +19,7 @@ def chromium(tmp_path):
     """Opens a file and gives back what the browser wrote to stdout and the messages of the page's console."""
     program = shutil.which("chromium")
     if not program:
-        pytest.fail("chromium is not installed; run 'scripts/setup test'")
+        pytest.fail("chromium is not installed; run 'scripts/setup test-all'")
 
     def opened(page, *options):
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
