@@ -12,8 +12,9 @@ from safetensors.numpy import load_file
 from sanitized import SANITIZED
 
 
-@pytest.fixture
-def story(kedge):
+@pytest.fixture(scope="module")
+def story(shared_kedge):
+    kedge = shared_kedge
     kedge.ok("fit", "--space", f"smollm2={SLM}/smollm2-135m.npy", "--space", f"minilm={SLM}/minilm-l6.npy",
              "--rows", "0:3000", "--method", "kmeans", "-o", "shared.kedge")
     kedge.ok("attach", "shared.kedge", "--space", f"use={SLM}/use-multilingual.npy", "--rows", "0:3000", "-o", "shared.kedge")

@@ -14,6 +14,8 @@ from conftest import ROWS
 from made_up import COLUMNS, by_id, difference, folder_of, table
 from ray_cluster import cluster
 
+pytestmark = pytest.mark.long
+
 SUPPORT = 400
 
 

@@ -9,6 +9,8 @@ from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
 from ray_cluster import cluster
 
+pytestmark = pytest.mark.long
+
 ROWS = 600
 
 

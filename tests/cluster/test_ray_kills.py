@@ -12,6 +12,8 @@ import ray
 from made_up import COLUMNS, by_id, difference, encoders, folder_of
 from ray_cluster import cluster, kill_one
 
+pytestmark = pytest.mark.long
+
 ROWS = 30_000
 
 

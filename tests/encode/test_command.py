@@ -8,6 +8,8 @@ from conftest import make_gpt2, noise, python
 
 from kedge.encode import UsageError, encode
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("words", [["--help"], ["--list"]])
 def test_help_and_list_do_not_import_torch(words):

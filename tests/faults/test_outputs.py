@@ -148,7 +148,7 @@ def test_a_folder_that_is_removed_while_it_is_written_to(small, tally, command):
     process = small.stopped_after(*words(command + " -i long.npy -o gone/rr.npy --threads 1"))
     shutil.rmtree(small.folder / "gone")
     process.send_signal(signal.SIGCONT)
-    message = process.communicate(timeout=60)[1].decode()
+    message = process.communicate(timeout=600)[1].decode()
     assert process.returncode == 1, message
     assert "gone/rr.npy" in message and "No such file or directory" in message
     del before["gone"]

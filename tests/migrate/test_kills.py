@@ -14,6 +14,8 @@ from made_up import models, spaces
 
 from kedge.migrate import Migration, open_store
 
+pytestmark = pytest.mark.long
+
 ROWS, REAL = 9000, 1200
 KILLS = int(os.environ.get("KEDGE_KILLS", "6"))
 STEPS = (["apply"], ["verify"], ["cutover", "--yes"], ["top-up", "--share", str((200 + REAL) / ROWS)], ["verify"])

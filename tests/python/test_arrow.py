@@ -172,6 +172,7 @@ def dataset():
                                        "nested": [{"e": row} for row in X.tolist()]})
 
 
+@pytest.mark.long
 def test_datasets(dataset):
     for given in (dataset["e"], dataset.select_columns(["e"]), dataset.remove_columns("nested"), dataset["nested"]["e"],
                   dataset.with_format("torch")["e"], dataset.with_format("numpy")["e"],
@@ -179,6 +180,7 @@ def test_datasets(dataset):
         np.testing.assert_array_equal(rows_of(given, "X"), X)
 
 
+@pytest.mark.long
 def test_datasets_keep_their_order(dataset):
     chosen = dataset.select([4, 0, 2])
     np.testing.assert_array_equal(rows_of(chosen["e"], "X"), X[[4, 0, 2]])
@@ -190,6 +192,7 @@ def test_datasets_keep_their_order(dataset):
     assert integers_of(chosen["label"], "labels").tolist() == [0, 4, 2]
 
 
+@pytest.mark.long
 def test_datasets_of_arrays():
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     for feature in (datasets.List(datasets.Value("float32"), length=3), datasets.List(datasets.Value("float16"))):
@@ -197,6 +200,7 @@ def test_datasets_of_arrays():
         np.testing.assert_array_equal(rows_of(made["e"], "X"), X)
 
 
+@pytest.mark.long
 def test_datasets_that_are_none(dataset):
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     with pytest.raises(TypeError, match=r"^X: .*found DatasetDict; choose a split, as in ds\['train'\]"):

@@ -230,6 +230,7 @@ def test_sweep_refuses(case):
         kedge.sweep({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
 
 
+@pytest.mark.long
 def test_targets_that_are_tensors():
     torch = pytest.importorskip("torch")
     spaces, pictures = {"a": GOOD, "b": GOOD * 2}, torch.tensor(GOOD, dtype=torch.float32).reshape(50, 2, 3)

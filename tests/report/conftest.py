@@ -124,7 +124,7 @@ class Report:
             text = results if isinstance(results, str) else json.dumps(results)
             (self.folder / "results.json").write_text(text)
             (self.folder / "tables.json").unlink(missing_ok=True)
-            made = subprocess.run([TABLES_OF, str(self.folder)], capture_output=True, text=True, timeout=60)
+            made = subprocess.run([TABLES_OF, str(self.folder)], capture_output=True, text=True, timeout=600)
             self.refusal = made.stderr if made.returncode else ""
         if figures is not None:
             text = figures if isinstance(figures, str) else json.dumps(figures)
@@ -134,7 +134,7 @@ class Report:
         """As a user does it."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
         return subprocess.run([sys.executable, "-m", "kedge.report", str(self.folder), *map(str, arguments)],
-                              capture_output=True, text=True, timeout=240, env=environment)
+                              capture_output=True, text=True, timeout=1800, env=environment)
 
     def here(self, *arguments):
         """The same without a new process, which is quicker; warnings are failures."""

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import Report, fake_figures, fake_results
 
+pytestmark = pytest.mark.long
+
 LONG = [f"organisation/some_vision_transformer_{i}-patch14.reg4.lvd142m" for i in range(3)]
 
 
@@ -17,13 +19,13 @@ def chromium(tmp_path):
     """Opens a file and gives back what the browser wrote to stdout and the messages of the page's console."""
     program = shutil.which("chromium")
     if not program:
-        pytest.fail("chromium is not installed; run 'scripts/setup test'")
+        pytest.fail("chromium is not installed; run 'scripts/setup test-all'")
 
     def opened(page, *options):
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--hide-scrollbars", "--v=0",
                    "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'browser'}", *options, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
         assert done.returncode == 0, done.stderr
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line or "Uncaught" in line]
 

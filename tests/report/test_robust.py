@@ -12,6 +12,8 @@ import pytest
 from conftest import ENCODERS, METHODS, fake_figures, fake_results
 from reading import Tables, summary
 
+pytestmark = pytest.mark.long
+
 
 def test_names_are_text_and_never_markup_or_formulas(report):
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
