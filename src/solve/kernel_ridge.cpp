@@ -61,7 +61,7 @@ struct Distinct {
 double joint_diagonal(double value, std::size_t count, double ridge) {
   if (count == 1) return value;
   const auto size = static_cast<double>(count);
-  return std::max(size * value - (size - 1) / ridge, 1 / (1 + ridge));  // which it never is below, but for rounding
+  return std::max(size * value - (size - 1) / ridge, 1 / (size + ridge));  // which it never is below, but for rounding
 }
 
 /// How well each output is met at rows left out: e_i = C_i / [(K + ridge I)^-1]_ii.

@@ -57,7 +57,11 @@ TEST(Stitch, PointsThatDifferInEpsilonHaveStatisticsOfTheirOwn) {
     StitchOptions options = options_for({"consensus", "random-wip"});
     const FitOptions point = options.points.front();
     options.points.clear();
-    for (const double epsilon : epsilons) options.points.emplace_back(point).whitening.epsilon = epsilon;
+    for (const double epsilon : epsilons) {
+      options.points.push_back(point);
+      options.points.back().anchors = epsilon < 1 ? 6 : 5;  // which tells their measurements apart
+      options.points.back().whitening.epsilon = epsilon;
+    }
     std::vector<double> found;
     for (const Measurement& m : stitch(world.data(), options).measurements) found.push_back(*m.rr_std);
     return found;

