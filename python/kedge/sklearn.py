@@ -111,9 +111,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         most = len(X)
         if is_count(self.support):
             most = options["support"] = min(self.support, most)
-        if self.anchors is None:
-            options["anchors"] = min(_core.DEFAULT_ANCHORS, most)
-        elif is_count(self.anchors):
+        if is_count(self.anchors):
             options["anchors"] = min(self.anchors, most)
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self

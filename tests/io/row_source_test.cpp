@@ -114,6 +114,22 @@ TEST(RowSource, ReadsAnyBlockOfAnyFormatAndTouchesNothingElse) {
   }
 }
 
+TEST(RowSource, HasNoRowsBeyondItsOwn) {
+  const TemporaryFolder folder;
+  Matrix memory(kRows, kCols);
+  std::vector sources{view_rows(memory.view(), "memory")};
+  for (const std::string& path : write_in_every_format(folder)) sources.push_back(open_rows(path));
+  for (const auto& rows : sources) {
+    Matrix out(3, kCols), wide(3, kCols + 1);
+    const auto read = [&](std::size_t first, MatrixView<float> to) { return [=, &rows] { rows->read(first, to); }; };
+    expect_error(Code::bad_argument, read(kRows - 2, out.view()), rows->label(), "3 rows of 7 values from row 21 on",
+                 "has 23 rows of 7");
+    expect_error(Code::bad_argument, read(RowRange::kEnd, out.view()), "has 23 rows");
+    expect_error(Code::bad_argument, read(0, wide.view()), "3 rows of 8 values");
+    EXPECT_NO_THROW(read(kRows, out.view().middle_rows(0, 0))());
+  }
+}
+
 TEST(RowSource, ReadsMoreThanItKeepsAtOnce) {
   const TemporaryFolder folder;
   constexpr std::size_t kMany = 3 * io::kReadBytes / sizeof(double);
