@@ -50,7 +50,7 @@ class RowSource {
   virtual void copy_rows(std::size_t first, MatrixView<double> out) const = 0;
 };
 
-/// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
+/// Opens a matrix of numbers: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
 /// one). Throws Error(Code::bad_file) for anything it cannot trust.
 [[nodiscard]] std::shared_ptr<const RowSource> open_rows(const std::string& path);
 /// The same for rows that are pictures or the like, rows x height x width and so on: each becomes one row of values.

@@ -87,9 +87,9 @@ def wheels(tmp_path_factory):
 
 def python_of(wheel):
     """A Python that takes this wheel: the latest that scripts/wheel made an environment of."""
-    environments = sorted((ROOT / "build" / "wheel").glob("python3.*"), key=lambda folder: int(folder.name[9:]))
-    fits = [folder for folder in environments if (int(folder.name[9:]) >= 12) == ("-abi3-" in wheel.name)]
-    return fits[-1] / "bin" / "python"
+    made = {int(folder.name.split(".")[1]): folder for folder in (ROOT / "build" / "wheel").glob("python3.*")}
+    fits = [minor for minor in made if minor >= 12] if "-abi3-" in wheel.name else [11]
+    return made[max(fits)] / "bin" / "python"
 
 
 @pytest.fixture(scope="module", params=["3.11", "3.12 or later"])
