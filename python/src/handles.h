@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -97,7 +98,7 @@ struct TranslatorHandle {
   std::shared_ptr<const Translator> translator;
 };
 
-/// A warning where the rows of a space are not those of the others. `level` is how many calls up the user is.
-void warn_of_rows(const Attachment& space, int level);
+/// Issues a UserWarning for each. `level` is how many calls up the user is.
+void warn_of(std::span<const std::string> warnings, int level);
 
 }  // namespace kedge::python

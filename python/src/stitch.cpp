@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <kedge/lab.h>
 
+#include "handles.h"
 #include "inputs.h"
 #include "options.h"
 #include "work.h"
@@ -65,7 +66,7 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   StitchData data;
-  std::vector<std::optional<RowCheck>> checks;
+  std::vector<std::string> warnings;
   const std::string records = run(progress, only_arrays && !folder, [&](const Progress& report) {
     data = StitchData{inputs.spaces(), train_rows.range, test_rows.range, train_rows.ids, test_rows.ids, {}, {},
                       target_shape};
@@ -73,14 +74,10 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
     if (decoded) data.targets = decoded->rows();
     const StitchResults results =
         folder ? stitch_into(*folder, data, options, fresh, report) : stitch(data, options, {}, report);
-    checks = check_train_rows(data);
+    warnings = warnings_of_train_rows(data);
     return records_json(results);
   });
-  for (std::size_t i = 0; i < checks.size(); ++i) {
-    if (!checks[i] || !checks[i]->suspicious()) continue;
-    const std::string text = explain(*checks[i], data.spaces[i].name());
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
-  }
+  warn_of(warnings, 4);
   return records;
 }
 
