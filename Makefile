@@ -1,7 +1,7 @@
 # make demo    shows what kedge does, on data that come with it
 # make install puts the kedge command, its report, library and headers into PREFIX, by default ~/.local
-# make test    builds everything but CUDA and runs the quick tests, as CI does
-# make test-all      the same, and the slow tests (CONTRIBUTING.md lists them)
+# make test    every unit test, and one run of each command, store and the Python package, in ten minutes on two cores
+# make test-all      everything else, in an hour (CONTRIBUTING.md says what); CI runs both
 # make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers, and tables (9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it; installs nothing (docs/gpu.md)
@@ -11,19 +11,19 @@
 # make asan-python   only those of the Python package
 # make tsan    the tests under the thread sanitizer
 # make fuzz    runs every file reader on generated input, 10 minutes each (MINUTES=1 for less), and prints a table
-# make wheel   makes dist/kedge-*.whl, which carries everything it needs, for other machines
+# make wheel   makes dist/kedge-*.whl, which carry everything they need, for other machines
 # make docs    makes docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; scripts/setup says what it installs.
 .PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz wheel docs format clean
 
 demo:
 	@scripts/setup demo
-	@scripts/build release kedge_cli
+	@scripts/build release kedge_cli kedge_python_package
 	@build/release/cli/kedge demo --out build/demo
 
 install:
 	@scripts/setup demo
-	@scripts/build release
+	@scripts/build release kedge kedge_lab kedge_cli
 	@scripts/install "$(PREFIX)"
 
 test:
@@ -72,7 +72,7 @@ lint:
 	@scripts/lint
 
 asan:
-	@scripts/setup test
+	@scripts/setup test-all
 	@scripts/build asan
 	@scripts/sanitize asan $(TESTS)
 
@@ -80,12 +80,12 @@ asan-python:
 	@$(MAKE) --no-print-directory asan TESTS='-L ^python$$$$'
 
 tsan:
-	@scripts/setup test
+	@scripts/setup test-all
 	@setarch -R scripts/build tsan
 	@scripts/sanitize tsan $(TESTS)
 
 fuzz:
-	@scripts/setup test
+	@scripts/setup test-all
 	@scripts/fuzz $(or $(MINUTES),10)
 
 wheel:
@@ -93,7 +93,7 @@ wheel:
 	@scripts/wheel
 
 docs:
-	@scripts/setup test
+	@scripts/setup test-all
 	@scripts/build dev kedge_cli kedge_python_stub kedge_python_package
 	scripts/make-cli-docs build/dev/cli/kedge > docs/cli.md
 	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types > python/kedge/_types.py

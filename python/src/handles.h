@@ -98,7 +98,9 @@ struct TranslatorHandle {
   std::shared_ptr<const Translator> translator;
 };
 
-/// Issues a UserWarning for each. `level` is how many calls up the user is.
+/// A warning, unless the text is empty. `level` is how many calls up the user is.
+void warn(const std::string& text, int level);
+/// One for each.
 void warn_of(std::span<const std::string> warnings, int level);
 
 }  // namespace kedge::python

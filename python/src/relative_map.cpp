@@ -207,10 +207,13 @@ void bind_properties(nb::class_<MapHandle>& c) {
 
 }  // namespace
 
+void warn(const std::string& text, int level) {
+  if (text.empty()) return;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), level) != 0) nb::raise_python_error();
+}
+
 void warn_of(std::span<const std::string> warnings, int level) {
-  for (const std::string& text : warnings) {
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), level) != 0) nb::raise_python_error();
-  }
+  for (const std::string& text : warnings) warn(text, level);
 }
 
 void bind_relative_map(nb::module_& module) {

@@ -49,7 +49,7 @@ void warn_of_impossible(StitchOptions& options, const Inputs& inputs, const RowC
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                     point.anchors, point.support);
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
+    warn(text, 4);
   }
 }
 
@@ -66,7 +66,7 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   StitchData data;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings, notes;
   const std::string records = run(progress, only_arrays && !folder, [&](const Progress& report) {
     data = StitchData{inputs.spaces(), train_rows.range, test_rows.range, train_rows.ids, test_rows.ids, {}, {},
                       target_shape};
@@ -75,9 +75,12 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
     const StitchResults results =
         folder ? stitch_into(*folder, data, options, fresh, report) : stitch(data, options, {}, report);
     warnings = warnings_of_train_rows(data);
+    notes = anchor_notes(results);
     return records_json(results);
   });
   warn_of(warnings, 4);
+  const bool asked = std::ranges::any_of(options.points, [](const FitOptions& point) { return point.anchors != 0; });
+  if (asked) warn_of(notes, 4);
   return records;
 }
 

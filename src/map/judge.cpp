@@ -72,8 +72,7 @@ Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) 
 /// On a thread each, as a sketch is too small for BLAS to share out.
 template <class Step>
 void for_each_space(std::size_t spaces, const Step& step) {
-  parallel_blocks(spaces, 1, threads(),
-                  [&] { return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(i); }; });
+  parallel_blocks(spaces, 1, threads(), [&] { return [&](std::size_t i, std::size_t) { step(i); }; });
 }
 
 using Places = std::vector<std::size_t>;

@@ -28,7 +28,7 @@ class Kedge:
 
     def run(self, *arguments, **options):
         command = [self.program, *map(str, arguments)]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, **options)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=1800, **options)
 
     def ok(self, *arguments):
         done = self.run(*arguments)
@@ -56,6 +56,12 @@ class Kedge:
 @pytest.fixture
 def kedge(tmp_path):
     return Kedge(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_kedge(tmp_path_factory):
+    """One folder for all tests of a file, for what they only read."""
+    return Kedge(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_zsh_offers_commands_options_and_names(kedge, tmp_path):
     """
     environment = os.environ | {"TERM": "dumb", "HOME": str(tmp_path)}
     done = subprocess.run(["zsh", "-fc", script, "zsh", "kedge ", "kedge fit --si", "kedge fit --method cons"],
-                          cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+                          cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     for command in COMMANDS:
         assert re.search(rf"^{command} +--", done.stdout, re.M), done.stdout

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documents say what the code does."""
+import os
 import re
 import subprocess
 
+import pytest
 from conftest import ROOT
+from sanitized import SANITIZED
 
 
 def test_cli_docs_are_the_commands_own_help(kedge):
@@ -24,6 +27,15 @@ def test_the_readme_example_runs_and_prints_what_it_says(kedge):
     for (name, value), (wanted_name, wanted) in zip(values(done.stdout), values(printed), strict=True):
         assert name == wanted_name
         assert abs(value - wanted) <= 0.02 * max(1, abs(wanted)), (name, value, wanted)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a plain Python cannot import a module with a sanitizer in it")
+def test_the_environment_of_the_readme_imports_what_make_built(tmp_path):
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([ROOT / ".venv" / "bin" / "python", "-c", "import kedge; kedge.fit; print(kedge.__file__)"],
+                          cwd=tmp_path, env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{ROOT}/build/")
 
 
 def test_every_folder_of_the_source_is_in_the_tour():

@@ -91,7 +91,7 @@ def test_reading_a_bundle_opens_nothing_to_write_and_starts_nothing(kedge, good,
     def calls(*arguments):
         log = kedge.folder.parent / f"{kedge.folder.name}.strace"
         done = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=%file,%process,%network,%desc", kedge.program, *arguments],
-                              cwd=kedge.folder, capture_output=True, text=True, timeout=120)
+                              cwd=kedge.folder, capture_output=True, text=True, timeout=1200)
         lines = log.read_text().splitlines()
         log.unlink()
         return done.returncode, lines

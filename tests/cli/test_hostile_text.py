@@ -126,7 +126,7 @@ def test_hostile_checkpoints(kedge, spaces, tally):
     while not file.exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     whole = file.read_bytes()
     for name, (code, change, says) in CHECKPOINTS.items():
         parts = Parts(whole)

@@ -43,7 +43,7 @@ def test_an_interrupt_keeps_a_checkpoint_and_resume_ends_in_the_same_bits(kedge,
     while not (kedge.folder / "y.kedge.checkpoint").exists() and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=600)[1]
     assert process.returncode == 130 and "--resume" in message and "y.kedge.checkpoint" in message, message
     assert not (kedge.folder / "y.kedge").exists()
     kedge.refused(2, "fit", *spaces, *FIT, *more, "--resume", "--lr", "0.02", says="belongs to a different training run")

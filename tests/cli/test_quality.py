@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from conftest import SLM
 
+pytestmark = pytest.mark.long
+
 ENCODERS = ["smollm2-135m", "gemma3-270m", "minilm-l6", "use-multilingual"]
 
 

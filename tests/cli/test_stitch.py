@@ -27,11 +27,29 @@ def world(kedge):
     return [*spaces, "--train", "0:200", "--test", "200:240"]
 
 
+@pytest.fixture
+def no_page(monkeypatch):
+    """Figures are made for a report; where they are what is looked at, nobody need draw the page."""
+    monkeypatch.setenv("KEDGE_REPORT", "true")
+
+
 def records(kedge, folder="out"):
     return json.loads((kedge.folder / folder / "results.json").read_text())["records"]
 
 
-def test_every_method_is_measured_for_every_pair(kedge, world):
+def test_anchors_that_the_sources_do_not_share_are_not_made(kedge, world):
+    done = kedge.ok("stitch", *world, "--anchors", 80, "--support", 80, "--no-report", "--labels", "labels.npy",
+                    "--head", "linear", "--methods", "random-wip,consensus", "-o", "out")
+    runs = json.loads((kedge.folder / "out" / "results.json").read_text())["runs"]
+    found = sorted({run["found_anchors"] for run in runs if run["method"] == "consensus"})
+    assert found[-1] < 16 and {run["found_anchors"] for run in runs if run["method"] == "random-wip"} == {80}
+    assert f", {found[0]} anchors of 80 rows" in done.stderr
+    shown = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    note = f"consensus has {shown} anchors, not 80: that is how many directions its sources share."
+    assert done.stderr.count(note) == 1 and note in (kedge.folder / "out" / "tables.md").read_text()
+
+
+def test_every_method_is_measured_for_every_pair(kedge, world, no_page):
     methods = "absolute,random-cosine,random-wip,kmeans-wip,fps-cosine,param-single,param-multi,param-cosine,consensus"
     summary = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy",
                          "--target-shape", "3x4", "--methods", methods, "--seeds", 2, "-o", "out")
@@ -85,6 +103,7 @@ def test_a_sweep_has_a_record_for_every_point(kedge, world):
     assert "## Sweep: MRR" in (kedge.folder / "out" / "tables.md").read_text()
 
 
+@pytest.mark.long
 def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     """On encoders of a size at which another order of additions would show."""
     spaces = sum((["--space", SLM / f"{n}.npy"] for n in ("smollm2-135m", "minilm-l6", "use-multilingual")), [])
@@ -94,11 +113,11 @@ def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     process = subprocess.Popen([kedge.program, *map(str, command), "-o", "parts"], cwd=kedge.folder,
                                stderr=subprocess.PIPE, text=True)
     done = kedge.folder / "parts" / "results.json"
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not done.exists() and time.monotonic() < until:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    stderr = process.communicate(timeout=60)[1]
+    stderr = process.communicate(timeout=600)[1]
     assert process.returncode == 130, stderr
     assert "the same command continues from what is in" in stderr
     before = records(kedge, "parts")
@@ -109,7 +128,7 @@ def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     assert "param-multi on" not in kedge.ok(*command, "-o", "parts").stderr
 
 
-def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world):
+def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world, no_page):
     """The known ones are altered, so that one which was made again shows on every machine."""
     command = ["stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy", "--head", "linear",
                "--methods", "absolute,random-cosine,param-single,consensus", "-o", "out"]
@@ -187,7 +206,7 @@ def test_what_is_written_can_be_shown(kedge, world):
     assert points == {(4, 50), (8, 50), (4, 100), (8, 100), (90, 100)}  # 90 anchors of 50 rows cannot be
 
 
-def test_pictures_follow_the_options_and_order_the_question(kedge, world):
+def test_pictures_follow_the_options_and_order_the_question(kedge, world, no_page):
     """Asked again with another shape, more samples or another order, a finished folder gives what is asked."""
     command = ["stitch", *world, *SMALL[:-1], "--targets", "pixels.npy", "--head", "ridge", "--ridge", 0.1, "-o", "out"]
     kedge.ok(*command, "--methods", "random-cosine,consensus")

@@ -10,6 +10,8 @@ import pytest
 from conftest import ROWS
 from made_up import COLUMNS, by_id, difference, folder_of
 
+pytestmark = pytest.mark.long
+
 SUPPORT = 400
 
 

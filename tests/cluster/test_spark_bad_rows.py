@@ -8,6 +8,8 @@ import pytest
 from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
 
+pytestmark = pytest.mark.long
+
 ROWS = 600
 OPTIONS = dict(support=100, anchors=5)
 

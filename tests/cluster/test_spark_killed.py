@@ -14,8 +14,10 @@ import pytest
 from conftest import ROWS
 from made_up import COLUMNS, by_id, difference, folder_of
 
+pytestmark = pytest.mark.long
+
 SUPPORT = 400
-SECONDS = 100
+SECONDS = 1000
 
 
 class Pause:

@@ -6,6 +6,8 @@ import pytest
 from conftest import ROWS
 from made_up import COLUMNS
 
+pytestmark = pytest.mark.long
+
 OPTIONS = dict(support=100, anchors=5)
 
 

@@ -20,7 +20,7 @@ try:
     import torch
     import transformers
 except ImportError as error:
-    pytest.exit(f"the tests of kedge-encode need {error.name}, which is not installed; pip install 'kedge[encode]'")
+    pytest.exit(f"the tests of kedge-encode need {error.name}, which is not installed; pip install '.[encode]'")
 
 from kedge.encode.__main__ import main  # noqa: E402
 
@@ -208,5 +208,5 @@ def warm_encode(tmp_path_factory):
 
 def python(*argv, **env):
     """Another Python, for what depends on what is imported."""
-    return subprocess.run([sys.executable, *map(str, argv)], capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, *map(str, argv)], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1", **env})

@@ -15,6 +15,8 @@ import pytest
 from conftest import ROOT
 from test_experiments_scripts import KEDGE, needs_kedge, script  # noqa: F401, a fixture
 
+pytestmark = pytest.mark.long
+
 MAKE = ROOT / "experiments" / "captions" / "make"
 
 # Who, what they do, where: a sentence has one of each.
@@ -65,7 +67,7 @@ def texts(tmp_path):
 
 
 def make(*argv, encode="kedge-encode", code=0):
-    done = subprocess.run([sys.executable, MAKE, *map(str, argv)], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, MAKE, *map(str, argv)], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, "KEDGE_ENCODE": encode})
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -201,7 +203,7 @@ def test_the_guide_can_be_followed(texts, tmp_path):
         code = code.replace("make texts", "make texts --dims 24").replace("6000", "439").replace("7000", "512")
         code = code.replace("-o out/messages", "-o out/messages --no-report --quiet")
         command = ["bash", "-euc", code] if kind == "sh" else [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stderr
         said += done.stdout
     found = dict(re.findall(r"^(en|de|fr|cs) ([0-9.]+)$", said, re.MULTILINE))

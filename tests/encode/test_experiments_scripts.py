@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, SENTENCES, SMALL, save, write_cifar100
 
+pytestmark = pytest.mark.long
+
 KEDGE = os.environ.get("KEDGE", "")
 needs_kedge = pytest.mark.skipif(not pathlib.Path(KEDGE).is_file(), reason="KEDGE does not name a kedge program")
 
@@ -18,7 +20,7 @@ needs_kedge = pytest.mark.skipif(not pathlib.Path(KEDGE).is_file(), reason="KEDG
 def script(warm_encode):
     def call(*argv, kedge=KEDGE):
         env = {**os.environ, "KEDGE": str(kedge), "KEDGE_ENCODE": warm_encode}
-        return subprocess.run([ROOT / "experiments" / "run", *map(str, argv)], capture_output=True, text=True, timeout=300,
+        return subprocess.run([ROOT / "experiments" / "run", *map(str, argv)], capture_output=True, text=True, timeout=1800,
                               env=env)
     return call
 

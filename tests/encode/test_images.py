@@ -13,6 +13,8 @@ from PIL import Image
 from kedge.encode import BadFile, encode
 from kedge.encode.presets import PRESETS, resolve
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 2e-5
 
 

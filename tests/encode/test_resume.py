@@ -13,6 +13,8 @@ from conftest import ROOT, SENTENCES
 
 from kedge.encode import encode, transformers_model
 
+pytestmark = pytest.mark.long
+
 REST = (".ids.txt", ".labels.npy", ".labels.txt")
 
 
@@ -149,10 +151,10 @@ def test_a_real_ctrl_c(models, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
     partial = tmp_path / "o.npy.partial"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and not (partial.exists() and partial.stat().st_size > 10000):
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
-    err = child.communicate(timeout=30)[1]
+    err = child.communicate(timeout=600)[1]
     assert child.returncode == 130 and "the same command continues" in err and "Traceback" not in err
     assert not (tmp_path / "o.npy").exists() and json.loads((tmp_path / "o.npy.partial.json").read_text())["done"] > 0

@@ -11,6 +11,8 @@ from conftest import SENTENCES, make_bert
 from kedge.encode import encode
 from kedge.encode.pooling import pool
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 2e-5  # float32 sums in another order; a padding mistake is larger than 1e-2 here
 
 

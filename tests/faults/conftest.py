@@ -55,7 +55,7 @@ class Kedge:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen([self.program, *map(str, arguments)], cwd=self.folder, preexec_fn=prepare, **options)
 
-    def run(self, *arguments, timeout=120, **options):
+    def run(self, *arguments, timeout=1200, **options):
         process = self.start(*arguments, **options)
         try:
             out, err = process.communicate(timeout=timeout)

@@ -11,6 +11,8 @@ import pytest
 from commands import DEMO, FILES, FOLDERS, PRINTED, RESULTS, words, write_old
 from sanitized import WRITES_ITSELF
 
+pytestmark = pytest.mark.long
+
 PAGE = 4096
 limits_sizes = pytest.mark.skipif(WRITES_ITSELF, reason="the thread sanitizer cannot start where files may have no size")
 

@@ -89,7 +89,7 @@ def disturbed(kedge, long_rows, command, disturb):
     process = kedge.stopped_after(*words(command), read=4 << 20)
     disturb(path)
     process.send_signal(signal.SIGCONT)
-    message = process.communicate(timeout=60)[1].decode()
+    message = process.communicate(timeout=600)[1].decode()
     return process.returncode, message, result(kedge), whole
 
 

@@ -8,8 +8,11 @@ import signal
 import time
 
 import numpy as np
+import pytest
 from commands import RESULTS
 from conftest import write_spaces
+
+pytestmark = pytest.mark.long
 
 SECTION = "kill -9 at random moments"
 FEW, MANY = 5, 50

@@ -17,7 +17,8 @@ from commands import STITCH, TWO, words
 from conftest import NOBODY, write_spaces
 from sanitized import SANITIZED
 
-pytestmark = pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")]
 MIB = 1 << 20
 ENOUGH = 8192 * MIB
 SECTION = "Limits on memory (RLIMIT_AS)"
@@ -58,7 +59,7 @@ def smallest(works):
 
 
 def limited(kedge, limit, *arguments, **options):
-    return kedge.run(*arguments, limits=[(resource.RLIMIT_AS, limit)], timeout=60, **options)
+    return kedge.run(*arguments, limits=[(resource.RLIMIT_AS, limit)], timeout=600, **options)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +183,7 @@ def run_short_of_memory(kedge, arguments, more, environment):
     resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
     process.send_signal(signal.SIGCONT)
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
     return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), err.decode())

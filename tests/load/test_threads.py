@@ -9,6 +9,8 @@ from conftest import DIM
 
 import kedge
 
+pytestmark = pytest.mark.long
+
 THREADS, TIMES = 8, 5
 SECTION = "Processes and threads at the same time"
 

@@ -44,7 +44,7 @@ def server(folder=None, **settings):
 
 def wait_for(address, settings):
     """The server takes new settings when it gets to it, not when it is told."""
-    for _ in range(100):
+    for _ in range(3000):
         with psycopg.connect(address) as connection:
             if all(connection.execute(f"SHOW {name}").fetchone()[0] == value for name, value in settings.items()):
                 return

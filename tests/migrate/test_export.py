@@ -113,6 +113,7 @@ def encode(folder, **options):
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(TEXTS, **options)
 
 
+@pytest.mark.long
 def test_a_folder_gives_translated_vectors(model, translator, tmp_path):
     with pytest.warns(UserWarning, match="Normalize module before the map"):
         sentence_transformers_folder(translator, model, tmp_path / "out")
@@ -124,6 +125,7 @@ def test_a_folder_gives_translated_vectors(model, translator, tmp_path):
     assert not np.allclose(np.linalg.norm(encode(tmp_path / "long"), axis=1), 1)
 
 
+@pytest.mark.long
 def test_a_folder_without_a_normalize_before_the_map_warns_of_nothing(model, translator, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -134,6 +136,7 @@ def test_a_folder_without_a_normalize_before_the_map_warns_of_nothing(model, tra
     np.testing.assert_allclose(encode(tmp_path / "out"), translator.transform(pooled, normalize=True), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_folder_is_what_text_embeddings_inference_reads(model, translator, tmp_path):
     """Its names for modules, an Identity, and weights under the names of torch's Linear."""
     safetensors = pytest.importorskip("safetensors.numpy")
@@ -149,6 +152,7 @@ def test_a_folder_is_what_text_embeddings_inference_reads(model, translator, tmp
     assert (weights["linear.weight"] == translator.weight).all() and (weights["linear.bias"] == translator.bias).all()
 
 
+@pytest.mark.long
 def test_a_model_of_another_width_is_refused(model, spaces, tmp_path):
     backward = kedge.fit(spaces, method="ridge").translator("old", "new")
     with pytest.raises(UsageError, match="takes vectors of 12 values, but the model gives 16"):
@@ -169,6 +173,7 @@ def test_onnx_takes_maps_with_and_without_a_kernel(method, spaces, tmp_path):
     np.testing.assert_allclose(found, translator.transform(spaces["new"][:30], normalize=True), atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_migration_embeds_with_a_model_that_kedge_encode_knows(model):
     from sentence_transformers import SentenceTransformer
 

@@ -15,6 +15,8 @@ from kedge.migrate.store import open_store
 from test_faiss import OWN_IDS, index_file
 from test_parquet import TYPES, make_folder
 
+pytestmark = pytest.mark.long
+
 REAL = unit_rows(ROWS, NEW_WIDTH, 3)
 TRANSLATED = unit_rows(ROWS, NEW_WIDTH, 2)
 

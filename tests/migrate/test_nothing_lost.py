@@ -13,6 +13,8 @@ from kedge import migrate
 from kedge.migrate.stores.npy import NpyStore
 from kedge.migrate.stores.scores import unit
 
+pytestmark = pytest.mark.long
+
 
 def change_old(change):
     rows = np.load("docs.npy")

@@ -41,6 +41,7 @@ def test_the_page_names_every_method():
     assert methods - {"frozen"} == set(re.findall(r"`(\w+)\(", told))
 
 
+@pytest.mark.long
 def test_the_page_for_langchain_prints_what_it_shows(tmp_path):
     pytest.importorskip("langchain_core")
     pytest.importorskip("llama_index.core")

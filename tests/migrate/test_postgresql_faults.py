@@ -12,6 +12,8 @@ from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, open_store
 from postgres_tables import address, sql  # noqa: F401
 
+pytestmark = pytest.mark.long
+
 ROWS, WIDTH, BATCH, KILLS = 400, 8, 16, 30
 
 

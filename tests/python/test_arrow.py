@@ -141,7 +141,7 @@ def test_parquet_that_is_none(parquet, tmp_path):
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"^X: .*pip install 'kedge\[arrow\]'"):
+    with pytest.raises(ImportError, match=r"^X: .*pip install 'pyarrow>=15'"):
         rows_of(str(tmp_path / "x.parquet"), "X")
 
 
@@ -172,6 +172,7 @@ def dataset():
                                        "nested": [{"e": row} for row in X.tolist()]})
 
 
+@pytest.mark.long
 def test_datasets(dataset):
     for given in (dataset["e"], dataset.select_columns(["e"]), dataset.remove_columns("nested"), dataset["nested"]["e"],
                   dataset.with_format("torch")["e"], dataset.with_format("numpy")["e"],
@@ -179,6 +180,7 @@ def test_datasets(dataset):
         np.testing.assert_array_equal(rows_of(given, "X"), X)
 
 
+@pytest.mark.long
 def test_datasets_keep_their_order(dataset):
     chosen = dataset.select([4, 0, 2])
     np.testing.assert_array_equal(rows_of(chosen["e"], "X"), X[[4, 0, 2]])
@@ -190,6 +192,7 @@ def test_datasets_keep_their_order(dataset):
     assert integers_of(chosen["label"], "labels").tolist() == [0, 4, 2]
 
 
+@pytest.mark.long
 def test_datasets_of_arrays():
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     for feature in (datasets.List(datasets.Value("float32"), length=3), datasets.List(datasets.Value("float16"))):
@@ -197,6 +200,7 @@ def test_datasets_of_arrays():
         np.testing.assert_array_equal(rows_of(made["e"], "X"), X)
 
 
+@pytest.mark.long
 def test_datasets_that_are_none(dataset):
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     with pytest.raises(TypeError, match=r"^X: .*found DatasetDict; choose a split, as in ds\['train'\]"):

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import warnings
 
 import numpy as np
 import onnxruntime
@@ -22,12 +23,27 @@ def test_maps_are_affine_and_their_arrays_views(bundle, spaces):
     np.testing.assert_array_equal(rr(spaces["vit"]), rr.transform(spaces["vit"]))
 
 
+def test_fewer_anchors_than_asked_for_are_said_once(spaces):
+    with pytest.warns(UserWarning, match="share only") as told:
+        bundle = kedge.fit(spaces, anchors=200)
+    assert [str(one.message) for one in told] == [
+        f"asked for 200 anchors, but the spaces share only {bundle.n_anchors} directions, so the bundle has "
+        f"{bundle.n_anchors}"]
+    assert told[0].filename == __file__
+    assert bundle.n_anchors < sum(x.shape[1] for x in spaces.values())
+    assert bundle["vit"].transform(spaces["vit"]).std(axis=0).min() > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kedge.fit(spaces).n_anchors == bundle.n_anchors
+
+
 def test_views_outlive_their_bundle(spaces):
     bundle = kedge.fit(spaces, method="random", anchors=5)
     expected = bundle.mixture.copy()
     mixture = bundle.mixture
     del bundle
     gc.collect()
+    _others = [np.full_like(expected, 7) for _ in range(1000)]  # which would take what was freed
     np.testing.assert_array_equal(mixture, expected)
 
 

@@ -8,6 +8,8 @@ from conftest import assert_near
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+pytestmark = pytest.mark.long
+
 
 def layouts(x):
     """The same matrix, laid out in memory in many ways; x is numpy's or torch's."""

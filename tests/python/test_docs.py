@@ -10,6 +10,8 @@ import pytest
 
 import kedge
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDES = ["swap-encoder", "join-vector-stores"]
@@ -99,7 +101,7 @@ def test_the_notebook_runs(folder, monkeypatch):
     monkeypatch.delenv("MPLBACKEND")  # the notebook's own draws into it
     before = sorted(os.listdir(folder))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3",
+    client = nbclient.NotebookClient(notebook, timeout=1200, kernel_name="python3",
                                      resources={"metadata": {"path": str(folder)}})
     client.execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]

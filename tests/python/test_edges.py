@@ -129,7 +129,7 @@ time.sleep(1)
 
 
 def test_daemon_threads_end_with_python():
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(END)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(END)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

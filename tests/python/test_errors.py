@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong gets the right exception and a sentence, and never a crash."""
 import os
+import pathlib
 import pickle
+import re
+import tomllib
 
 import numpy as np
 import pytest
 
 import kedge
+from kedge import _extras
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 GOOD = np.random.default_rng(0).normal(size=(50, 6))
 
@@ -57,7 +63,6 @@ FITS = {
     "rows outside": (dict(a=GOOD), dict(rows=slice(0, 60), anchors=2), ValueError, "60"),
     "rows backwards": (dict(a=GOOD), dict(rows=slice(9, 3), anchors=2), ValueError, "rows"),
     "rows with steps": (dict(a=GOOD), dict(rows=slice(0, 9, 2), anchors=2), ValueError, "rows"),
-    "no GPU": (dict(a=GOOD), dict(device="cuda", anchors=2), OSError, "CUDA|GPU|driver"),
     "no checkpoint to resume": (dict(a=GOOD), dict(method="param", resume=True), ValueError,
                                 "name its file with checkpoint="),
     "nothing to resume": (dict(a=GOOD), dict(method="param", resume=True, checkpoint="c.checkpoint"), ValueError,
@@ -76,6 +81,12 @@ def test_fit_refuses(case, tmp_path, monkeypatch):
     spaces, options, kind, says = FITS[case]
     with pytest.raises(kind, match=says):
         kedge.fit(spaces, **{"anchors": 3, **options})
+
+
+@pytest.mark.skipif(len(kedge.devices()) > 1, reason="this machine has a GPU")
+def test_without_a_gpu_fit_says_so():
+    with pytest.raises(OSError, match="device='cpu'"):
+        kedge.fit({"a": GOOD}, device="cuda", anchors=2)
 
 
 TRANSFORMS = {
@@ -219,6 +230,7 @@ def test_sweep_refuses(case):
         kedge.sweep({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
 
 
+@pytest.mark.long
 def test_targets_that_are_tensors():
     torch = pytest.importorskip("torch")
     spaces, pictures = {"a": GOOD, "b": GOOD * 2}, torch.tensor(GOOD, dtype=torch.float32).reshape(50, 2, 3)
@@ -296,3 +308,17 @@ def test_a_ridge_that_would_not_be_used():
             bundle.attach("c", GOOD, ridge=0.5, **more)
     assert "c" not in bundle.spaces
     bundle.attach("c", GOOD, attach="ridge", ridge=0.5)
+
+
+def test_what_messages_install_is_what_pyproject_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extra, packages in project["optional-dependencies"].items():
+        assert _extras.PACKAGES[extra] == [package for package in packages if ";" not in package]
+    assert _extras.install("encode", "timm.models").endswith("pip install 'timm>=1.0.15,<2'")
+    assert _extras.install("migrate", "faiss").endswith("pip install 'faiss-cpu>=1.12,<2'")
+    assert _extras.install("arrow").endswith("pip install 'pyarrow>=15'")
+
+
+def test_no_message_counts_on_an_index_that_has_kedge():
+    for file in [*(ROOT / "python").rglob("*.py"), *(ROOT / "cli").glob("*"), *(ROOT / "docs").glob("*.md")]:
+        assert not re.search(r"install\s+\S*kedge\[", file.read_text()), file

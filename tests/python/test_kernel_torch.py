@@ -11,6 +11,8 @@ import kedge
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+pytestmark = pytest.mark.long
+
 
 def test_makes_what_the_function_makes(function):
     affine, x = function

@@ -48,7 +48,7 @@ def interrupted(code, folder, after="started"):
         assert child.stdout.readline().strip() == after
         time.sleep(0.5)
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=600)
     finally:
         child.kill()
     return child.returncode, out, err
@@ -202,6 +202,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 rng = np.random.default_rng(0)
+kedge.set_threads(2)  # each has buffers of its own
 X = rng.random((800_000, 64), dtype=np.float32)
 options = dict(method="random", anchors=2, support=100)
 rr = kedge.fit({"a": X[:20_000], "b": X[:20_000]}, **options)["a"]  # buffers and libraries that come but once
@@ -216,7 +217,7 @@ print(X.nbytes, fitted - before, peak() - fitted)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is counted otherwise")
 def test_float32_rows_are_not_copied():
-    done = subprocess.run([sys.executable, "-c", NO_COPY], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", NO_COPY], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     size, fit, transform = map(int, done.stdout.split())
     assert fit < size / 2 and transform < size / 2
@@ -248,7 +249,7 @@ def test_processes_may_be_started_after_use(how, tmp_path):
     child = subprocess.Popen([sys.executable, "-W", "ignore", "children.py", how], cwd=tmp_path, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        out, err = child.communicate(timeout=90)
+        out, err = child.communicate(timeout=600)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)  # children that hang would outlive their parent
         child.communicate()

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+
+pytestmark = pytest.mark.long
 SIMILARITIES = ["wip", "inner", "cosine", "euclidean", "angular", "manhattan"]
 
 

@@ -35,7 +35,7 @@ def run(script, *argv, without=None):
     code += "".join(f"sys.modules[{name!r}] = None\n" for name in without or ())
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code, FOLDER / script, *map(str, argv)], capture_output=True, text=True,
-                          env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+                          env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1800)
     assert done.returncode == 0, done.stderr
     table = [[cell.strip() for cell in line.strip("|").split("|")]
              for line in done.stdout.splitlines() if line.startswith("|")]

@@ -8,6 +8,8 @@ import pytest
 import kedge
 import spaces as hard_spaces
 
+pytestmark = pytest.mark.long
+
 METHODS = ["param", "consensus", "random", "kmeans", "fps"]
 SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 KINDS = list(hard_spaces.MAKERS)

@@ -6,6 +6,8 @@ import pytest
 import kedge
 import spaces as hard_spaces
 
+pytestmark = pytest.mark.long
+
 ADAPTERS = ("procrustes", "ridge", "cca")
 OPTIONS = {
     **{f"{method}, wip": dict(method=method) for method in ADAPTERS},

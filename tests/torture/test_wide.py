@@ -6,6 +6,8 @@ import pytest
 
 import spaces as hard_spaces
 
+pytestmark = pytest.mark.long
+
 ROWS, ANCHORS = 24, 4
 QUICK = [("random", "cosine"), ("random", "inner"), ("fps", "euclidean"), ("kmeans", "cosine")]
 WHITENED = [("random", "wip"), ("consensus", "wip"), ("param", "cosine")]
