@@ -158,7 +158,7 @@ void run(const Options& o) {
                   {"seconds", watch.seconds()}};
   summary.update(fit_to_json(attached));
   print_json(o.common, summary);
-  say_how_it_fits(o.common, {&attached, 1});
+  say_how_it_fits(o.common, bundle, {&attached, 1});
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, name, dim,
                             bundle.mixture.rows(), watch.seconds()));
 }

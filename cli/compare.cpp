@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.h"
 #include "commands.h"
+#include "console.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -28,8 +29,8 @@ Json to_json(const Comparison& result, const CompareOptions& options) {
 void run(const Options& o) {
   o.common.apply();
   require_device(o.compare.device);
-  const Space a = o.rows.open("first", open_rows(o.a));
-  const Space b = o.rows.open("second", open_rows(o.b));
+  const Space a = o.rows.open(name_of_file(o.a), open_rows(o.a));
+  const Space b = o.rows.open(name_of_file(o.b), open_rows(o.b));
   if (a.rows() != b.rows() || a.dim() != b.dim()) {
     throw Error(Code::bad_file,
                 fmt::format("compare needs the same rows in the same shared space: {} is {} x {}, {} is {} x {}; "

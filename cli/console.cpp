@@ -9,12 +9,14 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace kedge::cli {
 namespace {
@@ -56,8 +58,12 @@ std::string describe_fit(const Attachment& space) {
                        space.space(), space.mixture->mean_r2);
   }
   const RidgeFit& ridge = space.ridge.value();
-  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on held-out rows (ridge {:g}{})", space.space(),
-                     ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : ", half-whitened");
+  return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} by generalised cross-validation (ridge {:g}{})",
+                     space.space(), ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : ", half-whitened");
+}
+
+bool is_source(const Bundle& bundle, const Attachment& space) {
+  return std::ranges::find(bundle.sources, space.space()) != bundle.sources.end();
 }
 
 }  // namespace
@@ -140,6 +146,12 @@ Space open_space(const std::string& text, RowRange rows) {
   return {text.substr(0, equals), open_rows(text.substr(equals + 1)), rows};
 }
 
+std::string name_of_file(const std::string& path) {
+  std::string name = printable(std::filesystem::path(path.substr(0, path.find('#'))).filename().string());
+  std::ranges::replace(name, '=', '_');  // which would end the name of a space
+  return name;
+}
+
 RowRange parse_rows(const std::string& text) {
   if (text.empty()) return {};
   const std::size_t colon = text.find(':');
@@ -182,8 +194,8 @@ std::string describe_rows(std::span<const Attachment> spaces) {
 std::string describe_choice(const Attachment& space) {
   const AttachChoice& choice = space.choice.value();
   return fmt::format(
-      "'{}' is attached by {}: at rows left out, ridge leaves {:.1f} % of the targets' variance unexplained, kernel "
-      "{:.1f} %",
+      "'{}' is attached by {}: ridge leaves {:.1f} % of the targets' variance unexplained by generalised "
+      "cross-validation, kernel {:.1f} % at support rows left out one by one",
       space.space(), to_string(space.by), 100 * choice.ridge_error, 100 * choice.kernel_error);
 }
 
@@ -193,6 +205,12 @@ Json row_check_to_json(const RowCheck& check) {
                {"found_first", check.found_first},
                {"deviations", check.deviations},
                {"suspicious", check.suspicious()}};
+  if (!check.same_as.empty()) json.set("same_as", check.same_as);
+  if (check.block) {
+    const auto& [rows, found_first] = *check.block;
+    json.set("block", {{"begin", rows.begin}, {"end", rows.end == RowRange::kEnd ? Json() : Json(rows.end)}});
+    json.set("found_first_in_block", found_first);
+  }
   if (check.remedy == RowCheck::Remedy::none) return json;
   json.set("found_first_then", check.found_first_then);
   if (check.remedy == RowCheck::Remedy::shift) json.set("shift", check.shift);
@@ -241,17 +259,34 @@ void tell_cost(const CommonOptions& options, const Cost& cost, const std::string
                            std::max(0.1, static_cast<double>(cost.bytes) / 1e9)));
 }
 
-void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces) {
+std::vector<std::string> warnings_of_rows(const Bundle& bundle, std::span<const Attachment> spaces) {
+  std::vector<std::string> warnings;
+  bool sources = false;
   for (const Attachment& space : spaces) {
+    const bool first = is_source(bundle, space) && !std::exchange(sources, true);
+    if (is_source(bundle, space) && !first) continue;
+    for (const std::string& text : first ? warnings_of_sources(bundle) : warnings_of_attached(bundle, space)) {
+      warnings.push_back(text);
+    }
+  }
+  return warnings;
+}
+
+bool has_meaningful_r2(const Bundle& bundle, const Attachment& space) {
+  const auto is_off = [](const Attachment& one) { return one.row_check && one.row_check->suspicious(); };
+  return !is_off(space) && std::ranges::none_of(bundle.spaces, [&](const Attachment& one) {
+    return is_source(bundle, one) && is_off(one);
+  });
+}
+
+void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::span<const Attachment> spaces) {
+  for (const std::string& warning : warnings_of_rows(bundle, spaces)) say(options, "warning: " + warning);
+  if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
+  for (const Attachment& space : spaces) {
+    if (!has_meaningful_r2(bundle, space)) continue;
     if (space.ridge || space.mixture || space.kernel) say(options, describe_fit(space));
     if (space.reverse_fit) say(options, describe_reverse(space));
     if (space.choice) say(options, describe_choice(space));
-  }
-  if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
-  for (const Attachment& space : spaces) {
-    if (space.row_check && space.row_check->suspicious()) {
-      say(options, "warning: " + explain(*space.row_check, space.space()));
-    }
   }
 }
 

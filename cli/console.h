@@ -47,6 +47,8 @@ void print_json(const CommonOptions& options, const Json& summary);
 [[nodiscard]] std::string file_of(const std::string& space);
 /// "NAME=FILE", or "FILE" named by its stem.
 [[nodiscard]] Space open_space(const std::string& text, RowRange rows = {});
+/// What messages call the rows of a file that was given no name.
+[[nodiscard]] std::string name_of_file(const std::string& path);
 /// "a:b", ":b", "a:" or "" for all rows.
 [[nodiscard]] RowRange parse_rows(const std::string& text);
 
@@ -66,7 +68,11 @@ void tell_cost(const CommonOptions& options, const Cost& cost, const std::string
 /// What `auto` chose, and by which errors; of a space that has a choice.
 [[nodiscard]] std::string describe_choice(const Attachment& space);
 [[nodiscard]] Json row_check_to_json(const RowCheck& check);
-/// Says how well spaces fit the anchors and each other, and warns of those whose rows are not the others'.
-void say_how_it_fits(const CommonOptions& options, std::span<const Attachment> spaces);
+/// What is worth a warning about the rows of spaces of a bundle: its sources together, each attached space for itself.
+[[nodiscard]] std::vector<std::string> warnings_of_rows(const Bundle& bundle, std::span<const Attachment> spaces);
+/// Whether R^2 says anything of a space: not if its rows, or those that its targets come from, do not match.
+[[nodiscard]] bool has_meaningful_r2(const Bundle& bundle, const Attachment& space);
+/// Says whether the rows of spaces match, and of those that do how well they fit the anchors.
+void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::span<const Attachment> spaces);
 
 }  // namespace kedge::cli

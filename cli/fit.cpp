@@ -257,7 +257,7 @@ void run(Options& o) {
     say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
                               bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
   }
-  say_how_it_fits(o.common, bundle.spaces);
+  say_how_it_fits(o.common, bundle, bundle.spaces);
   const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),

@@ -71,7 +71,8 @@ Json to_json(const Bundle& bundle, const std::string& path) {
   return json;
 }
 
-std::string r2_of(const Attachment& space) {
+std::string r2_of(const Bundle& bundle, const Attachment& space) {
+  if (!has_meaningful_r2(bundle, space)) return "-";
   if (space.ridge) return fmt::format("{:.3f}", space.ridge->mean_r2);
   if (space.kernel) return fmt::format("{:.3f}", space.kernel->mean_r2);
   return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
@@ -95,11 +96,15 @@ void print_spaces(const Bundle& bundle) {
   fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
              "map by", "regression", chosen, "R^2", "decode R^2", "same row");
   for (const Attachment& space : bundle.spaces) {
-    fmt::print("  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", space.space(), width,
-               space.map->input_dim(), is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by),
-               regression_of(space), chosen, r2_of(space),
-               space.decoder ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
-               space.row_check ? percent(space.row_check->found_first) : "-");
+    fmt::print(
+        "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map->input_dim(),
+        is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by), regression_of(space), chosen,
+        r2_of(bundle, space),
+        space.decoder && has_meaningful_r2(bundle, space) ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
+        space.row_check ? percent(space.row_check->found_first) : "-");
+  }
+  if (std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.ridge || space.decoder; })) {
+    fmt::print("\n  R^2 of a ridge and of a decoder is an estimate by generalised cross-validation\n");
   }
   if (std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.kernel.has_value(); })) {
     fmt::print("\n  of a kernel: g is its width, l its strength, w the whitening of the rows it compares\n");
@@ -134,19 +139,15 @@ void run(const Options& o) {
     fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(),
                bundle.history.front().total, bundle.history.back().total);
   }
+  for (const std::string& warning : warnings_of_rows(bundle, bundle.spaces)) fmt::print("\n  warning: {}\n", warning);
   print_spaces(bundle);
   for (const Attachment& space : bundle.spaces) {
-    if (space.reverse_fit) fmt::print("\n  {}\n", describe_reverse(space));
+    if (space.reverse_fit && has_meaningful_r2(bundle, space)) fmt::print("\n  {}\n", describe_reverse(space));
   }
   const std::string rows = describe_rows(bundle.spaces);
   if (!rows.empty()) fmt::print("\n  {}\n", rows);
   for (const Attachment& space : bundle.spaces) {
-    if (space.choice) fmt::print("  {}\n", describe_choice(space));
-  }
-  for (const Attachment& space : bundle.spaces) {
-    if (space.row_check && space.row_check->suspicious()) {
-      fmt::print("  warning: {}\n", explain(*space.row_check, space.space()));
-    }
+    if (space.choice && has_meaningful_r2(bundle, space)) fmt::print("  {}\n", describe_choice(space));
   }
 }
 

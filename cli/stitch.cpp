@@ -97,10 +97,7 @@ void leave_out_aloud(StitchOptions& options, const StitchData& data, const Commo
 
 /// Heads know nothing of rows that are out of place, but everything they are measured by depends on them.
 void tell_of_rows(const StitchData& data, const CommonOptions& common) {
-  const std::vector<std::optional<RowCheck>> checks = check_train_rows(data);
-  for (std::size_t i = 0; i < checks.size(); ++i) {
-    if (checks[i] && checks[i]->suspicious()) say(common, "warning: " + explain(*checks[i], data.spaces[i].name()));
-  }
+  for (const std::string& warning : warnings_of_train_rows(data)) say(common, "warning: " + warning);
 }
 
 StitchOptions stitch_options_of(const Options& o) {

@@ -33,7 +33,7 @@ inline constexpr NameParser<AttachBy> parse_attach_by;
   return by == AttachBy::ridge || by == AttachBy::kernel || by == AttachBy::automatic;
 }
 
-/// How a ridge was chosen and how well it does on rows it has not seen, as cross-validation estimates it.
+/// How a ridge was chosen and how well it does on rows it has not seen, as generalised cross-validation estimates it.
 struct RidgeFit {
   double strength = 0;    ///< relative to the mean variance of the features
   double whitening = 1;   ///< of the features its penalty is measured in: 1 whitened, 0.5 half, 0 as they are

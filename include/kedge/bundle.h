@@ -57,6 +57,10 @@ struct Bundle {
   void add(Attachment space);
 };
 
+/// What is worth a warning about the rows of a bundle's sources, and about those of one space that was attached.
+[[nodiscard]] std::vector<std::string> warnings_of_sources(const Bundle& bundle);
+[[nodiscard]] std::vector<std::string> warnings_of_attached(const Bundle& bundle, const Attachment& attached);
+
 /// Never leaves half a file, never destroys the old one. The format is in docs/format.md. Replaces bundles only, unless
 /// `in_place`; throws Error(Code::bad_argument) where something else is there, and for a bundle that load_bundle would
 /// refuse.

@@ -30,13 +30,21 @@ struct RowCheck {
   std::int64_t shift = 0;
   double found_first_then = 0;
 
+  /// Rows of the space's file that do not match, where the rest of them do.
+  struct Block {
+    RowRange rows;           ///< roughly; from 0 where they are the first, to RowRange::kEnd where they are the last
+    double found_first = 0;  ///< share of those looked up there
+  };
+  std::optional<Block> block;  ///< what the remedy is for; all rows where there is none
+  std::string same_as;         ///< an earlier space that holds the very same rows; mostly empty
+
   /// Fewer support rows than this cannot tell, and are not checked.
   static constexpr std::size_t kLeastRows = 50;
 
   /// No better than shuffled rows, or hardly.
   [[nodiscard]] bool near_chance() const;
-  /// Either of the two: something to warn of.
-  [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none; }
+  /// Rows that are not those of the others, all of them or a block.
+  [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none || block; }
 };
 
 /// Of each of these spaces, on their rows; none where there are too few rows or spaces to tell. fit() and attach() do
@@ -45,7 +53,15 @@ struct RowCheck {
 
 /// A share as people read it, such as "97.4 %"; only the whole is "100 %".
 [[nodiscard]] std::string percent(double share);
-/// What to tell someone whose space is suspicious: what was found, and what to do.
+/// What to tell someone whose space is suspicious, if those it was compared with are right: what was found, and what to
+/// do.
 [[nodiscard]] std::string explain(const RowCheck& check, const std::string& space);
+/// The same for spaces that were compared with each other on so many rows: a sentence for each that differs from the
+/// others, or one for all where nobody can tell which does; and what else is worth a warning.
+[[nodiscard]] std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks,
+                                               std::span<const std::string> spaces, std::size_t rows);
+/// The same for one space that was compared with what a bundle knows of its rows.
+[[nodiscard]] std::vector<std::string> explain(const std::optional<RowCheck>& check, const std::string& space,
+                                               std::size_t rows);
 
 }  // namespace kedge

@@ -184,10 +184,14 @@ StitchData checked(StitchData data, const StitchOptions& options) {
   return data;
 }
 
-std::vector<std::optional<RowCheck>> check_train_rows(const StitchData& data) {
+std::vector<std::string> warnings_of_train_rows(const StitchData& data) {
   std::vector<Space> train;
-  for (const Space& space : data.spaces) train.push_back(part_of(space, data.train, data.train_ids));
-  return check_rows(train);
+  std::vector<std::string> names;
+  for (const Space& space : data.spaces) {
+    train.push_back(part_of(space, data.train, data.train_ids));
+    names.push_back(space.name());
+  }
+  return explain(check_rows(train), names, train.front().rows());
 }
 
 StitchContext::StitchContext(const StitchData& data, const StitchOptions& options) : data_(data), options_(options) {

@@ -120,7 +120,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);
   grown->add(std::move(made));
-  warn_of_rows(grown->space(name), 1);  // where that is an error, nothing is attached
+  warn_of(warnings_of_attached(*grown, grown->space(name)), 1);  // where that is an error, nothing is attached
   self.bundle = std::move(grown);
   return self.map(name);
 }

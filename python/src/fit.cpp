@@ -59,7 +59,7 @@ BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const st
     given.spaces = inputs.spaces(chosen);
     return BundleHandle{std::make_shared<const Bundle>(fit_given(given, options, report))};
   });
-  for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
+  warn_of(warnings_of_sources(*made.bundle), 3);
   if (options.anchors != 0) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
   remove_checkpoint(options);  // the bundle is the caller's now
   return made;

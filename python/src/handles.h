@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -99,7 +100,7 @@ struct TranslatorHandle {
 
 /// A warning, unless the text is empty. `level` is how many calls up the user is.
 void warn(const std::string& text, int level);
-/// A warning where the rows of a space are not those of the others.
-void warn_of_rows(const Attachment& space, int level);
+/// One for each.
+void warn_of(std::span<const std::string> warnings, int level);
 
 }  // namespace kedge::python

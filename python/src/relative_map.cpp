@@ -63,6 +63,13 @@ nb::object row_check_of(const MapHandle& self) {
   result["found_first"] = check.found_first;
   result["deviations"] = check.deviations;
   result["suspicious"] = check.suspicious();
+  if (!check.same_as.empty()) result["same_as"] = check.same_as;
+  if (check.block) {
+    const RowRange rows = check.block->rows;
+    result["block"] =
+        nb::make_tuple(rows.begin, rows.end == RowRange::kEnd ? nb::object(nb::none()) : nb::cast(rows.end));
+    result["found_first_in_block"] = check.block->found_first;
+  }
   if (check.remedy == RowCheck::Remedy::none) return result;
   result["found_first_then"] = check.found_first_then;
   if (check.remedy == RowCheck::Remedy::shift) result["shift"] = check.shift;
@@ -175,10 +182,11 @@ void bind_properties(nb::class_<MapHandle>& c) {
             if (self.space->kernel) return std::optional(self.space->kernel->mean_r2);
             return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
           },
-          "How much of the anchors the map explains on held-out rows: by cross-validation for a ridge, by leaving each "
-          "row out for a kernel, or out of its own anchors for a mixture; None where there are no targets to compare "
-          "with. Optimistic for a "
-          "source, which helped to make what it is measured against.")
+          "How much of the variance of the anchors the map explains: for a ridge as generalised cross-validation "
+          "estimates it, which holds no rows out; for a kernel at support rows left out one by one; for a mixture at "
+          "support rows left out of their own anchors. None where there are no targets to compare with. Optimistic for "
+          "a source, which helped to make what it is measured against, and worth nothing if its row_check is "
+          "suspicious.")
       .def_prop_ro("kernel", &kernel_of,
                    "What makes the map non-linear, if it was made by kernel: 'width', 'strength' and 'whitening' as "
                    "they were chosen, and the arrays 'whitener' (None for the identity), 'rows' and 'coefficients'; "
@@ -186,7 +194,9 @@ void bind_properties(nb::class_<MapHandle>& c) {
       .def_prop_ro("row_check", &row_check_of,
                    "Whether its rows are those of the other spaces: 'found_first' is the share of 'rows' that find "
                    "themselves first 'among' so many, in rows that were held out; 'suspicious' where that is no better "
-                   "than chance or another order of rows fits better. None where there were too few rows to tell.")
+                   "than chance or another order of rows fits better, for all rows or for those of 'block', a first "
+                   "row and an end (None: the last row); 'same_as' names another space with the very same rows. None "
+                   "where there were too few rows to tell.")
       .def_prop_ro(
           "ridge",
           [](const MapHandle& self) {
@@ -202,8 +212,8 @@ void warn(const std::string& text, int level) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), level) != 0) nb::raise_python_error();
 }
 
-void warn_of_rows(const Attachment& space, int level) {
-  if (space.row_check && space.row_check->suspicious()) warn(explain(*space.row_check, space.space()), level);
+void warn_of(std::span<const std::string> warnings, int level) {
+  for (const std::string& text : warnings) warn(text, level);
 }
 
 void bind_relative_map(nb::module_& module) {

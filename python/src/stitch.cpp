@@ -66,8 +66,7 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   if (nb::cast<bool>(plan["sweep"])) warn_of_impossible(options, inputs, train_rows);
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   StitchData data;
-  std::vector<std::optional<RowCheck>> checks;
-  std::vector<std::string> notes;
+  std::vector<std::string> warnings, notes;
   const std::string records = run(progress, only_arrays && !folder, [&](const Progress& report) {
     data = StitchData{inputs.spaces(), train_rows.range, test_rows.range, train_rows.ids, test_rows.ids, {}, {},
                       target_shape};
@@ -75,16 +74,13 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
     if (decoded) data.targets = decoded->rows();
     const StitchResults results =
         folder ? stitch_into(*folder, data, options, fresh, report) : stitch(data, options, {}, report);
-    checks = check_train_rows(data);
+    warnings = warnings_of_train_rows(data);
     notes = anchor_notes(results);
     return records_json(results);
   });
-  for (std::size_t i = 0; i < checks.size(); ++i) {
-    if (!checks[i] || !checks[i]->suspicious()) continue;
-    warn(explain(*checks[i], data.spaces[i].name()), 4);
-  }
+  warn_of(warnings, 4);
   const bool asked = std::ranges::any_of(options.points, [](const FitOptions& point) { return point.anchors != 0; });
-  for (std::size_t i = 0; asked && i < notes.size(); ++i) warn(notes[i], 4);
+  if (asked) warn_of(notes, 4);
   return records;
 }
 

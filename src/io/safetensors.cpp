@@ -156,6 +156,23 @@ std::string make_header(std::span<const TensorBytes> tensors, const std::map<std
   return little_endian(text.size()) + text;
 }
 
+/// Of files that people have beside safetensors; none of them is one, as their first bytes claim a header of gigabytes.
+const char* kind_of(std::span<const std::byte, kPrefix> first) {
+  constexpr std::pair<std::string_view, const char*> kKinds[]{
+      {"\x93NUMPY", "an .npy file"},
+      {"PAR1", "a Parquet file"},
+      {"PK\x03\x04", "a zip archive, as .npz and .pt files are"},
+      {"\x89HDF", "an HDF5 file"}};
+  const std::string_view bytes(reinterpret_cast<const char*>(first.data()), first.size());
+  for (const auto& [magic, kind] : kKinds) {
+    if (bytes.starts_with(magic)) return kind;
+  }
+  // ONNX has no magic: its model begins with a small version (field 1) and the name of its producer (field 2).
+  constexpr char kVersionField = 0x08, kMostVersion = 0x20, kProducerField = 0x12;
+  const bool onnx = bytes[0] == kVersionField && bytes[1] > 0 && bytes[1] < kMostVersion && bytes[2] == kProducerField;
+  return onnx ? "an ONNX model" : nullptr;
+}
+
 }  // namespace
 
 const ArrayInfo& SafetensorsInfo::tensor(const std::string& name, const std::string& label) const {
@@ -169,9 +186,9 @@ const ArrayInfo& SafetensorsInfo::tensor(const std::string& name, const std::str
   return found->second;
 }
 
-SafetensorsInfo parse_safetensors(const ByteSource& file) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(Code::bad_file, fmt::format("{}: {}", file.label(), what));
+SafetensorsInfo parse_safetensors(const ByteSource& file, const std::string& what) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error(Code::bad_file, fmt::format("{}: {}", file.label(), problem));
   };
   if (file.size() < kPrefix) refuse("it is too short for a safetensors file; copy it again");
   std::array<std::byte, kPrefix> prefix{};
@@ -179,6 +196,7 @@ SafetensorsInfo parse_safetensors(const ByteSource& file) {
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(prefix[i]) << (8 * i);
   if (length > file.size() - kPrefix) {
+    if (const char* kind = kind_of(prefix)) refuse(fmt::format("this is {}, not {}", kind, what));
     refuse(fmt::format("its header claims {} bytes, but the file has {}; it was cut short or is not safetensors",
                        length, file.size()));
   }

@@ -23,7 +23,7 @@ struct SafetensorsInfo {
 };
 
 /// Trusts nothing; throws Error(Code::bad_file).
-[[nodiscard]] SafetensorsInfo parse_safetensors(const ByteSource& file);
+[[nodiscard]] SafetensorsInfo parse_safetensors(const ByteSource& file, const std::string& what = "safetensors");
 
 /// A tensor to be written; the bytes are the caller's.
 struct TensorBytes {

@@ -16,7 +16,7 @@
 namespace kedge::io {
 
 TensorFile::TensorFile(const ByteSource& file, const std::string& format, unsigned newest, const std::string& what)
-    : file_(file), label_(file.label()), info_(parse_safetensors(file)) {
+    : file_(file), label_(file.label()), info_(parse_safetensors(file, what)) {
   if (!says("format") || text("format") != format) {
     refuse(fmt::format("it is a safetensors file, but not {} of kedge", what));
   }

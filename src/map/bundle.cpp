@@ -38,4 +38,14 @@ void Bundle::add(Attachment space) {
   }
 }
 
+std::vector<std::string> warnings_of_sources(const Bundle& bundle) {
+  std::vector<std::optional<RowCheck>> checks;
+  for (const std::string& source : bundle.sources) checks.push_back(bundle.space(source).row_check);
+  return explain(checks, bundle.sources, bundle.support_ids.size());
+}
+
+std::vector<std::string> warnings_of_attached(const Bundle& bundle, const Attachment& attached) {
+  return explain(attached.row_check, attached.space(), bundle.support_ids.size());
+}
+
 }  // namespace kedge

@@ -139,6 +139,9 @@ void require_check(const RowCheck& check) {
   if (check.among == 0 || check.among > check.rows) refuse("its check of rows does not add up");
   require_within("found_first", check.found_first, 0, 1);
   require_within("deviations", check.deviations, -kAny);
+  if (!check.block) return;
+  require_within("found_first", check.block->found_first, 0, 1);
+  if (check.block->rows.begin >= check.block->rows.end) refuse("its check of rows ends before it begins");
 }
 
 void require_decoder(const Attachment& space, std::size_t anchors) {

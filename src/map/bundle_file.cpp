@@ -35,6 +35,12 @@ Json describe(const RowCheck& check) {
                {"among", check.among},
                {"found_first", check.found_first},
                {"deviations", check.deviations}};
+  if (!check.same_as.empty()) json["same_as"] = check.same_as;
+  if (check.block) {
+    const auto& [rows, found_first] = *check.block;
+    json["block"] = {{"begin", rows.begin}, {"found_first", found_first}};
+    if (rows.end != RowRange::kEnd) json["block"]["end"] = rows.end;
+  }
   if (check.remedy == RowCheck::Remedy::none) return json;
   json["found_first_then"] = check.found_first_then;
   if (check.remedy == RowCheck::Remedy::shift) json["shift"] = check.shift;

@@ -126,6 +126,14 @@ class BundleReader {
             file_.number(how, "r2", std::numeric_limits<double>::lowest())};
   }
 
+  RowCheck::Block read_block(const Json& from) const {
+    RowCheck::Block block{{file_.whole_number(from.at("begin")), RowRange::kEnd},
+                          file_.number(from, "found_first", 0, 1)};
+    if (from.contains("end")) block.rows.end = file_.whole_number(from["end"]);
+    if (block.rows.begin >= block.rows.end) file_.refuse("its check of rows ends before it begins");
+    return block;
+  }
+
   RowCheck read_row_check(const Json& from) const {
     constexpr double kAny = std::numeric_limits<double>::max();
     RowCheck check;
@@ -134,6 +142,8 @@ class BundleReader {
     check.found_first = file_.number(from, "found_first", 0, 1);
     check.deviations = file_.number(from, "deviations", -kAny);
     if (check.among == 0 || check.among > check.rows) file_.refuse("its check of rows does not add up");
+    if (from.contains("same_as")) require_space_name(check.same_as = from["same_as"].get<std::string>());
+    if (from.contains("block")) check.block = read_block(from["block"]);
     if (!from.contains("found_first_then")) return check;
     check.found_first_then = file_.number(from, "found_first_then", 0, 1);
     check.remedy = from.contains("shift") ? RowCheck::Remedy::shift : RowCheck::Remedy::sorted_ids;

@@ -4,12 +4,9 @@
 #include "backend/threads.h"
 #include "base/parallel.h"
 #include "map/mixture_fit.h"
-#include "space/row_sketch.h"
-
-#include <kedge/error.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -17,28 +14,10 @@
 namespace kedge {
 namespace {
 
-using Sketch = EigenRows<float>;
-using FileRows = std::vector<std::int64_t>;
-
-constexpr std::int64_t kMostShift = 4;
 constexpr Eigen::Index kSketchWidth = 64;  // of the sketch a bundle keeps
-
-/// Rows that find their partners this often, or are this much more alike than shuffled ones, are in their place. Where
-/// they are not, other places are tried, which takes several times as long.
-bool is_certain(const RowCheck& check) {
-  constexpr double kShare = 0.5, kDeviationsOfEachRow = 2.5;
-  return check.found_first >= kShare ||
-         check.deviations >= kDeviationsOfEachRow * std::sqrt(static_cast<double>(check.rows));
-}
 
 std::vector<std::size_t> positions_of(const Bundle& bundle) {
   return checked_positions(bundle.support_ids.size());
-}
-
-FileRows rows_at(const RowPool& pool, std::span<const std::size_t> positions) {
-  FileRows rows;
-  for (const std::size_t position : positions) rows.push_back(pool.support[position]);
-  return rows;
 }
 
 /// The rows that would be there if someone had saved the support in ascending order of its ids; none where it is in
@@ -55,55 +34,11 @@ FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> p
   return rows;
 }
 
-FileRows shifted(FileRows rows, std::int64_t shift) {
-  for (std::int64_t& row : rows) row += shift;
-  return rows;
-}
-
-/// How well rows of a pool find their partners. Rows outside of it have none.
-RowCheck try_rows(const RowPool& pool, const FileRows& rows, std::span<const Sketch> others) {
-  FileRows inside;
-  std::vector<Eigen::Index> kept;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= pool.rows) continue;
-    inside.push_back(rows[i]);
-    kept.push_back(static_cast<Eigen::Index>(i));
-  }
-  if (inside.size() + kMostShift < RowCheck::kLeastRows) return {};
-  std::vector<Sketch> partners;
-  for (const Sketch& other : others) partners.emplace_back(other(kept, Eigen::all));
-  const Matrix64 own = pool.gather(inside);
-  return look_up(sketch_rows(own.view()), partners);
-}
-
-bool is_clearly_better(const RowCheck& other, const RowCheck& than) {
-  constexpr double kTwice = 2, kBeyondNoise = 4;
-  return !other.near_chance() && other.deviations > kTwice * than.deviations + kBeyondNoise &&
-         other.found_first > kTwice * than.found_first;
-}
-
-/// Looks for an order of the rows that explains why so few are found.
-void find_remedy(RowCheck& check, const RowPool& pool, const FileRows& rows, const FileRows& by_sorted_ids,
-                 std::span<const Sketch> others) {
-  RowCheck best = check;
-  const auto consider = [&](const FileRows& candidate, RowCheck::Remedy remedy, std::int64_t shift) {
-    RowCheck found;
-    try {
-      found = try_rows(pool, candidate, others);
-    } catch (const Error&) {
-      return;  // rows that nobody chose may hold anything
-    }
-    if (!is_clearly_better(found, check) || found.deviations <= best.deviations) return;
-    best = found;
-    check.remedy = remedy;
-    check.shift = shift;
-    check.found_first_then = found.found_first;
-  };
-  if (!by_sorted_ids.empty()) consider(by_sorted_ids, RowCheck::Remedy::sorted_ids, 0);
-  for (std::int64_t shift = 1; shift <= kMostShift; ++shift) {
-    consider(shifted(rows, shift), RowCheck::Remedy::shift, shift);
-    consider(shifted(rows, -shift), RowCheck::Remedy::shift, -shift);
-  }
+CheckedRows checked_rows(const std::string& space, const RowPool& pool, const Bundle& bundle,
+                         std::span<const std::size_t> positions) {
+  CheckedRows checked{space, pool, {}, rows_by_sorted_ids(bundle, positions, pool)};
+  for (const std::size_t position : positions) checked.rows.push_back(pool.support[position]);
+  return checked;
 }
 
 /// A few directions of all sources side by side.
@@ -134,83 +69,155 @@ Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) 
   return sketch_rows(rows.view());
 }
 
-struct CheckedSources {
-  std::vector<std::optional<RowCheck>> checks;
-  std::vector<Sketch> sketches;
-
-  [[nodiscard]] std::vector<Sketch> others(std::size_t than) const {
-    std::vector<Sketch> others;
-    for (std::size_t i = 0; i < sketches.size(); ++i) {
-      if (i != than) others.push_back(sketches[i]);
-    }
-    return others;
-  }
-};
-
 /// On a thread each, as a sketch is too small for BLAS to share out.
 template <class Step>
 void for_each_space(std::size_t spaces, const Step& step) {
   parallel_blocks(spaces, 1, threads(), [&] { return [&](std::size_t i, std::size_t) { step(i); }; });
 }
 
-/// `picked` are rows of each space, by the same inputs.
-CheckedSources look_up_each(std::span<const Matrix64> picked) {
-  CheckedSources result{std::vector<std::optional<RowCheck>>(picked.size()), {}};
-  if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return result;
-  result.sketches.resize(picked.size());
-  for_each_space(picked.size(), [&](std::size_t i) { result.sketches[i] = sketch_rows(picked[i].view()); });
-  for_each_space(picked.size(),
-                 [&](std::size_t i) { result.checks[i] = look_up(result.sketches[i], result.others(i)); });
-  return result;
+using Places = std::vector<std::size_t>;
+
+/// Spaces that are compared with each other.
+struct Sources {
+  std::vector<Sketch> sketches;
+  std::vector<Places> partners;  ///< with which of the others each is compared
+  std::vector<LookedUp> found;
+
+  [[nodiscard]] std::vector<Sketch> others(std::size_t than) const {
+    std::vector<Sketch> others;
+    for (const std::size_t partner : partners[than]) others.push_back(sketches[partner]);
+    return others;
+  }
+  [[nodiscard]] RowCheck check(std::size_t i) const { return check_of(found[i].rows, found[i].among); }
+  void look_up_each() {
+    for_each_space(sketches.size(), [&](std::size_t i) { found[i] = look_up(sketches[i], others(i)); });
+  }
+};
+
+/// `members`, or all where there are none, without one of them.
+Places without(std::size_t one, std::size_t spaces, const Places& members = {}) {
+  Places rest = members;
+  if (members.empty()) {
+    rest.resize(spaces);
+    std::iota(rest.begin(), rest.end(), std::size_t{0});
+  }
+  std::erase(rest, one);
+  return rest;
 }
 
-/// One space that is off also makes the others look a little off, each by as much as would please it: they are right.
-std::optional<std::size_t> doubtful(const CheckedSources& checked) {
-  if (checked.sketches.empty()) return {};
-  const auto worst =
-      std::ranges::min_element(checked.checks, {}, [](const auto& check) { return check.value().deviations; });
-  if (is_certain(worst->value())) return {};
-  return static_cast<std::size_t>(worst - checked.checks.begin());
+/// For each space, those that its rows match, two by two; each is among its own.
+std::vector<Places> matches_of(std::span<const Sketch> sketches) {
+  std::vector<Places> matches(sketches.size());
+  for_each_space(sketches.size(), [&](std::size_t i) {
+    for (std::size_t j = 0; j < sketches.size(); ++j) {
+      const LookedUp found = i == j ? LookedUp() : look_up(sketches[i], sketches.subspan(j, 1));
+      if (i == j || !check_of(found.rows, found.among).near_chance()) matches[i].push_back(j);
+    }
+  });
+  return matches;
 }
 
-Matrix64 pick(const Matrix64& rows, std::span<const std::size_t> positions) {
-  Matrix64 picked(positions.size(), rows.cols());
-  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
-  return picked;
+/// One space that is off makes the others look off too. So they are all compared with those that most of them match;
+/// where no such majority is, each with those that it does not match, and nobody knows who is wrong. Returns whether
+/// each is of the majority.
+std::vector<bool> find_majority(Sources& sources) {
+  const std::size_t spaces = sources.sketches.size();
+  const std::vector<Places> matches = matches_of(sources.sketches);
+  const Places& most = *std::ranges::max_element(matches, {}, &Places::size);
+  std::vector<bool> is_of(spaces, true);
+  if (most.size() == spaces) return is_of;
+  const bool majority = 2 * most.size() > spaces;
+  for (std::size_t i = 0; i < spaces; ++i) {
+    is_of[i] = !majority || std::ranges::find(most, i) != most.end();
+    if (majority) {
+      sources.partners[i] = without(i, spaces, most);
+    } else if (matches[i].size() < spaces) {
+      std::erase_if(sources.partners[i],
+                    [&](std::size_t j) { return std::ranges::find(matches[i], j) != matches[i].end(); });
+    }
+  }
+  sources.look_up_each();
+  return is_of;
+}
+
+/// The one to look at among spaces of which most are right: with the oddest block of rows, or found worst.
+std::size_t most_doubtful(const Sources& sources, std::span<const CheckedRows> checked,
+                          const std::vector<bool>& considered) {
+  std::size_t worst = 0;
+  std::pair<double, double> least{std::numeric_limits<double>::infinity(), 0};
+  for (std::size_t i = 0; i < considered.size(); ++i) {
+    if (!considered[i]) continue;
+    const auto odd = find_odd_rows(sources.found[i], checked[i].rows);
+    const std::pair found{odd ? -odd->contrast : 0, sources.check(i).deviations};
+    if (found >= least) continue;
+    least = found;
+    worst = i;
+  }
+  return worst;
+}
+
+/// Of two spaces nobody knows which is off: what one is found to be, the other is the other way round.
+RowCheck mirrored(RowCheck check) {
+  check.shift = -check.shift;
+  return check;
+}
+
+Sources look_up_sources(std::span<const Matrix64> picked) {
+  Sources sources;
+  if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return sources;
+  sources.sketches.resize(picked.size());
+  sources.found.resize(picked.size());
+  for (std::size_t i = 0; i < picked.size(); ++i) sources.partners.push_back(without(i, picked.size()));
+  for_each_space(picked.size(), [&](std::size_t i) { sources.sketches[i] = sketch_rows(picked[i].view()); });
+  sources.look_up_each();
+  return sources;
+}
+
+/// The name of an earlier space that holds the very same rows; empty if there is none.
+std::string find_equal(std::span<const Matrix64> picked, std::span<const CheckedRows> checked, std::size_t i) {
+  for (std::size_t j = 0; j < i; ++j) {
+    if (std::ranges::equal(picked[i].cells(), picked[j].cells())) return checked[j].space;
+  }
+  return "";
+}
+
+/// `picked` are the rows of each space that are checked.
+std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<const Matrix64> picked,
+                                                std::span<const CheckedRows> checked) {
+  std::vector<std::optional<RowCheck>> checks(picked.size());
+  const std::size_t spaces = sources.sketches.size();
+  std::vector<bool> right(spaces, true);
+  bool certain = true;
+  for (std::size_t i = 0; i < spaces; ++i) certain = certain && is_certain(sources.check(i));
+  if (!certain && spaces > 2) right = find_majority(sources);
+  for (std::size_t i = 0; i < spaces; ++i) checks[i] = sources.check(i);
+  const std::size_t doubtful = most_doubtful(sources, checked, right);
+  for (std::size_t i = 0; i < spaces; ++i) {
+    if (right[i] && i != doubtful) continue;
+    checks[i] = examine(sources.found[i], checked[i], sources.others(i));
+    if (spaces == 2 && checks[i]->suspicious()) checks[1 - i] = mirrored(*checks[i]);
+  }
+  for (std::size_t i = 0; i < spaces; ++i) checks[i]->same_as = find_equal(picked, checked, i);
+  return checks;
 }
 
 }  // namespace
-
-RowPool pool_of(const Space& space, std::span<const std::int64_t> support_ids) {
-  return {space.source().rows(),
-          [space](std::span<const std::int64_t> rows) { return space.gather(rows); },
-          {support_ids.begin(), support_ids.end()}};
-}
-
-RowPool pool_of(const Matrix64& support) {
-  RowPool pool{support.rows(),
-               [&support](std::span<const std::int64_t> rows) {
-                 return pick(support, std::vector<std::size_t>(rows.begin(), rows.end()));
-               },
-               std::vector<std::int64_t>(support.rows()), true};
-  std::iota(pool.support.begin(), pool.support.end(), std::int64_t{0});
-  return pool;
-}
 
 void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span<const Statistics> statistics,
                    std::span<const RowPool> pools) {
   const std::vector<std::size_t> positions = positions_of(bundle);
   std::vector<Matrix64> picked;
-  for (const Matrix64& support : supports) picked.push_back(pick(support, positions));
-  CheckedSources checked = look_up_each(picked);
-  if (const auto worst = doubtful(checked)) {
-    find_remedy(checked.checks[*worst].value(), pools[*worst], rows_at(pools[*worst], positions),
-                rows_by_sorted_ids(bundle, positions, pools[*worst]), checked.others(*worst));
+  std::vector<CheckedRows> checked;
+  for (std::size_t i = 0; i < supports.size(); ++i) {
+    picked.push_back(pick_rows(supports[i], positions));
+    checked.push_back(checked_rows(bundle.spaces[i].space(), pools[i], bundle, positions));
   }
-  if (bundle.targets.rows() == 0 && !checked.sketches.empty()) bundle.sketch = joint_sketch(checked.sketches);
+  Sources sources = look_up_sources(picked);
+  if (bundle.targets.rows() == 0 && !sources.sketches.empty()) bundle.sketch = joint_sketch(sources.sketches);
+  const std::vector<std::optional<RowCheck>> checks = judge_rows(sources, picked, checked);
   for_each_space(supports.size(), [&](std::size_t i) {
     Attachment& space = bundle.spaces[i];
-    space.row_check = checked.checks[i];
+    space.row_check = checks[i];
     if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) return;
     space.mixture = mixture_fit(bundle, *space.map, supports[i], statistics[i]);
   });
@@ -224,11 +231,8 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& 
   const std::vector<std::size_t> positions = positions_of(bundle);
   const std::vector<Sketch> others{known_rows(bundle, positions)};
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
-  RowCheck check = look_up(sketch_rows(pick(support, positions).view()), others);
-  if (!is_certain(check)) {
-    find_remedy(check, pool, rows_at(pool, positions), rows_by_sorted_ids(bundle, positions, pool), others);
-  }
-  attached.row_check = check;
+  attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
+                               checked_rows(attached.space(), pool, bundle, positions), others);
 }
 
 std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
@@ -239,12 +243,13 @@ std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
     ids.push_back(spaces.front().file_row(position));
   }
   std::vector<Matrix64> picked;
-  for (const Space& space : spaces) picked.push_back(space.gather(ids));
-  CheckedSources checked = look_up_each(picked);
-  if (const auto worst = doubtful(checked)) {
-    find_remedy(checked.checks[*worst].value(), pool_of(spaces[*worst], ids), ids, {}, checked.others(*worst));
+  std::vector<CheckedRows> checked;
+  for (const Space& space : spaces) {
+    picked.push_back(space.gather(ids));
+    checked.push_back({space.name(), pool_of(space, ids), ids, {}});
   }
-  return checked.checks;
+  Sources sources = look_up_sources(picked);
+  return judge_rows(sources, picked, checked);
 }
 
 }  // namespace kedge

@@ -7,6 +7,76 @@
 #include <cstdlib>
 
 namespace kedge {
+namespace {
+
+/// What a sentence calls the spaces it is about.
+struct Words {
+  std::string rows, those, space, other, file;
+};
+
+/// 'a', 'b' and 'c'.
+std::string enumerate(std::span<const std::string> spaces) {
+  std::string text;
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == spaces.size() ? " and " : ", ", spaces[i]);
+  }
+  return text;
+}
+
+std::string could_not_check(const std::string& rows, std::size_t count) {
+  return fmt::format(
+      "{} could not be checked: {} support rows are too few to tell whether they match, {} would do; does row n of "
+      "every file embed the same input?",
+      rows, count, RowCheck::kLeastRows);
+}
+
+std::string place_of(const RowRange& rows) {
+  if (rows.end == RowRange::kEnd) return fmt::format("from about row {} on, ", rows.begin);
+  if (rows.begin == 0) return fmt::format("up to about row {}, ", rows.end);
+  return fmt::format("from about row {} to row {}, ", rows.begin, rows.end);
+}
+
+std::string verdict(const RowCheck& check, const Words& words) {
+  if (check.block) {
+    return fmt::format("{}{} do not match {}: there a row is found first among {} in {} of cases, and {} over all rows",
+                       place_of(check.block->rows), words.rows, words.those, check.among,
+                       percent(check.block->found_first), percent(check.found_first));
+  }
+  if (check.near_chance()) {
+    return fmt::format("{} do not match {}: a row is found first among {} in {} of cases, and chance is {}", words.rows,
+                       words.those, check.among, percent(check.found_first),
+                       percent(1 / static_cast<double>(check.among)));
+  }
+  return fmt::format("{} may be out of place: a row is found first among {} in {} of cases", words.rows, check.among,
+                     percent(check.found_first));
+}
+
+std::string explain(const RowCheck& check, const Words& words) {
+  constexpr double kShuffled = 4;  // above it, something holds the rows together, however little
+  const std::string text = verdict(check, words);
+  switch (check.remedy) {
+    case RowCheck::Remedy::shift:
+      return text +
+             fmt::format(
+                 "; it would be {} if row n of {} belonged to row n {} {} of {}, so {} seems to be off by "
+                 "{}: {}",
+                 percent(check.found_first_then), words.space, check.shift > 0 ? '-' : '+', std::abs(check.shift),
+                 words.other, words.file, std::abs(check.shift),
+                 check.block ? "was a row lost or added there?" : "is there a header, or a row too many or too few?");
+    case RowCheck::Remedy::sorted_ids:
+      return text + fmt::format(
+                        "; it would be {} if they stood in the order of the sorted support ids: give them in "
+                        "the order of the ids themselves",
+                        percent(check.found_first_then));
+    case RowCheck::Remedy::none: break;
+  }
+  if (check.block) return text + "; was a row lost or added there?";
+  return text + (check.deviations < kShuffled ? "; does row n of every file embed the same input?"
+                                              : "; does row n of every file embed the same input, and are the encoders "
+                                                "just weak?");
+}
+
+}  // namespace
 
 bool RowCheck::near_chance() const {
   // Shuffled rows stay below 4 in all but one of 30,000 cases; where many rows are looked up and neighbours are alike,
@@ -22,32 +92,40 @@ std::string percent(double share) {
 }
 
 std::string explain(const RowCheck& check, const std::string& space) {
-  constexpr double kShuffled = 4;  // above it, something holds the rows together, however little
-  std::string text =
-      check.near_chance()
-          ? fmt::format(
-                "the rows of '{}' do not match those of the others: a row is found first among {} in {} of "
-                "cases, and chance is {}",
-                space, check.among, percent(check.found_first), percent(1 / static_cast<double>(check.among)))
-          : fmt::format("the rows of '{}' may be out of place: a row is found first among {} in {} of cases", space,
-                        check.among, percent(check.found_first));
-  switch (check.remedy) {
-    case RowCheck::Remedy::shift:
-      return text + fmt::format(
-                        "; it would be {} if row n of '{}' belonged to row n {} {} of the others, so its file "
-                        "seems to be off by {}: is there a header, or a row too many or too few?",
-                        percent(check.found_first_then), space, check.shift > 0 ? '-' : '+', std::abs(check.shift),
-                        std::abs(check.shift));
-    case RowCheck::Remedy::sorted_ids:
-      return text + fmt::format(
-                        "; it would be {} if they stood in the order of the sorted support ids: give them in "
-                        "the order of the ids themselves",
-                        percent(check.found_first_then));
-    case RowCheck::Remedy::none: break;
+  return explain(check, {fmt::format("the rows of '{}'", space), "those of the others", fmt::format("'{}'", space),
+                         "the others", "its file"});
+}
+
+std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks, std::span<const std::string> spaces,
+                                 std::size_t rows) {
+  if (spaces.size() < 2) return {};
+  const std::string all = fmt::format("the rows of {}", enumerate(spaces));
+  if (rows < RowCheck::kLeastRows) return {could_not_check(all, rows)};
+  std::vector<std::string> warnings;
+  const auto is_off = [](const auto& check) { return check && check->suspicious(); };
+  if (std::ranges::all_of(checks, is_off)) {
+    const bool pair = spaces.size() == 2;
+    RowCheck check = *checks.back();
+    if (!pair) check.remedy = RowCheck::Remedy::none;
+    warnings.push_back(explain(check, {all, pair ? "each other" : "one another", fmt::format("'{}'", spaces.back()),
+                                       fmt::format("'{}'", spaces.front()), "one of the files"}));
+    return warnings;
   }
-  return text + (check.deviations < kShuffled ? "; does row n of every file embed the same input?"
-                                              : "; does row n of every file embed the same input, and are the encoders "
-                                                "just weak?");
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    if (is_off(checks[i])) warnings.push_back(explain(*checks[i], spaces[i]));
+    if (!checks[i] || checks[i]->same_as.empty()) continue;
+    warnings.push_back(
+        fmt::format("'{}' and '{}' hold the same rows, so that they agree on everything and say nothing "
+                    "of each other: was one file given under two names?",
+                    checks[i]->same_as, spaces[i]));
+  }
+  return warnings;
+}
+
+std::vector<std::string> explain(const std::optional<RowCheck>& check, const std::string& space, std::size_t rows) {
+  if (rows < RowCheck::kLeastRows) return {could_not_check(fmt::format("the rows of '{}'", space), rows)};
+  if (!check || !check->suspicious()) return {};
+  return {explain(*check, space)};
 }
 
 }  // namespace kedge

@@ -72,35 +72,22 @@ EigenRows<float> similarities(const EigenRows<float>& own, const EigenRows<float
 }
 
 /// The pairs of a fold against all ways to pair its rows at random, whose mean and variance are known in closed form.
-struct Tally {
-  std::size_t rows = 0, among = 0;
-  double first = 0, above = 0, variance = 0;
-
-  void add(const EigenRows<float>& similar) {
-    const Eigen::Index count = similar.rows();
-    EigenRows<double> centred = similar.cast<double>();
-    centred.rowwise() -= column_means(centred);
-    const Eigen::VectorXd row_means = centred.rowwise().mean();
-    centred.colwise() -= row_means;
-    above += centred.trace();
-    variance += centred.squaredNorm() / static_cast<double>(std::max<Eigen::Index>(count - 1, 1));
-    for (Eigen::Index i = 0; i < count; ++i) {
-      if (!(similar.row(i).array() <= similar(i, i)).all()) continue;
-      first += 1 / static_cast<double>((similar.row(i).array() == similar(i, i)).count());  // a tie is a guess
+void add_found(LookedUp& result, const EigenRows<float>& similar, const Fold& fold) {
+  const Eigen::Index count = similar.rows();
+  EigenRows<double> centred = similar.cast<double>();
+  centred.rowwise() -= column_means(centred);
+  const Eigen::VectorXd row_means = centred.rowwise().mean();
+  centred.colwise() -= row_means;
+  for (Eigen::Index i = 0; i < count; ++i) {
+    FoundRow found{static_cast<std::size_t>(fold.looked_up[static_cast<std::size_t>(i)]), centred(i, i),
+                   centred.row(i).squaredNorm() / static_cast<double>(std::max<Eigen::Index>(count - 1, 1)), 0};
+    if ((similar.row(i).array() <= similar(i, i)).all()) {
+      found.first = 1 / static_cast<double>((similar.row(i).array() == similar(i, i)).count());  // a tie is a guess
     }
-    rows += static_cast<std::size_t>(count);
-    among = std::max(among, static_cast<std::size_t>(count));
+    result.rows.push_back(found);
   }
-
-  [[nodiscard]] RowCheck result() const {
-    RowCheck check;
-    check.rows = rows;
-    check.among = among;
-    check.found_first = first / static_cast<double>(rows);
-    check.deviations = variance > 0 ? above / std::sqrt(variance) : 0;
-    return check;
-  }
-};
+  result.among = std::max(result.among, static_cast<std::size_t>(count));
+}
 
 }  // namespace
 
@@ -132,17 +119,32 @@ EigenRows<float> sketch_rows(MatrixView<const double> rows) {
   return sketch.cast<float>();
 }
 
-RowCheck look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others) {
+LookedUp look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others) {
   constexpr std::size_t kPlenty = 200;  // rows that tell, where they do so beyond doubt
   constexpr double kBeyondDoubt = 15;
-  Tally tally;
+  LookedUp result;
   for (const Fold& fold : folds_of(static_cast<std::size_t>(own.rows()))) {
     EigenRows<float> similar = similarities(own, others.front(), fold);
     for (const EigenRows<float>& other : others.subspan(1)) similar += similarities(own, other, fold);
-    tally.add(similar);
-    if (tally.rows >= kPlenty && tally.result().deviations > kBeyondDoubt) break;
+    add_found(result, similar, fold);
+    if (result.rows.size() >= kPlenty && check_of(result.rows, result.among).deviations > kBeyondDoubt) break;
   }
-  return tally.result();
+  return result;
+}
+
+RowCheck check_of(std::span<const FoundRow> rows, std::size_t among) {
+  RowCheck check;
+  check.rows = rows.size();
+  check.among = among;
+  double first = 0, above = 0, variance = 0;
+  for (const FoundRow& row : rows) {
+    first += row.first;
+    above += row.above;
+    variance += row.variance;
+  }
+  if (!rows.empty()) check.found_first = first / static_cast<double>(rows.size());
+  check.deviations = variance > 0 ? above / std::sqrt(variance) : 0;
+  return check;
 }
 
 }  // namespace kedge

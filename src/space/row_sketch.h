@@ -23,8 +23,22 @@ constexpr std::size_t kMostCheckedRows = 1500;
 /// Onto `width` random directions, where there are more: the same for all rows of a width, and on every machine.
 [[nodiscard]] EigenRows<float> project_rows(const EigenRows<float>& rows, Eigen::Index width);
 
-/// How well rows of `own` find their partners, the same rows of `others`. Rows that are not looked up are the anchors
+/// One row that was looked up, against all partners it could have had.
+struct FoundRow {
+  std::size_t row = 0;  ///< its place in the sketch
+  double above = 0;     ///< how much more alike its own partner is than the others
+  double variance = 0;  ///< of how alike the others are
+  double first = 0;     ///< 1 if its own partner is the most alike, a share of that for a tie
+};
+struct LookedUp {
+  std::vector<FoundRow> rows;
+  std::size_t among = 0;  ///< in how many each was sought
+};
+
+/// How rows of `own` find their partners, the same rows of `others`. Rows that are not looked up are the anchors
 /// through which two spaces are compared, so nothing is learned from a pair that is judged.
-[[nodiscard]] RowCheck look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others);
+[[nodiscard]] LookedUp look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others);
+/// What all of these rows say together.
+[[nodiscard]] RowCheck check_of(std::span<const FoundRow> rows, std::size_t among);
 
 }  // namespace kedge

@@ -238,7 +238,16 @@ def test_tensors_that_are_not_named_or_not_there(kedge, bundle):
 
 
 def test_files_that_are_no_bundles(kedge, bundle):
-    kedge.refused(3, "inspect", "a.npy", says="a.npy")
+    kedge.refused(3, "inspect", "a.npy", says="a.npy: this is an .npy file, not a bundle")
+    np.savez(kedge.folder / "a.npz", x=np.ones(3))
+    kedge.refused(3, "inspect", "a.npz", says="this is a zip archive, as .npz and .pt files are, not a bundle")
+    for name, first, kind in (("a.parquet", b"PAR1\x15\x04\x15\x80", "a Parquet file"),
+                              ("a.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+                              ("a.onnx", b"\x08\x0a\x12\x07pytorch", "an ONNX model")):
+        (kedge.folder / name).write_bytes(first + bytes(100))
+        kedge.refused(3, "inspect", name, says=f"{name}: this is {kind}, not a bundle")
+    kedge.ok("export", bundle, "--space", "a", "-o", "map.onnx")
+    kedge.refused(3, "inspect", "map.onnx", says="this is an ONNX model, not a bundle")
     save_file({"x": np.ones(3, np.float32)}, kedge.folder / "model.safetensors")
     kedge.refused(3, "inspect", "model.safetensors", says="not a bundle of kedge")
     whole = (kedge.folder / bundle).read_bytes()
@@ -268,6 +277,19 @@ def test_attach_of_too_few_rows(kedge, bundle):
     np.save(kedge.folder / "few.npy", np.random.default_rng(0).normal(size=(30, 4)))
     kedge.refused(2, "attach", bundle, "--space", "c=few.npy", "-o", bundle, says=["few.npy has rows 0:30", "same order"])
     kedge.refused(3, "attach", bundle, "--space", "c=few.npy", "--support-rows", "-o", bundle, says=["60 support rows", "few.npy has 30"])
+
+
+def test_labels_of_text_are_told_how_to_become_numbers(kedge, spaces):
+    np.save(kedge.folder / "y.npy", np.array(["c3", "c1"] * 100))
+    kedge.refused(3, "stitch", *spaces, "--labels", "y.npy", "--train", "0:150", "--test", "150:200", "-o", "out",
+                  says=["y.npy: it holds text (numpy type '<U2')", "np.unique(labels, return_inverse=True)[1]"])
+
+
+def test_compare_calls_files_by_their_names(kedge, spaces):
+    rows = np.load(kedge.folder / "a.npy")
+    rows[7, 2] = np.nan
+    np.save(kedge.folder / "b=2.npy", rows)
+    kedge.refused(3, "compare", "a.npy", "b=2.npy", says="space 'b_2.npy': row 7 of b=2.npy holds a value that is NaN")
 
 
 def test_compare_of_different_shapes(kedge, spaces):

@@ -45,6 +45,55 @@ def test_a_source_that_is_off_by_one_row_is_noticed(real, method):
     assert "warning: the rows of 'mini'" in real.ok("inspect", "wrong.kedge").stdout
 
 
+def test_of_two_nobody_is_accused_and_no_r2_looks_well(real):
+    wrong = real.ok("fit", *options_of(gemma="gemma.npy", mini="off.npy"), "--rows", "0:2700", "-o", "x.kedge")
+    first, *rest = [line for line in wrong.stderr.splitlines() if "R^2" in line or "row" in line]
+    assert first.startswith("warning: the rows of 'gemma' and 'mini' do not match each other")
+    assert "row n of 'mini' belonged to row n - 1 of 'gemma', so one of the files seems to be off by 1" in first
+    assert "warning" not in "".join(rest) and "R^2" not in wrong.stderr
+    shown = real.ok("inspect", "x.kedge").stdout
+    assert shown.index("warning: the rows of 'gemma' and 'mini'") < shown.index("added by")
+    assert [line.split()[6] for line in shown.splitlines() if line.split()[:1] in (["gemma"], ["mini"])] == ["-", "-"]
+    right = real.ok("fit", *options_of(gemma="gemma.npy", mini="mini.npy"), "--rows", "0:2700", "-o", "x.kedge")
+    for name in ("gemma", "mini"):
+        assert any(line.startswith(f"'{name}' fits the anchors with a mean R^2 of")
+                   and "by generalised cross-validation (ridge" in line for line in right.stderr.splitlines())
+    assert "held-out" not in right.stderr
+    assert "generalised cross-validation" in real.ok("inspect", "x.kedge").stdout
+
+
+@pytest.mark.parametrize("others", [["gemma"], ["gemma", "use"]])
+@pytest.mark.parametrize("begin, shift", [(1500, 1), (2400, -2)])
+def test_rows_that_are_off_from_the_middle_on_are_noticed(real, others, begin, shift):
+    rows = np.load(real.folder / "mini.npy")
+    rows[begin:] = np.roll(rows[begin:], shift, axis=0)
+    np.save(real.folder / "late.npy", rows)
+    files = {name: f"{name}.npy" for name in others}
+    done = real.ok("fit", *options_of(**files, late="late.npy"), "-o", "x.kedge")
+    warning, = [line for line in done.stderr.splitlines() if line.startswith("warning")]
+    named = "the rows of 'late' do not match those of the others" if len(others) == 2 else "'gemma' and 'late' do not match each other"
+    assert warning.startswith("warning: from about row ") and named in warning
+    assert f"belonged to row n {'-' if shift > 0 else '+'} {abs(shift)} of" in warning
+    check = real.json("inspect", "x.kedge")["spaces"][-1]["row_check"]
+    assert abs(check["block"]["begin"] - begin) < 100 and check["block"]["end"] is None and check["shift"] == shift
+    assert "R^2" not in done.stderr
+
+
+def test_one_file_under_two_names_is_noticed(real):
+    done = real.ok("fit", *options_of(a="mini.npy", b="mini.npy", use="use.npy"), "-o", "x.kedge")
+    assert done.stderr.count("warning") == 1
+    assert "warning: 'a' and 'b' hold the same rows" in done.stderr and "was one file given under two names?" in done.stderr
+    assert "warning: 'a' and 'b' hold the same rows" in real.ok("inspect", "x.kedge").stdout
+
+
+def test_rows_that_are_too_few_to_check_are_said_to_be(real):
+    few = ["--rows", "0:40"]
+    done = real.ok("fit", *options_of(gemma="gemma.npy", use="use.npy"), *few, "-o", "x.kedge")
+    assert "warning: the rows of 'gemma' and 'use' could not be checked: 40 support rows are too few" in done.stderr
+    done = real.ok("attach", "x.kedge", "--space", "mini=mini.npy", *few, "-o", "x.kedge")
+    assert "warning: the rows of 'mini' could not be checked: 40 support rows are too few" in done.stderr
+
+
 @pytest.mark.parametrize("method", [["consensus"], ["param", "--epochs", 2], ["kmeans", "--similarity", "euclidean"]])
 def test_an_attached_space_that_is_off_is_noticed(real, method):
     real.ok("fit", *options_of(gemma="gemma.npy", use="use.npy"), "--rows", "0:2700", "--method", *method, "-o", "x.kedge")

@@ -30,6 +30,46 @@ def test_rows_that_do_not_match_are_a_warning(encoders):
     assert bundle["late"].row_check["shift"] == -3
 
 
+def test_rows_that_do_not_match_in_part_are_a_warning(encoders):
+    late = encoders["b"].copy()
+    late[200:] = np.roll(late[200:], 1, axis=0)
+    with pytest.warns(UserWarning, match="from about row .* the rows of 'b' do not match those of the others") as caught:
+        bundle = kedge.fit({**encoders, "b": late})
+    assert len(caught) == 1
+    check = bundle["b"].row_check
+    assert check["suspicious"] and abs(check["block"][0] - 200) < 20 and check["block"][1] is None
+    assert check["found_first_in_block"] < 0.2 and check["shift"] == 1
+
+
+def test_of_two_nobody_is_accused(encoders):
+    with pytest.warns(UserWarning, match="the rows of 'a' and 'b' do not match each other") as caught:
+        kedge.fit({"a": encoders["a"], "b": np.roll(encoders["b"], 1, axis=0)})
+    assert len(caught) == 1
+
+
+def test_the_same_rows_under_two_names_are_a_warning(encoders):
+    with pytest.warns(UserWarning, match="'a' and 'again' hold the same rows") as caught:
+        bundle = kedge.fit({**encoders, "again": encoders["a"].astype(np.float64)})
+    assert len(caught) == 1 and bundle["again"].row_check["same_as"] == "a"
+    labels = (encoders["a"][:, 0] > 0).astype(int)
+    with pytest.warns(UserWarning, match="'a' and 'again' hold the same rows"):
+        kedge.stitch({"a": encoders["a"], "again": encoders["a"]}, train=(0, 300), test=(300, 400), labels=labels,
+                     methods=["absolute"], head="linear")
+
+
+def test_too_few_rows_to_check_are_a_warning(encoders):
+    with pytest.warns(UserWarning, match="'a', 'b' and 'c' could not be checked: 40 support rows are too few"):
+        bundle = kedge.fit(encoders, rows=(0, 40))
+    with pytest.warns(UserWarning, match="'late' could not be checked: 40 support rows are too few"):
+        bundle.attach("late", encoders["b"], rows=(0, 40))
+    assert bundle["late"].row_check is None
+
+
+def test_r2_is_called_what_it_is():
+    assert "generalised cross-validation" in kedge.RelativeMap.r2.__doc__
+    assert "held-out" not in kedge.RelativeMap.r2.__doc__
+
+
 def test_mixtures_have_an_r2(encoders):
     bundle = kedge.fit(encoders, method="kmeans", anchors=20)
     assert -1 <= bundle["a"].r2 < 1

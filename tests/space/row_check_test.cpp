@@ -26,11 +26,12 @@ Matrix encode(const Matrix& inputs, std::size_t dim, unsigned seed, float noise 
   return result;
 }
 
-/// Row n becomes row n + shift, round the end.
-Matrix rolled(const Matrix& rows, std::size_t shift) {
-  Matrix result(rows.rows(), rows.cols());
-  for (std::size_t r = 0; r < rows.rows(); ++r) {
-    std::ranges::copy(rows.row(r), result.row((r + shift) % rows.rows()).begin());
+/// Row n becomes row n + shift, round the end; in a part of the rows.
+Matrix rolled(const Matrix& rows, std::size_t shift, RowRange where = {}) {
+  Matrix result = rows;
+  const std::size_t count = std::min(where.end, rows.rows()) - where.begin;
+  for (std::size_t r = 0; r < count; ++r) {
+    std::ranges::copy(rows.row(where.begin + r), result.row(where.begin + (r + shift) % count).begin());
   }
   return result;
 }
@@ -79,12 +80,19 @@ TEST_P(RowCheckOfMethod, NoticesASourceThatIsOffByOneRowAndNoOther) {
   const Bundle bundle = fit(wrong, options);
   EXPECT_TRUE(bundle.space("b").row_check->near_chance());
   EXPECT_EQ(bundle.space("a").row_check->suspicious(), is_adapter(method));  // of two, nobody knows who is wrong
-  const RowCheck& told =
-      *bundle.spaces[is_adapter(method) && bundle.spaces[0].row_check->remedy != RowCheck::Remedy::none ? 0 : 1]
-           .row_check;
+  const RowCheck told = *bundle.space("b").row_check;
   EXPECT_EQ(told.remedy, RowCheck::Remedy::shift);
-  EXPECT_EQ(std::abs(told.shift), 1);
+  EXPECT_EQ(told.shift, 1);
   EXPECT_GT(told.found_first_then, 0.5);
+  EXPECT_EQ(bundle.space("a").row_check->shift, is_adapter(method) ? -1 : 0);
+  const std::vector<std::string> warnings = warnings_of_sources(bundle);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0],
+              ::testing::StartsWith(is_adapter(method) ? "the rows of 'a' and 'b' do not match each other:"
+                                                       : "the rows of 'b' do not match those of the others:"));
+  EXPECT_THAT(warnings[0],
+              ::testing::HasSubstr(is_adapter(method) ? "row n of 'b' belonged to row n - 1 of 'a'"
+                                                      : "row n of 'b' belonged to row n - 1 of the others"));
 }
 
 TEST_P(RowCheckOfMethod, NoticesAnAttachedSpaceThatIsOff) {
@@ -129,7 +137,7 @@ TEST(RowCheck, DoesNotAccuseHonestEncodersThatAreWeakOrFew) {
       const Matrix a = encode(some, 60, 10 + seed, noise), b = encode(some, 80, 20 + seed, noise);
       const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
       for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
-        EXPECT_FALSE(space.row_check->suspicious())
+        EXPECT_FALSE(space.row_check->suspicious())  // nor any block of their rows
             << rows << " rows, noise " << noise << ", seed " << seed << ": " << space.row_check->deviations;
       }
     }
@@ -164,13 +172,18 @@ TEST(RowCheck, KnowsSupportRowsThatWereSavedInTheOrderOfSortedIds) {
   EXPECT_THAT(explain(*wrong.row_check, "d"), ::testing::HasSubstr("order of the sorted support ids"));
 }
 
-TEST(RowCheck, SaysNothingWhereItCannotTell) {
+TEST(RowCheck, SaysThatItCannotTell) {
   const Encoders made;
   const FitOptions options = options_of(Method::consensus, Similarity::wip);
   EXPECT_FALSE(fit(std::vector{space_of("a", made.a)}, options).spaces[0].row_check);
   const RowRange few{0, RowCheck::kLeastRows - 1};
   const std::vector<Space> spaces{space_of("a", made.a).with_rows(few), space_of("b", made.b).with_rows(few)};
-  EXPECT_FALSE(fit(spaces, options).spaces[0].row_check);
+  const Bundle bundle = fit(spaces, options);
+  EXPECT_FALSE(bundle.spaces[0].row_check);
+  constexpr const char* kWhy = "could not be checked: 49 support rows are too few to tell";
+  EXPECT_THAT(warnings_of_sources(bundle), ::testing::ElementsAre(::testing::HasSubstr(kWhy)));
+  EXPECT_THAT(warnings_of_attached(bundle, attach(bundle, space_of("d", made.d).with_rows(few))),
+              ::testing::ElementsAre(::testing::HasSubstr(kWhy)));
 }
 
 TEST(RowCheck, IsKeptInTheBundle) {
@@ -189,6 +202,125 @@ TEST(RowCheck, IsKeptInTheBundle) {
   EXPECT_EQ(is.shift, was.shift);
   EXPECT_EQ(is.found_first_then, was.found_first_then);
   EXPECT_EQ(after.space("b").mixture->r2, before.space("b").mixture->r2);
+}
+
+TEST(RowCheck, KeepsABlockInTheBundleToo) {
+  const Encoders made;
+  const Matrix off = rolled(made.b, 1, {200, 400});
+  const Bundle before =
+      fit(std::vector{space_of("a", made.a), space_of("b", off), space_of("c", made.c), space_of("same", made.c)},
+          options_of(Method::fps, Similarity::wip));
+  const Bundle after = bundle_from_bytes(bundle_to_bytes(before), "x");
+  const RowCheck was = *before.space("b").row_check, is = *after.space("b").row_check;
+  ASSERT_TRUE(was.block && is.block);
+  EXPECT_EQ(is.block->rows.begin, was.block->rows.begin);
+  EXPECT_EQ(is.block->rows.end, was.block->rows.end);
+  EXPECT_EQ(is.block->found_first, was.block->found_first);
+  EXPECT_EQ(after.space("same").row_check->same_as, "c");
+  EXPECT_EQ(warnings_of_sources(after), warnings_of_sources(before));
+}
+
+struct Misplaced {
+  RowRange rows;
+  const char* told;
+};
+
+TEST(RowCheck, SaysWhichRowsOfAFileDoNotMatch) {
+  const Encoders made;
+  for (const auto& [rows, told] : std::vector<Misplaced>{{{350, RowRange::kEnd}, "from about row 3"},
+                                                         {{630, RowRange::kEnd}, "from about row 6"},
+                                                         {{0, 200}, "up to about row "},
+                                                         {{300, 450}, "from about row "}}) {
+    for (const std::size_t shift : {1U, 3U}) {
+      const Matrix off = rolled(made.b, shift, rows);
+      const std::vector<Space> three{space_of("a", made.a), space_of("b", off), space_of("c", made.c)};
+      const Bundle bundle = fit(three, options_of(Method::consensus, Similarity::wip));
+      EXPECT_FALSE(bundle.space("a").row_check->suspicious()) << told;
+      EXPECT_FALSE(bundle.space("c").row_check->suspicious()) << told;
+      const RowCheck check = *bundle.space("b").row_check;
+      ASSERT_TRUE(check.block) << told;
+      constexpr double kAbout = 15;
+      EXPECT_NEAR(static_cast<double>(check.block->rows.begin), static_cast<double>(rows.begin), kAbout) << told;
+      if (rows.end == RowRange::kEnd) {
+        EXPECT_EQ(check.block->rows.end, rows.end) << told;
+      } else {
+        EXPECT_NEAR(static_cast<double>(check.block->rows.end), static_cast<double>(rows.end), kAbout) << told;
+      }
+      EXPECT_EQ(check.shift, static_cast<std::int64_t>(shift)) << told;
+      const std::vector<std::string> warnings = warnings_of_sources(bundle);
+      ASSERT_EQ(warnings.size(), 1U) << told;
+      EXPECT_THAT(warnings[0], ::testing::StartsWith(told));
+      EXPECT_THAT(warnings[0], ::testing::HasSubstr("the rows of 'b' do not match those of the others"));
+    }
+  }
+}
+
+TEST(RowCheck, SaysWhichRowsOfAnAttachedFileDoNotMatch) {
+  const Encoders made;
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
+  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  const Matrix off = rolled(made.d, 1, {350, RowRange::kEnd});
+  const Attachment wrong = attach(bundle, space_of("d", off));
+  ASSERT_TRUE(wrong.row_check->block);
+  EXPECT_EQ(wrong.row_check->shift, 1);
+  EXPECT_THAT(warnings_of_attached(bundle, wrong), ::testing::ElementsAre(::testing::StartsWith("from about row 3")));
+}
+
+TEST(RowCheck, BlamesOnlyThoseThatDifferFromMost) {
+  const Encoders made;
+  const Matrix b = rolled(made.b, 1), c = rolled(made.c, 40), d = rolled(made.d, 1);
+  const FitOptions options = options_of(Method::consensus, Similarity::wip);
+  const Matrix weak = encode(made.inputs, 40, 9, 1.2F);
+  const std::vector<Space> most{space_of("weak", weak), space_of("off", b), space_of("c", made.c),
+                                space_of("d", made.d)};
+  EXPECT_THAT(warnings_of_sources(fit(most, options)),
+              ::testing::ElementsAre(::testing::StartsWith("the rows of 'off' do not match those of the others")));
+  const std::vector<Space> none{space_of("a", made.a), space_of("b", b), space_of("c", c)};
+  EXPECT_THAT(warnings_of_sources(fit(none, options)),
+              ::testing::ElementsAre(::testing::StartsWith("the rows of 'a', 'b' and 'c' do not match one another")));
+  const std::vector<Space> halves{space_of("a", made.a), space_of("b", b), space_of("c", made.c), space_of("d", d)};
+  EXPECT_THAT(
+      warnings_of_sources(fit(halves, options)),
+      ::testing::ElementsAre(::testing::StartsWith("the rows of 'a', 'b', 'c' and 'd' do not match one another")));
+}
+
+TEST(RowCheck, NoticesRowsUnderTwoNames) {
+  const Encoders made;
+  const Matrix copy = made.a;
+  const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b), space_of("again", copy)};
+  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  EXPECT_THAT(warnings_of_sources(bundle),
+              ::testing::ElementsAre(::testing::StartsWith("'a' and 'again' hold the same rows")));
+}
+
+/// Rows of which some cannot be read.
+class BrokenRows : public RowSource {
+ public:
+  BrokenRows(const Matrix& rows, std::size_t readable) : rows_(view_rows(rows.view(), "broken")), readable_(readable) {}
+  [[nodiscard]] std::size_t rows() const override { return rows_->rows(); }
+  [[nodiscard]] std::size_t cols() const override { return rows_->cols(); }
+  [[nodiscard]] const std::string& label() const override { return rows_->label(); }
+
+ private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { checked(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { checked(first, out); }
+  template <class T>
+  void checked(std::size_t first, MatrixView<T> out) const {
+    if (first + out.rows > readable_) throw Error(Code::failed, "the disk is gone");
+    rows_->read(first, out);
+  }
+  std::shared_ptr<const RowSource> rows_;
+  std::size_t readable_;
+};
+
+TEST(RowCheck, DoesNotHideThatAFileCannotBeRead) {
+  const Encoders made;
+  const RowRange some{0, kRows - 10};
+  const std::vector<Space> spaces{space_of("a", made.a).with_rows(some), space_of("b", made.b).with_rows(some)};
+  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  const Matrix off = rolled(made.d, 1);
+  const Space broken("d", std::make_shared<BrokenRows>(off, some.end), some);
+  EXPECT_THROW((void)attach(bundle, broken), Error);
 }
 
 TEST(RowCheck, PercentsRoundToTheWholeOnlyWhereNothingIsMissing) {

@@ -148,7 +148,7 @@ using StitchObserver = std::function<void(const StitchEvent&)>;
 [[nodiscard]] StitchResults stitch(const StitchData& data, const StitchOptions& options, StitchResults known = {},
                                    const Progress& progress = {}, const StitchObserver& observer = {});
 
-/// Whether the train rows of the spaces belong together, as check_rows() says of each.
-[[nodiscard]] std::vector<std::optional<RowCheck>> check_train_rows(const StitchData& data);
+/// What is worth a warning about the train rows of the spaces, as check_rows() finds it.
+[[nodiscard]] std::vector<std::string> warnings_of_train_rows(const StitchData& data);
 
 }  // namespace kedge
