@@ -11,7 +11,7 @@
 # make asan-python   only those of the Python package
 # make tsan    the tests under the thread sanitizer
 # make fuzz    runs every file reader on generated input, 10 minutes each (MINUTES=1 for less), and prints a table
-# make wheel   makes dist/kedge-*.whl, which carries everything it needs, for other machines
+# make wheel   makes dist/kedge-*.whl, which carry everything they need, for other machines
 # make docs    makes docs/cli.md from the command's help, and the site in build/docs/html
 # Each does its own set-up; scripts/setup says what it installs.
 .PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz wheel docs format clean

@@ -11,7 +11,7 @@ bundles (of the largest weight), and the anonymous memory of the largest worker 
 
 Rows are written to a temporary folder (--folder says where; KEDGE_BENCH_DIR also does), which is removed at the end:
 2.6 kB a row, and 1 kB more while results are there. Other work on the same cores distorts the ratio. Needs
-'kedge[ray]' and 'kedge[spark]', Java, and the command built ('make test' does).
+'.[ray]' and '.[spark]', Java, and the command built ('make test' does).
 """
 import argparse
 import collections

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One optimisation step of PARAM on random data: step_bench PRECISION ROWS SUPPORT ANCHORS BATCH STEPS DIM...
+// One optimisation step of PARAM on random data: step_bench ROWS SUPPORT ANCHORS BATCH STEPS DIM...
 // Prints JSON: milliseconds per step, those inside its matrix products, and those of every other operation.
 #include "backend/backend.h"
-#include "backend/cpu/bf16_kernel.h"
 #include "backend/threads.h"
 #include "param/trainer.h"
 
@@ -117,17 +116,16 @@ class TimedBackend final : public kedge::Backend {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  if (argc < 8) {
-    std::cerr << "usage: step_bench PRECISION ROWS SUPPORT ANCHORS BATCH STEPS DIM...\n";
+int main(int argc, char** argv) {
+  if (argc < 7) {
+    std::cerr << "usage: step_bench ROWS SUPPORT ANCHORS BATCH STEPS DIM...\n";
     return 2;
   }
-  const kedge::Precision precision = kedge::parse_precision(argv[1]);
   std::vector<std::size_t> sizes;
-  for (int i = 2; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
+  for (int i = 1; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   const std::size_t rows = sizes[0], support = sizes[1], anchors = sizes[2], batch = sizes[3], steps = sizes[4];
   const kedge::Work work;  // as in a fit, for BLAS
-  const auto backend = std::make_unique<TimedBackend>(kedge::make_cpu_backend(precision));
+  const auto backend = std::make_unique<TimedBackend>(kedge::make_cpu_backend());
 
   kedge::WhitenedSpaces spaces;
   spaces.dims.assign(sizes.begin() + 5, sizes.end());
@@ -158,13 +156,8 @@ int main(int argc, char** argv) try {
                                {"products_ms", backend->products_ms / per_step},
                                {"others_ms", others},
                                {"steps", steps},
-                               {"instructions",
-                                precision == kedge::Precision::bf16 ? (*kedge::cpu::bf16_kernels())->name : "BLAS"},
                                {"threads", kedge::threads()}})
                    .dump()
             << "\n";
   return 0;
-} catch (const kedge::Error& error) {
-  std::cerr << error.what() << "\n";
-  return 1;
 }

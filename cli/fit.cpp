@@ -137,32 +137,6 @@ void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   remove_checkpoint(options);
 }
 
-/// Fewer anchors than expected is no mistake, but worth a word.
-void tell_of_fewer_anchors(const Bundle& bundle, const Options& o, const FitOptions& options) {
-  const std::size_t anchors = bundle.mixture.rows();
-  if (options.anchors == 0) {
-    if (is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return;
-    const bool all = anchors >= bundle.support_ids.size();
-    return say(o.common,
-               fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
-                           all ? "there are no more support rows" : "that is how many directions the spaces agree on"));
-  }
-  const bool may_clip = options.method == Method::consensus || options.method == Method::cca;
-  if (may_clip && anchors < options.anchors) {
-    say(o.common, fmt::format("asked for {0} anchors, but the spaces span only {1} directions, so the bundle has {1}",
-                              options.anchors, anchors));
-  }
-  if (options.method != Method::consensus) return;
-  std::size_t used = 0;
-  for (std::size_t r = 0; r < anchors; ++r) {
-    if (std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) ++used;
-  }
-  if (used < anchors) {
-    say(o.common,
-        fmt::format("the spaces agree on {} directions; the other {} anchors are always 0", used, anchors - used));
-  }
-}
-
 /// The number a user really wants: what an encoder gets that is not here yet.
 Json validate_and_show(std::span<const Space> spaces, const Options& o, const FitOptions& options) {
   CompareOptions what;
@@ -270,15 +244,14 @@ void run(Options& o) {
                   {"device", to_string(options.device)},
                   {"spaces", spaces_to_json(given.parts(), bundle)},
                   {"seconds", watch.seconds()}};
-  if (options.device == Device::cuda || options.precision == Precision::bf16)
-    summary.set("precision", to_string(options.precision));
+  if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {
     summary.set("losses", losses_to_json(bundle.history.back()));
   }
   if (!validation.is_null()) summary.set("validation", validation);
   if (!bundle.refine_losses.empty()) summary.set("refine_losses", bundle.refine_losses);
   print_json(o.common, summary);
-  tell_of_fewer_anchors(bundle, o, options);
+  if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
   if (!bundle.refine_losses.empty()) {
     const auto best = std::ranges::min_element(bundle.refine_losses);
     say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",

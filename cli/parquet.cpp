@@ -25,7 +25,7 @@ void become_parquet(std::vector<std::string> words) {
   ::execvp(program.c_str(), arguments.data());
   throw Error(Code::failed,
               fmt::format("Parquet is read and written by kedge's Python package, whose program '{}' was not found; "
-                          "pip install 'kedge[arrow]', or save the column of vectors as .npy",
+                          "pip install '.[arrow]' in kedge's folder, or save the column of vectors as .npy",
                           program));
 }
 

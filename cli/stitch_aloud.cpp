@@ -30,7 +30,7 @@ std::string describe(const StitchEvent& event, double seconds) {
   const StitchRun& run = event.run;
   return fmt::format("[{:>{}}/{}] {} on {}, seed {}{}{}{} ({:.1f} s; {:.0f} s so far)", event.done,
                      fmt::to_string(event.total).size(), event.total, run.method, fmt::join(run.sources, "+"), run.seed,
-                     run.point.anchors == 0 ? "" : fmt::format(", {} anchors", run.point.anchors),
+                     run.found_anchors == 0 ? "" : fmt::format(", {} anchors", run.found_anchors),
                      run.point.support == 0 ? "" : fmt::format(" of {} rows", run.point.support),
                      describe_scores(event), run.seconds, seconds);
 }
@@ -111,7 +111,7 @@ std::string text_summary(const StitchResults& results) {
       text += fmt::format("{:>14}", cell);
     }
   }
-  for (const std::string& warning : head_warnings(results)) text += "\n" + warning;
+  for (const std::string& warning : warnings_of(results)) text += "\n" + warning;
   return text;
 }
 

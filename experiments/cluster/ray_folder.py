@@ -7,7 +7,7 @@
 
 OUTPUT/SPACE has the files of the folder, with the id and the column of results. Local files appear when they are whole.
 --master is the address of a Ray cluster ('auto' on one of its machines); without it, this machine is the cluster.
-Needs 'kedge[ray]' on every machine. The last line says how long it took, and what memory workers of this machine took.
+Needs '.[ray]' on every machine. The last line says how long it took, and what memory workers of this machine took.
 """
 import folders
 import kedge.ray

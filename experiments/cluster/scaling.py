@@ -16,7 +16,7 @@ time = start + work of a worker + tree + solve
 No machine is slow, storage is as fast as the network, and every partial crosses it. Costs are seconds of a processor,
 so that other work on this machine changes them little. The check compares with seconds of the clock, which such work
 changes much; beside them it shows how long the processor was busy for a worker. Needs kedge and pyarrow; the check
-needs 'kedge[ray]' and 2 free cores. D = 12,288 needs 6 GB of memory.
+needs '.[ray]' and 2 free cores. D = 12,288 needs 6 GB of memory.
 """
 import argparse
 import collections

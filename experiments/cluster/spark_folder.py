@@ -8,7 +8,7 @@
 OUTPUT/SPACE has the files of the folder, with the id and the column of results. Local files appear when they are whole.
 --master is what Spark calls so; without it, this machine is the cluster: local[WORKERS]. Other settings come as with
 any program of Spark's, from spark-defaults.conf or spark-submit.
-Needs 'kedge[spark]' on every machine, and Java 17. The last line says how long it took, and what memory the Python
+Needs '.[spark]' on every machine, and Java 17. The last line says how long it took, and what memory the Python
 workers of this machine took.
 """
 import os

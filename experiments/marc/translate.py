@@ -8,7 +8,7 @@ reads the English files of MARC (one JSON object per line with stars and review_
 corpus, so you need a copy), drops 3 stars, takes 20,000 train and 4,000 test reviews (a seeded sample, because MARC is
 sorted by stars), and writes FOLDER/en.jsonl and de, es, fr, zh, each line {"text": ..., "label": 0 or 1}: what
 'experiments/run marc --marc FOLDER' reads. Translations are greedy, by Helsinki-NLP's opus-mt models, and go into
-LANGUAGE.jsonl.partial, which the same command continues. Needs 'kedge[encode]' and sentencepiece; a GPU helps.
+LANGUAGE.jsonl.partial, which the same command continues. Needs '.[encode]' and sentencepiece; a GPU helps.
 """
 import argparse
 import json

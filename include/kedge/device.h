@@ -16,7 +16,7 @@ enum class Device { cpu, cuda };
 enum class Precision {
   fp32,
   tf32,  ///< 10 bits of fraction on a GPU: several times as fast; fp32 on a processor
-  bf16,  ///< 7 bits; on a GPU where learning multiplies with the support, which is most of its work, elsewhere as tf32
+  bf16,  ///< on a GPU only: 7 bits in products with the support, which are most of the work, and tf32 in all others
 };
 
 /// A place where kedge can compute.
@@ -40,8 +40,7 @@ inline constexpr NameList<Precision> precision_names;
 [[nodiscard]] std::vector<DeviceInfo> devices();
 /// Returns if work can run there; otherwise throws Error(Code::failed) that says what is missing and how to get it.
 void require_device(Device device);
-/// Returns if learning has this precision there, as every GPU has; otherwise throws the like: not every processor
-/// multiplies bfloat16.
+/// Returns if learning has this precision there; otherwise throws Error(Code::bad_argument): bf16 is for GPUs.
 void require_precision(Device device, Precision precision);
 
 /// How many threads kedge uses, 1 or more; until set, all cores this process may use, or fewer where the environment

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kedge {
@@ -31,7 +32,9 @@ struct FitOptions {
   Method method = Method::consensus;
   Effort effort = Effort::fast;  ///< what is not set below follows from it
   Similarity similarity = Similarity::wip;
-  std::size_t anchors = 0;  ///< 0: kDefaultAnchors, or as many as there are support rows and shared directions if fewer
+  /// 0: kDefaultAnchors, or as many as there are support rows if fewer. A consensus and cca make no more than there are
+  /// directions that the spaces share.
+  std::size_t anchors = 0;
   std::size_t support = 0;  ///< 0: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
@@ -89,6 +92,9 @@ struct FitOptions {
 [[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
                          const FitOptions& options, const Progress& progress = {});
 
+/// A sentence for whoever gets fewer anchors than were asked for, or than there are by default; empty otherwise.
+[[nodiscard]] std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options);
+
 /// Removes what a fit with these options kept to resume from; to be called once its bundle is safe.
 void remove_checkpoint(const FitOptions& options);
 
@@ -132,11 +138,12 @@ struct AttachOptions {
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
                                 const AttachOptions& options = {}, const Progress& progress = {});
 
-/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids.
+/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids. Throws
+/// Error(Code::bad_argument) for one that keeps row numbers.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, std::span<const std::int64_t> ids,
                                 const AttachOptions& options = {}, const Progress& progress = {});
 /// With moments of the one space that carry its support rows: those whose ids are the bundle's.
-/// Throws Error(Code::bad_argument) where some are missing, and names them.
+/// Throws Error(Code::bad_argument) where some are missing, and names them, and for a bundle that keeps row numbers.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOptions& options = {},
                                 const Progress& progress = {});
 

@@ -36,7 +36,8 @@ class RelativeMap {
   /// What makes it non-linear, where something does.
   [[nodiscard]] const std::optional<Kernel>& kernel() const { return kernel_; }
 
-  /// rr = RR(x), row by row. x: rows x input_dim, rr: rows x output_dim. Throws Error(Code::bad_argument) otherwise.
+  /// rr = RR(x), row by row. x: rows x input_dim, rr: rows x output_dim, apart in memory. Throws
+  /// Error(Code::bad_argument) otherwise.
   void apply(MatrixView<const float> x, MatrixView<float> rr) const;
   [[nodiscard]] Matrix apply(MatrixView<const float> x) const;
   /// One embedding, with no memory allocated and no thread but the calling one; the rest as above. A kernel allocates

@@ -39,9 +39,15 @@ class RowSource {
   [[nodiscard]] virtual std::string file() const { return ""; }
   /// Whether every value is one of float32, so that reading it as one loses nothing.
   [[nodiscard]] virtual bool fits_float32() const { return false; }
-  /// Copies rows [first, first + out.rows), converted. The range must lie inside; out.cols must equal cols().
-  virtual void read(std::size_t first, MatrixView<float> out) const = 0;
-  virtual void read(std::size_t first, MatrixView<double> out) const = 0;
+  /// Copies rows [first, first + out.rows), converted. Throws Error(Code::bad_argument) for rows it does not have, and
+  /// unless out.cols equals cols().
+  void read(std::size_t first, MatrixView<float> out) const;
+  void read(std::size_t first, MatrixView<double> out) const;
+
+ private:
+  /// The same of rows that are there.
+  virtual void copy_rows(std::size_t first, MatrixView<float> out) const = 0;
+  virtual void copy_rows(std::size_t first, MatrixView<double> out) const = 0;
 };
 
 /// Opens a matrix of floats: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
@@ -94,8 +100,9 @@ class RowWriter {
   /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned
   /// memory.
   void write(std::size_t first, MatrixView<const float> block);
-  /// Puts the file in its place. Throws Error(Code::failed) if rows are missing.
-  void finish();
+  /// Puts the file in its place. Where it `replaces_input`, rows that are nowhere else, it waits for the disk first, so
+  /// that a power cut leaves either. Throws Error(Code::failed) if rows are missing.
+  void finish(bool replaces_input = false);
 
   static constexpr std::size_t kAlignment = 1024;  ///< rows
 

@@ -43,7 +43,7 @@ class Space {
   [[nodiscard]] Space with_rows(RowIds rows) const { return {name_, source_, std::move(rows)}; }
 
   /// Rows [first, first + out.rows) of the space. Throws Error(Code::bad_file) that names the file's row if a value is
-  /// NaN, infinite, or too large for the type.
+  /// NaN, infinite, or too large for the type, and Error(Code::bad_argument) for rows or a width it does not have.
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
   /// All of them.

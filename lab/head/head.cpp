@@ -145,7 +145,7 @@ HeadFunction train_ridge_decoder(MatrixView<const float> features, MatrixView<co
   std::vector<double> mean_out;
   const Matrix64 x = centred(features, mean_in);
   const Matrix64 y = centred(targets, mean_out);
-  const Ridge ridge(x.view(), y.view());
+  const Ridge ridge(x.view(), y.view(), 1);
   const Matrix64 solution = ridge.solve(ridge.best());
   auto head = std::make_shared<LinearHead>(LinearHead{Matrix64(targets.cols, features.cols), mean_out});
   as_eigen(head->weight.view()) = as_eigen(solution.view()).transpose();

@@ -5,6 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
 #include <utility>
 
 namespace kedge {
@@ -70,6 +73,28 @@ std::vector<std::string> head_warnings(const StitchResults& results) {
                     method, fmt::join(below, ", "), reached));
   }
   return warnings;
+}
+
+std::vector<std::string> anchor_notes(const StitchResults& results) {
+  std::map<std::pair<std::string, std::size_t>, std::set<std::size_t>> found;  // of methods and numbers asked for
+  for (const StitchRun& run : results.runs) {
+    if (run.found_anchors == 0 || run.found_anchors >= run.point.anchors) continue;
+    found[{run.method, run.point.anchors}].insert(run.found_anchors);
+  }
+  std::vector<std::string> notes;
+  for (const auto& [asked, numbers] : found) {
+    const std::size_t least = *numbers.begin(), most = *numbers.rbegin();
+    notes.push_back(
+        fmt::format("{} has {} anchors, not {}: that is how many directions its sources share.", asked.first,
+                    least == most ? fmt::to_string(least) : fmt::format("{} to {}", least, most), asked.second));
+  }
+  return notes;
+}
+
+std::vector<std::string> warnings_of(const StitchResults& results) {
+  std::vector<std::string> all = head_warnings(results);
+  std::ranges::move(anchor_notes(results), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace kedge

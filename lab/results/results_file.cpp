@@ -90,6 +90,7 @@ Json to_json(const StitchRun& run) {
           {"anchors", count(run.point.anchors)},
           {"support", count(run.point.support)},
           {"shrinkage", shrinkage_json(run.point.shrinkage)},
+          {"found_anchors", count(run.found_anchors)},
           {"seconds", run.seconds},
           {"history", std::move(history)}};
 }
@@ -196,6 +197,7 @@ StitchRun run_of(const Json& json) {
   run.sources = json.at("sources").get<std::vector<std::string>>();
   run.seed = count_of(json, "seed");
   run.point = point_of(json);
+  if (json.contains("found_anchors")) run.found_anchors = count_of(json, "found_anchors");
   run.seconds = json.at("seconds");
   for (const Json& l : json.at("history")) {
     run.history.push_back({l.at("total"), l.at("symnce"), l.at("coverage"), l.at("orthogonality"), l.at("length")});

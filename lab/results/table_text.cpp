@@ -91,14 +91,14 @@ std::string latex(const Table& table) {
 
 std::string markdown_tables(const StitchResults& results) {
   std::string text;
-  for (const std::string& warning : head_warnings(results)) text += fmt::format("> {}\n", markdown_text(warning));
+  for (const std::string& warning : warnings_of(results)) text += fmt::format("> {}\n", markdown_text(warning));
   for (const Table& table : make_tables(results)) text += (text.empty() ? "" : "\n") + markdown(table);
   return text;
 }
 
 std::string latex_tables(const StitchResults& results) {
   std::string text = "% needs \\usepackage{booktabs}\n";
-  for (const std::string& warning : head_warnings(results)) text += fmt::format("% {}\n", warning);
+  for (const std::string& warning : warnings_of(results)) text += fmt::format("% {}\n", warning);
   for (const Table& table : make_tables(results)) text += "\n" + latex(table);
   return text;
 }

@@ -46,9 +46,9 @@ Json to_json(const Table& table) {
 std::string tables_json(const StitchResults& results) {
   Json tables = Json::array();
   for (const Table& table : make_tables(results)) tables.push_back(to_json(table));
-  const Json file = {{"format", "kedge tables"},           {"format_version", kFormatVersion},
-                     {"kedge_version", version()},         {"records", results.measurements.size()},
-                     {"warnings", head_warnings(results)}, {"tables", std::move(tables)}};
+  const Json file = {{"format", "kedge tables"},         {"format_version", kFormatVersion},
+                     {"kedge_version", version()},       {"records", results.measurements.size()},
+                     {"warnings", warnings_of(results)}, {"tables", std::move(tables)}};
   return file.dump(1) + "\n";
 }
 

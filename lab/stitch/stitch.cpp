@@ -204,7 +204,7 @@ StitchResults stitch(const StitchData& given, const StitchOptions& asked, Stitch
     }
   };
   parallel_blocks(plan.size(), 1, one_by_one ? 1 : threads(), [&] {
-    return [&, alone = one_by_one ? nullptr : std::make_unique<OneThread>()](std::size_t index, std::size_t) {
+    return [&](std::size_t index, std::size_t) {
       const PlannedRun& run = plan[index];
       const std::string name = name_of(run, context);
       try {

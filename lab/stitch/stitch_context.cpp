@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/stitch_context.h"
 
-#include "backend/threads.h"
+#include "base/parallel.h"
 #include "base/eigen.h"
 #include "map/fit_spaces.h"
 #include "stitch/stitch_plan.h"
@@ -214,7 +214,8 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
   Entry* entry = nullptr;
   {
     const std::scoped_lock lock(lock_);
-    entry = &cache_[{space, point_of(point, train_.front().rows()).shrinkage, whitened}];
+    entry = &cache_[{space, point.shrinkage_rule, point.whitening.shrinkage, point.whitening.epsilon, point.device,
+                     whitened}];
   }
   std::call_once(entry->once, [&] {
     std::optional<OneThread> alone;

@@ -36,8 +36,8 @@ class StitchContext {
 
   [[nodiscard]] StitchPoint point(std::size_t index) const;
 
-  /// Of a space's train rows, whitened if a method needs that; computed once for each kind of shrinkage, on one thread
-  /// so that it does not matter who asks first.
+  /// Of a space's train rows, whitened if a method needs that; computed once for each whitening and device, on one
+  /// thread so that it does not matter who asks first.
   [[nodiscard]] std::shared_ptr<const Statistics> statistics(std::size_t space, const FitOptions& point,
                                                              bool whitened) const;
 
@@ -47,6 +47,8 @@ class StitchContext {
     std::shared_ptr<const Statistics> statistics;
   };
 
+  using Key = std::tuple<std::size_t, ShrinkageRule, double, double, Device, bool>;  ///< all that they depend on
+
   const StitchData& data_;
   const StitchOptions& options_;
   std::vector<Space> train_, test_;
@@ -54,7 +56,7 @@ class StitchContext {
   Matrix train_targets_, test_targets_;
   double target_range_ = 1;
   mutable std::mutex lock_;
-  mutable std::map<std::tuple<std::size_t, std::string, bool>, Entry> cache_;
+  mutable std::map<Key, Entry> cache_;
 };
 
 /// The same data with every range cut to the rows there are. Throws Error(Code::bad_argument) or Error(Code::bad_file)

@@ -337,6 +337,7 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
     Judge(context, run, method, known, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
     outcome.runs.back().history = bundle.history;
+    outcome.runs.back().found_anchors = bundle.mixture.rows();
     const std::string file = bundle_file(context, run, method);
     if (!file.empty()) save_bundle(bundle, file);
   }

@@ -80,7 +80,7 @@ Json fit_settings(const FitOptions& o) {
   add_chosen("kernel_width", o.kernel.width);
   add_chosen("kernel_strength", o.kernel.strength);
   add_chosen("kernel_whitening", o.kernel.whitening);
-  if (o.device != Device::cpu || o.precision == Precision::bf16) json["precision"] = to_string(o.precision);
+  if (o.device != Device::cpu) json["precision"] = to_string(o.precision);
   return json;
 }
 

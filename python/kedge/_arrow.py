@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from ._extras import install
 from ._inputs import array_rows, named, require_matrix
 
 
@@ -15,8 +16,8 @@ def library(label):
     try:
         import pyarrow
     except ImportError:
-        raise ImportError(f"{label}: Arrow and Parquet are read with pyarrow, which is not installed; pip install "
-                          "'kedge[arrow]'") from None
+        raise ImportError(f"{label}: Arrow and Parquet are read with pyarrow, which is not installed; "
+                          f"{install('arrow')}") from None
     return pyarrow
 
 

@@ -3,6 +3,8 @@
 import sys
 import time
 
+from ._extras import install
+
 SECONDS_BETWEEN_LINES = 10
 
 
@@ -29,7 +31,7 @@ def run(program, work, *, extra, path, interrupted, memory="not enough memory"):
     except Error as error:
         code, said = error.exit, str(error)
     except ImportError as error:
-        code, said = 1, f"needs {error.name or error}, which is not installed; pip install 'kedge[{extra}]'"
+        code, said = 1, f"needs {error.name or error}, which is not installed; {install(extra, error.name)}"
     except KeyboardInterrupt as error:
         code, said = 130, str(error) or interrupted
     except MemoryError:

@@ -2,10 +2,12 @@
 """Maps and translators as torch modules, to run on any device, inside a model, or under a gradient."""
 import math
 
+from ._extras import install
+
 try:
     import torch
 except ImportError:
-    raise ImportError("to_torch needs torch, which is not installed; pip install 'kedge[torch]'") from None
+    raise ImportError(f"to_torch needs torch, which is not installed; {install('torch')}") from None
 
 
 def unit(x):

@@ -26,9 +26,18 @@ def split(path):
     return file + ".parquet", column
 
 
+def flush(path):
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextlib.contextmanager
-def appearing(path):
-    """A name to write to; what is there takes its place only when it is whole."""
+def appearing(path, in_place):
+    """A name to write to; what is there takes its place only when it is whole, and in place, where it replaces the only
+    copy of rows, when it is on the disk."""
     target = os.path.realpath(path)
     handle, partial = tempfile.mkstemp(prefix=".kedge-", suffix=".partial", dir=os.path.dirname(target))
     try:
@@ -37,7 +46,11 @@ def appearing(path):
         os.umask(umask)
         os.chmod(partial, os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o666 & ~umask)
         yield partial
+        if in_place:
+            flush(partial)
         os.replace(partial, target)
+        if in_place:
+            flush(os.path.dirname(target))
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -131,7 +144,7 @@ def write_npy(matrices, rows, dim, path):
             file.write(np.ascontiguousarray(matrix, "<f4").data)
 
 
-def from_parquet(map, rows, output, normalize, report):
+def from_parquet(map, rows, output, normalize, in_place, report):
     target, name = split(output)
     if name is not None and name != rows.name and name in rows.schema.names:
         raise ValueError(f"'{rows.path}' already has a column '{name}'; name another one for the results")
@@ -144,7 +157,7 @@ def from_parquet(map, rows, output, normalize, report):
             if report is not None:
                 report("transforming", done, len(rows), "")
 
-    with appearing(target) as partial:
+    with appearing(target, in_place) as partial:
         if _arrow.is_parquet(output):
             write_parquet((with_column(batch, name or rows.name, vectors(y)) for batch, y in batches()), partial)
         else:
@@ -153,7 +166,8 @@ def from_parquet(map, rows, output, normalize, report):
 
 
 def to_parquet(map, input, output, rows, normalize, report):
-    """Through a .npy, which the library writes faster than Python could, and which is read in batches."""
+    """Through a .npy, which the library writes faster than Python could, and which is read in batches. It never replaces
+    its input, which is of another kind."""
     import pyarrow as pa
 
     target, name = split(output)
@@ -164,7 +178,7 @@ def to_parquet(map, input, output, rows, normalize, report):
         matrix = np.load(file, mmap_mode="r")
         parts = (pa.record_batch([vectors(np.asarray(matrix[i:i + BATCH_ROWS]))], [name or COLUMN])
                  for i in range(0, len(matrix), BATCH_ROWS))
-        with appearing(target) as partial:
+        with appearing(target, False) as partial:
             write_parquet(parts, partial)
 
 
@@ -181,7 +195,7 @@ def transform_file(map, input, output, rows, device, normalize, in_place, report
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise OSError(f"cannot write '{target}': No such file or directory; create the folder first")
     if _arrow.is_parquet(input):
-        from_parquet(map, Rows(input, rows), output, normalize, report)
+        from_parquet(map, Rows(input, rows), output, normalize, in_place, report)
     else:
         to_parquet(map, input, output, rows, normalize, report)
 

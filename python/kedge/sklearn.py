@@ -4,11 +4,13 @@ import functools
 import numbers
 import os
 
+from ._extras import install
+
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError("kedge.RelativeTransformer needs scikit-learn 1.6 or newer; pip install 'kedge[sklearn]' "
+    raise ImportError(f"kedge.RelativeTransformer needs scikit-learn 1.6 or newer; {install('sklearn')} "
                       f"({error})") from None
 
 from . import _core, _fit
@@ -109,9 +111,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         most = len(X)
         if is_count(self.support):
             most = options["support"] = min(self.support, most)
-        if self.anchors is None:
-            options["anchors"] = min(_core.DEFAULT_ANCHORS, most)
-        elif is_count(self.anchors):
+        if is_count(self.anchors):
             options["anchors"] = min(self.anchors, most)
         self.bundle_ = _fit.fit({self.space or "X": X}, **options)
         return self

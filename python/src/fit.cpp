@@ -60,6 +60,7 @@ BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const st
     return BundleHandle{std::make_shared<const Bundle>(fit_given(given, options, report))};
   });
   for (const Attachment& space : made.bundle->spaces) warn_of_rows(space, 3);
+  if (options.anchors != 0) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
   remove_checkpoint(options);  // the bundle is the caller's now
   return made;
 }
@@ -92,7 +93,6 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 }  // namespace
 
 void bind_fit(nb::module_& module) {
-  module.attr("DEFAULT_ANCHORS") = FitOptions::kDefaultAnchors;
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a,
              "moments"_a.none(), "support_rows"_a, "ids"_a.none());
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);

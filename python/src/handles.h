@@ -97,7 +97,9 @@ struct TranslatorHandle {
   std::shared_ptr<const Translator> translator;
 };
 
-/// A warning where the rows of a space are not those of the others. `level` is how many calls up the user is.
+/// A warning, unless the text is empty. `level` is how many calls up the user is.
+void warn(const std::string& text, int level);
+/// A warning where the rows of a space are not those of the others.
 void warn_of_rows(const Attachment& space, int level);
 
 }  // namespace kedge::python

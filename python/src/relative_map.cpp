@@ -197,10 +197,13 @@ void bind_properties(nb::class_<MapHandle>& c) {
 
 }  // namespace
 
-void warn_of_rows(const Attachment& space, int level) {
-  if (!space.row_check || !space.row_check->suspicious()) return;
-  const std::string text = explain(*space.row_check, space.space());
+void warn(const std::string& text, int level) {
+  if (text.empty()) return;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), level) != 0) nb::raise_python_error();
+}
+
+void warn_of_rows(const Attachment& space, int level) {
+  if (space.row_check && space.row_check->suspicious()) warn(explain(*space.row_check, space.space()), level);
 }
 
 void bind_relative_map(nb::module_& module) {

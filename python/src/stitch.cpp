@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <kedge/lab.h>
 
+#include "handles.h"
 #include "inputs.h"
 #include "options.h"
 #include "work.h"
@@ -48,7 +49,7 @@ void warn_of_impossible(StitchOptions& options, const Inputs& inputs, const RowC
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
                     point.anchors, point.support);
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
+    warn(text, 4);
   }
 }
 
@@ -66,6 +67,7 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
   const bool only_arrays = !inputs.any_file() && !(decoded && decoded->is_file());
   StitchData data;
   std::vector<std::optional<RowCheck>> checks;
+  std::vector<std::string> notes;
   const std::string records = run(progress, only_arrays && !folder, [&](const Progress& report) {
     data = StitchData{inputs.spaces(), train_rows.range, test_rows.range, train_rows.ids, test_rows.ids, {}, {},
                       target_shape};
@@ -74,13 +76,15 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
     const StitchResults results =
         folder ? stitch_into(*folder, data, options, fresh, report) : stitch(data, options, {}, report);
     checks = check_train_rows(data);
+    notes = anchor_notes(results);
     return records_json(results);
   });
   for (std::size_t i = 0; i < checks.size(); ++i) {
     if (!checks[i] || !checks[i]->suspicious()) continue;
-    const std::string text = explain(*checks[i], data.spaces[i].name());
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 4) != 0) nb::raise_python_error();
+    warn(explain(*checks[i], data.spaces[i].name()), 4);
   }
+  const bool asked = std::ranges::any_of(options.points, [](const FitOptions& point) { return point.anchors != 0; });
+  for (std::size_t i = 0; asked && i < notes.size(); ++i) warn(notes[i], 4);
   return records;
 }
 

@@ -39,7 +39,8 @@ void Backend::require_memory(std::size_t, std::string_view, std::string_view) {}
 
 std::unique_ptr<Backend> make_backend(Device device, Precision precision) {
   require_device(device);
-  return device == Device::cuda ? cuda::make_backend(precision) : make_cpu_backend(precision);
+  require_precision(device, precision);
+  return device == Device::cuda ? cuda::make_backend(precision) : make_cpu_backend();
 }
 
 }  // namespace kedge

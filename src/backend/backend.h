@@ -178,8 +178,7 @@ class Backend {
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32
 };
 
-/// The processor takes float32 for tf32. Throws what require_precision throws.
-[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(Precision precision = Precision::fp32);
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend();
 /// Throws what require_device and require_precision throw.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Device device, Precision precision);
 

@@ -2,6 +2,7 @@
 #include "backend/cholesky.h"
 
 #include "backend/lapack_status.h"
+#include "backend/threads.h"
 #include "base/checked.h"
 
 #include <cblas.h>
@@ -30,6 +31,7 @@ double norm_of(const Matrix64& matrix) {
 Cholesky::Cholesky(Matrix64 symmetric) : factor_(std::move(symmetric)), norm_(norm_of(factor_)) {
   const lapack_int dim = checked_int(factor_.rows(), "a matrix's dimension");
   // Row and column order are the same for a symmetric matrix, and column order needs no copy.
+  const BlasCall call;
   const lapack_int status = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'L', dim, factor_.cells().data(), dim);
   require_lapack_memory(status);
   exists_ = status == 0;
@@ -38,12 +40,14 @@ Cholesky::Cholesky(Matrix64 symmetric) : factor_(std::move(symmetric)), norm_(no
 double Cholesky::reciprocal_condition() const {
   const auto dim = static_cast<lapack_int>(factor_.rows());
   double result = 0;
+  const BlasCall call;
   require_lapack_memory(LAPACKE_dpocon(LAPACK_COL_MAJOR, 'L', dim, factor_.cells().data(), dim, norm_, &result));
   return result;
 }
 
 void Cholesky::solve(MatrixView<double> x) const {
   const auto dim = static_cast<lapack_int>(factor_.rows());
+  const BlasCall call;
   // Our rows are LAPACK's columns.
   require_lapack_memory(LAPACKE_dpotrs(LAPACK_COL_MAJOR, 'L', dim, checked_int(x.rows, "a matrix's rows"),
                                        factor_.cells().data(), dim, x.data,
@@ -53,6 +57,7 @@ void Cholesky::solve(MatrixView<double> x) const {
 // The factor is R in A = R R^T, the lower triangle of LAPACK's columns, which are our rows: its transpose to BLAS here.
 void Cholesky::divide_rows(bool transposed, MatrixView<double> x) const {
   const int dim = static_cast<int>(factor_.rows());
+  const BlasCall call;
   cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit, dim,
               checked_int(x.rows, "a matrix's rows"), 1, factor_.cells().data(), dim, x.data,
               checked_int(x.stride, "a matrix's stride"));
@@ -68,6 +73,7 @@ void Cholesky::fold(MatrixView<double> x) const {
 
 void Cholesky::divide_columns(bool transposed, MatrixView<double> x) const {
   const int dim = static_cast<int>(factor_.rows());
+  const BlasCall call;
   cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit,
               checked_int(x.cols, "a matrix's columns"), dim, 1, factor_.cells().data(), dim, x.data,
               checked_int(x.stride, "a matrix's stride"));

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cpu/bf16_kernel.h"
 #include "backend/cuda/cuda.h"
 #include "backend/threads.h"
 
@@ -25,12 +24,10 @@ void require_device(Device device) {
 }
 
 void require_precision(Device device, Precision precision) {
-  if (device != Device::cpu || precision != Precision::bf16 || *cpu::bf16_kernels() != nullptr) return;
-  throw Error(
-      Code::failed,
-      fmt::format("precision bf16 needs a processor with bfloat16 instructions (on Arm BFMMLA, which Neoverse V1 "
-                  "and later have; on x86-64 AVX512_BF16 or AMX), but this one has none; use {}",
-                  option_words("precision", "fp32")));
+  if (device != Device::cpu || precision != Precision::bf16) return;
+  throw Error(Code::bad_argument,
+              fmt::format("precision bf16 is for learning on a GPU, but the device is the processor; use {} or {}",
+                          option_words("precision", "fp32"), option_words("device", "cuda")));
 }
 
 }  // namespace kedge

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/lapack_status.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "backend/tridiagonal.h"
 #include "base/checked.h"
 #include "base/eigen.h"
@@ -22,15 +23,10 @@ namespace {
 // Where an eighth or more is wanted, all eigenpairs of the tridiagonal matrix by divide and conquer are faster.
 constexpr std::size_t kFewShare = 8;
 
-void require_converged(lapack_int status, std::size_t dim) {
-  require_lapack_memory(status);
-  if (status == 0) return;
-  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
-}
-
 std::vector<double> solve(char job, Matrix64& matrix) {
   std::vector<double> values(matrix.rows());
   const lapack_int dim = checked_int(matrix.rows(), "a matrix's dimension");
+  const BlasCall call;
   // Row and column order are the same for a symmetric matrix, and column order needs no copy; the eigenvectors, which
   // LAPACK puts into columns, are then our rows.
   const lapack_int status = LAPACKE_dsyevd(LAPACK_COL_MAJOR, job, 'L', dim, matrix.cells().data(), dim, values.data());
@@ -42,6 +38,7 @@ std::vector<double> solve(char job, Matrix64& matrix) {
 Eigenpairs largest_tridiagonal(std::vector<double> diagonal, std::vector<double> off_diagonal, std::size_t count) {
   const std::size_t dim = diagonal.size();
   const auto n = static_cast<lapack_int>(dim);
+  const BlasCall call;
   if (count > dim / kFewShare) {
     Matrix64 all(dim, dim);
     require_converged(

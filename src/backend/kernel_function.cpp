@@ -7,6 +7,8 @@
 #include "backend/threads.h"
 #include "base/parallel.h"
 
+#include <kedge/device.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -83,10 +85,9 @@ class Values {
 
 void apply_kernel(const KernelFunction& function, MatrixView<const float> x, MatrixView<float> y) {
   const Work work;
-  const unsigned workers = product_threads();  // one, where the caller already is one of several
+  const unsigned workers = threads();
   const std::size_t share = (x.rows + workers - 1) / workers;
   const std::size_t rows = std::clamp(share, kFewRows, kBlockRows);
-  const SingleThreadedBlas one_product_per_thread;
   parallel_blocks(x.rows, rows, workers, [&] {
     return [&, block = Block(function, std::min(rows, x.rows))](std::size_t first, std::size_t count) mutable {
       block.apply(x.middle_rows(first, count), y.middle_rows(first, count));

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/lapack_status.h"
 #include "backend/products.h"
+#include "backend/threads.h"
 #include "base/checked.h"
 #include "base/parallel.h"
 
@@ -35,6 +36,7 @@ class CpuSystem final : public KernelSystem {
     double largest = 0;
     for (std::size_t i = 0; i < matrix_.rows(); ++i) largest = std::max(largest, matrix_.row(i)[i]);
     // The lower triangle by rows is the upper one by columns, which needs no copy.
+    const BlasCall call;
     const lapack_int status = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', dim_, matrix_.cells().data(), dim_);
     require_lapack_memory(status);
     if (status != 0) return false;
@@ -100,6 +102,7 @@ class CpuSystem final : public KernelSystem {
   /// x = L^-1 x, or L^-T x, for the part of the factor L that begins at `first`.
   void solve_lower(CBLAS_TRANSPOSE order, std::size_t first, MatrixView<double> x) const {
     if (x.rows == 0 || x.cols == 0) return;
+    const BlasCall call;
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit, static_cast<int>(x.rows),
                 checked_int(x.cols, "a matrix's columns"), 1, &matrix_.row(first)[first], dim_, x.data,
                 checked_int(x.stride, "a matrix's stride"));

@@ -2,6 +2,7 @@
 #include "backend/neighbors.h"
 
 #include "backend/threads.h"
+#include "base/parallel.h"
 
 #include <faiss/Clustering.h>
 #include <faiss/IndexFlat.h>
@@ -22,11 +23,12 @@ using Id = std::int64_t;  // FAISS moved the name of its own between versions
 // Below this many products, threads that wait for each other cost more than they save.
 constexpr double kWorthThreads = 1e8;
 
-/// Runs FAISS with our number of threads, and its exceptions as ours.
+/// Runs FAISS, which calls BLAS and OpenMP, with so many threads, and its exceptions as ours.
 template <class Search>
-auto with_faiss(double products, Search search) {
+auto with_faiss(unsigned workers, Search search) {
   const Work work;  // gives OpenMP back what it had
-  omp_set_num_threads(products < kWorthThreads ? 1 : static_cast<int>(threads()));
+  omp_set_num_threads(static_cast<int>(workers));
+  const BlasCall call(workers);
   try {
     return search();
   } catch (const faiss::FaissException& problem) {
@@ -34,8 +36,9 @@ auto with_faiss(double products, Search search) {
   }
 }
 
-double products(MatrixView<const float> a, std::size_t others) {
-  return static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(others);
+unsigned workers_for(MatrixView<const float> a, std::size_t others) {
+  const double products = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(others);
+  return products < kWorthThreads ? 1 : threads();
 }
 
 /// FAISS wants rows without gaps.
@@ -52,7 +55,7 @@ bool have_faiss() {
 }
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::size_t clusters, std::uint64_t seed) {
-  return with_faiss(products(points, clusters), [&] {
+  return with_faiss(workers_for(points, clusters), [&] {
     const Matrix rows = packed(points);
     const auto count = static_cast<Id>(rows.rows());
     faiss::ClusteringParameters parameters;
@@ -71,16 +74,23 @@ std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::si
 
 std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float> queries, MatrixView<const float> keys,
                                                    std::size_t count) {
-  return with_faiss(products(queries, keys.rows), [&] {
-    faiss::IndexFlatIP index(static_cast<Id>(keys.cols));
-    index.add(static_cast<Id>(keys.rows), packed(keys).cells().data());
-    const Matrix asked = packed(queries);
-    std::vector<float> scores(asked.rows() * count);
-    std::vector<Id> found(asked.rows() * count);
-    index.search(static_cast<Id>(asked.rows()), asked.cells().data(), static_cast<Id>(count), scores.data(),
-                 found.data());
-    return std::vector<std::int64_t>(found.begin(), found.end());
+  // A block of queries for each thread at a time: other operations get at BLAS between two blocks.
+  constexpr std::size_t kQueries = 1024;
+  faiss::IndexFlatIP index(static_cast<Id>(keys.cols));
+  with_faiss(1, [&] { index.add(static_cast<Id>(keys.rows), packed(keys).cells().data()); });
+  std::vector<std::int64_t> found(queries.rows * count);
+  parallel_blocks(queries.rows, kQueries, workers_for(queries, keys.rows), [&] {
+    return [&](std::size_t first, std::size_t rows) {
+      const Matrix asked = packed(queries.middle_rows(first, rows));
+      std::vector<float> scores(rows * count);
+      std::vector<Id> own(rows * count);
+      with_faiss(1, [&] {
+        index.search(static_cast<Id>(rows), asked.cells().data(), static_cast<Id>(count), scores.data(), own.data());
+      });
+      std::ranges::copy(own, found.begin() + static_cast<std::ptrdiff_t>(first * count));
+    };
   });
+  return found;
 }
 
 }  // namespace kedge

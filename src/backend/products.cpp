@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/products.h"
 
+#include "backend/threads.h"
 #include "base/checked.h"
 
 #include <cblas.h>
@@ -31,10 +32,12 @@ CBLAS_TRANSPOSE order_of(bool transposed) {
 
 void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k, float scale, const float* a, int lda,
           const float* b, int ldb, float keep, float* c, int ldc) {
+  const BlasCall call;
   cblas_sgemm(CblasRowMajor, a_order, b_order, m, n, k, scale, a, lda, b, ldb, keep, c, ldc);
 }
 void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k, double scale, const double* a, int lda,
           const double* b, int ldb, double keep, double* c, int ldc) {
+  const BlasCall call;
   cblas_dgemm(CblasRowMajor, a_order, b_order, m, n, k, scale, a, lda, b, ldb, keep, c, ldc);
 }
 
@@ -110,6 +113,7 @@ Eigen::RowVectorXd column_means(const Factor<double>& rows) {
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale) {
   require_shapes(to.rows == rows.cols && to.cols == rows.cols);
   const CBLAS_UPLO which = triangle == Triangle::upper ? CblasUpper : CblasLower;
+  const BlasCall call;
   if (rows.rows == 1) {
     cblas_dsyr(CblasRowMajor, which, size_of(rows.cols), scale, rows.data, 1, to.data, stride_of(to.stride));
   } else {

@@ -35,14 +35,16 @@ class Reduction {
     std::size_t first = 0;
     for (; first + kLeft < dim_; first += kPanel) {
       {
-        const SingleThreadedBlas alone;  // whose products are too small to share out
+        const BlasCall alone(1);  // its products are too small to share out
         for (std::size_t i = 0; i < kPanel; ++i) reflect(first, i);
       }
       update(first);
     }
+    const BlasCall call;
     const lapack_int left = static_cast<lapack_int>(dim_ - first);
-    require_lapack_memory(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', left, at(first, first), stride(), &diagonal_[first],
-                                         &off_diagonal_[first], &scales_[first]));
+    require_converged(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', left, at(first, first), stride(), &diagonal_[first],
+                                     &off_diagonal_[first], &scales_[first]),
+                      dim_);
   }
 
  private:
@@ -89,7 +91,8 @@ class Reduction {
     v[0] = 1;
     if (rest == 0) return 0;
     const double first = left;
-    left = -std::copysign(std::hypot(first, rest), first);
+    // As in LAPACK's dlarfg. std::hypot would need glibc 2.35 on x86, and wheels (scripts/wheel) get by with 2.34.
+    left = -std::copysign(LAPACKE_dlapy2_work(first, rest), first);
     cblas_dscal(count - 1, 1 / (first - left), v + 1, 1);
     return (left - first) / left;
   }
@@ -97,6 +100,7 @@ class Reduction {
   /// A -= V W^T + W V^T, below and right of the panel; then its off-diagonal values go where its ones were.
   void update(std::size_t first) {
     const std::size_t rest = first + kPanel;
+    const BlasCall call;
     cblas_dsyr2k(CblasColMajor, CblasLower, CblasNoTrans, static_cast<int>(dim_ - rest), static_cast<int>(kPanel), -1,
                  at(rest, first), stride(), w(rest, 0), stride(), 1, at(rest, rest), stride());
     for (std::size_t column = first; column < rest; ++column) *at(column + 1, column) = off_diagonal_[column];

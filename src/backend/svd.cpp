@@ -2,6 +2,7 @@
 #include "backend/svd.h"
 
 #include "backend/lapack_status.h"
+#include "backend/threads.h"
 #include "base/checked.h"
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ SingularTriples svd(Matrix64 a) {
   // In column order LAPACK sees the transpose: its left vectors are our right ones, already by row, and its right
   // vectors come transposed.
   Matrix64 transposed(a.rows(), rank);
+  const BlasCall call;
   const lapack_int status =
       LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', cols, rows, a.cells().data(), cols, result.values.data(),
                      result.right.cells().data(), cols, transposed.cells().data(), count);

@@ -2,6 +2,7 @@
 #include "backend/threads.h"
 
 #include "backend/cuda/cuda.h"
+#include "base/parallel.h"
 
 #include <cblas.h>
 #include <fmt/format.h>
@@ -10,11 +11,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 // Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
 extern "C" {
@@ -27,24 +28,34 @@ namespace {
 
 struct State {
   std::mutex lock;
-  unsigned threads = 0;    // 0: not set yet
-  std::size_t works = 0;   // how many threads have a Work
-  std::size_t single = 0;  // how many SingleThreadedBlas live
-  unsigned wanted = 1;     // of BLAS, by the last Work to begin
-  int found = 1;           // what BLAS had before the first
+  unsigned threads = 0;  // 0: not set yet
+};
+
+/// Who is in BLAS, and who waits to get in: in the order in which they came, so that nobody waits for ever.
+struct Blas {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::size_t came = 0, let_in = 0;  // how many, ever
+  std::size_t inside = 0;
+  unsigned threads = 1;  // of each call inside
+  int found = 1;         // the process's own number, while any is inside
 };
 
 /// Of the calling thread.
 struct Here {
   std::size_t works = 0;
   unsigned threads = 1;  // while there are any
-  bool alone = false;    // it counts as the only one
 };
 
 thread_local Here here;
 
 State& state() {
   static State instance;
+  return instance;
+}
+
+Blas& blas() {
+  static Blas instance;
   return instance;
 }
 
@@ -72,14 +83,10 @@ void tell_blas(int count) {
   if (openblas_get_num_threads() != count) openblas_set_num_threads(count);
 }
 
-void tell_blas(const State& s) {
-  tell_blas(s.single > 0 ? 1 : static_cast<int>(s.wanted));
-}
-
 }  // namespace
 
 unsigned threads() {
-  if (here.alone) return 1;
+  if (OneThread::alone()) return 1;
   if (here.works > 0) return here.threads;
   const std::scoped_lock lock(state().lock);
   return threads_locked(state());
@@ -95,43 +102,40 @@ void set_threads(unsigned count) {
 }
 
 Work::Work() : openmp_threads_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 0) {
-  if (here.works++ > 0) return;
-  State& s = state();
-  const std::scoped_lock lock(s.lock);
-  s.wanted = here.threads = threads_locked(s);
-  if (s.works++ == 0) s.found = openblas_get_num_threads();
-  tell_blas(s);
+  if (here.works == 0) {
+    const std::scoped_lock lock(state().lock);
+    here.threads = threads_locked(state());
+  }
+  ++here.works;
 }
 
 Work::~Work() {
-  if (--here.works == 0) {
-    State& s = state();
-    const std::scoped_lock lock(s.lock);
-    if (--s.works == 0) tell_blas(s.found);
-    cuda::put_back();
-  }
+  if (--here.works == 0) cuda::put_back();
   if (openmp_threads_ > 0 && omp_get_max_threads() != openmp_threads_) omp_set_num_threads(openmp_threads_);
 }
 
-SingleThreadedBlas::SingleThreadedBlas() {
-  const std::scoped_lock lock(state().lock);
-  ++state().single;
-  tell_blas(state());
+BlasCall::BlasCall() : BlasCall(threads()) {}
+
+BlasCall::BlasCall(unsigned threads) {
+  Blas& b = blas();
+  std::unique_lock lock(b.lock);
+  const std::size_t place = b.came++;
+  b.changed.wait(lock, [&] { return b.let_in == place && (b.inside == 0 || b.threads == threads); });
+  ++b.let_in;
+  if (b.inside++ == 0) {
+    b.found = openblas_get_num_threads();
+    b.threads = threads;
+    tell_blas(static_cast<int>(threads));
+  }
+  if (b.let_in < b.came) b.changed.notify_all();
 }
 
-SingleThreadedBlas::~SingleThreadedBlas() {
-  const std::scoped_lock lock(state().lock);
-  --state().single;
-  tell_blas(state());
-}
-
-unsigned product_threads() {
-  return static_cast<unsigned>(std::max(1, openblas_get_num_threads()));
-}
-
-OneThread::OneThread() : before_(std::exchange(here.alone, true)) {}
-OneThread::~OneThread() {
-  here.alone = before_;
+BlasCall::~BlasCall() {
+  Blas& b = blas();
+  const std::scoped_lock lock(b.lock);
+  if (--b.inside > 0) return;
+  tell_blas(b.found);
+  if (b.let_in < b.came) b.changed.notify_all();
 }
 
 }  // namespace kedge

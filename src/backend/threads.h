@@ -3,10 +3,8 @@
 
 namespace kedge {
 
-/// Around every public operation that computes: BLAS has kedge's number of threads while it lives, and what the process
-/// had is back afterwards: the threads of BLAS and OpenMP, and the calling thread's GPU. They may nest and overlap;
-/// BLAS, which has one number for the whole process, follows the last one to begin, and the last one to end puts back
-/// what the first one found. In its thread, threads() stays what it was when the outermost one began.
+/// Around every public operation that computes. In its thread, threads() stays what it was when the outermost one
+/// began; afterwards the thread's number of OpenMP threads and its GPU are what they were.
 class Work {
  public:
   Work();
@@ -15,37 +13,21 @@ class Work {
   Work& operator=(const Work&) = delete;
 
  private:
-  int openmp_threads_;  // OpenMP has a number for each thread
+  int openmp_threads_;
 };
 
-/// While one of these lives, BLAS runs each product on the calling thread, so that several threads can each run their
-/// own. They may overlap; the last one to go gives BLAS its threads back.
-class SingleThreadedBlas {
+/// Around every call of BLAS or LAPACK, and around nothing that waits for another thread: the call has as many threads
+/// as its operation, whatever else the process is doing, so that it gives the same bits every time. BLAS has one number
+/// for the whole process: calls that ask for the same number run beside each other, others wait for their turn, and
+/// when none is left the process has its own number again.
+class BlasCall {
  public:
-  SingleThreadedBlas();
-  ~SingleThreadedBlas();
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
-
- private:
-  Work work_;
-};
-
-/// How many threads BLAS shares a product out to now; 1 for those that each run their own.
-[[nodiscard]] unsigned product_threads();
-
-/// While one of these lives, the calling thread counts as the only one kedge has: threads() is 1 there, and BLAS does
-/// not share products out. For threads that each do a whole piece of independent work.
-class OneThread {
- public:
-  OneThread();
-  ~OneThread();
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  SingleThreadedBlas blas_;
-  bool before_;
+  /// With threads(), as the calling thread has it.
+  BlasCall();
+  explicit BlasCall(unsigned threads);
+  ~BlasCall();
+  BlasCall(const BlasCall&) = delete;
+  BlasCall& operator=(const BlasCall&) = delete;
 };
 
 }  // namespace kedge

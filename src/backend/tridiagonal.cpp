@@ -6,8 +6,7 @@
 #include "backend/threads.h"
 #include "base/checked.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include <kedge/device.h>
 #include <lapacke.h>
 
 #include <algorithm>
@@ -20,12 +19,6 @@ namespace {
 constexpr std::size_t kLeastReducedDim = 192;
 constexpr unsigned kMostReducingThreads = 2;
 
-void require_done(lapack_int status, std::size_t dim) {
-  require_lapack_memory(status);
-  if (status == 0) return;
-  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
-}
-
 }  // namespace
 
 Tridiagonal::Tridiagonal(Matrix64 symmetric)
@@ -33,21 +26,23 @@ Tridiagonal::Tridiagonal(Matrix64 symmetric)
       scales_(reflectors_.rows()),
       diagonal_(reflectors_.rows()),
       off_diagonal_(reflectors_.rows()) {
-  if (dim() >= kLeastReducedDim && product_threads() <= kMostReducingThreads) {
+  if (dim() >= kLeastReducedDim && threads() <= kMostReducingThreads) {
     reduce_to_tridiagonal(reflectors_, diagonal_, off_diagonal_, scales_);
     return;
   }
   const lapack_int n = checked_int(dim(), "a matrix's dimension");
+  const BlasCall call;
   // Our rows are LAPACK's columns, so that our upper triangle is its lower one.
-  require_done(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, reflectors_.cells().data(), n, diagonal_.data(),
-                              off_diagonal_.data(), scales_.data()),
-               dim());
+  require_converged(LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', n, reflectors_.cells().data(), n, diagonal_.data(),
+                                   off_diagonal_.data(), scales_.data()),
+                    dim());
 }
 
 std::vector<double> Tridiagonal::eigenvalues() const {
   std::vector<double> values = diagonal_;
   std::vector<double> off = off_diagonal_;
-  require_done(LAPACKE_dsterf(static_cast<lapack_int>(dim()), values.data(), off.data()), dim());
+  const BlasCall call;
+  require_converged(LAPACKE_dsterf(static_cast<lapack_int>(dim()), values.data(), off.data()), dim());
   return values;
 }
 
@@ -68,9 +63,10 @@ void Tridiagonal::multiply(char side, char trans, MatrixView<double> x) const {
   const auto n = static_cast<lapack_int>(dim());
   // LAPACK takes them as constant, but changes some of them while it works, and other threads may be multiplying too.
   const Matrix64 own = reflectors_;
-  require_done(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n, scales_.data(),
-                              x.data, checked_int(x.stride, "a matrix's stride")),
-               dim());
+  const BlasCall call;
+  require_converged(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n,
+                                   scales_.data(), x.data, checked_int(x.stride, "a matrix's stride")),
+                    dim());
 }
 
 /// T + k I = L D L^T with a bidiagonal L, then down and up the rows, which are long enough for vector instructions.

@@ -7,20 +7,41 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace kedge {
 
+/// While one of these lives, the calling thread counts as the only one there is: threads() is 1 there, and BLAS does
+/// not share its products out. For threads that each do a whole piece of independent work.
+class OneThread {
+ public:
+  OneThread() : before_(std::exchange(alone_, true)) {}
+  ~OneThread() { alone_ = before_; }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+  [[nodiscard]] static bool alone() { return alone_; }
+
+ private:
+  static inline thread_local bool alone_ = false;
+  bool before_;
+};
+
 /// Splits [0, count) into blocks that `workers` threads take in turn. make_worker() runs once in every thread and
 /// returns the function called with (first, size) of each block, so buffers live in it. The first exception stops all.
+/// Of several workers each is a OneThread.
 template <class MakeWorker>
 void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_lock;
   const auto run = [&] {
+    std::optional<OneThread> alone;
+    if (workers > 1) alone.emplace();
     try {
       auto worker = make_worker();
       for (std::size_t first = next.fetch_add(block); first < count; first = next.fetch_add(block)) {

@@ -76,7 +76,6 @@ std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<c
     cuda::count_larger(queries.view(), keys.view(), near_tie(a.cols), ranks, tell);
     return ranks;
   }
-  const SingleThreadedBlas one_product_per_thread;
   std::mutex progress_lock;
   std::size_t done = 0;
   parallel_blocks(a.rows, kQueries, threads(), [&] {

@@ -199,7 +199,6 @@ class Counter {
 };
 
 void count_all(Search& search, const Space& documents, const RetrieveOptions& options, const Progress& progress) {
-  const SingleThreadedBlas one_product_per_thread;
   std::vector<std::unique_ptr<Counter>> counters;
   std::mutex lock;
   std::size_t done = 0;

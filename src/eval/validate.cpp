@@ -21,10 +21,11 @@ class PickedRows final : public RowSource {
   std::size_t rows() const override { return rows_.size(); }
   std::size_t cols() const override { return space_.dim(); }
   const std::string& label() const override { return space_.source().label(); }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
  private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
     for (std::size_t r = 0; r < out.rows; ++r) space_.read(rows_[first + r], out.middle_rows(r, 1));
@@ -56,6 +57,16 @@ Parts split(std::span<const Space> spaces) {
     parts.scored.emplace_back(space.name(), std::make_shared<PickedRows>(space, scored));
   }
   return parts;
+}
+
+/// What the fit's options say of an attached space; those that only the two spaces of an adapter take are left out.
+AttachOptions attach_options_of(const Bundle& bundle, const FitOptions& options) {
+  const AttachBy by = bundle.attach_by;
+  AttachOptions own;
+  if (by == AttachBy::ridge || by == AttachBy::automatic) own.ridge = options.ridge;
+  if (by == AttachBy::kernel || by == AttachBy::automatic) own.kernel = options.kernel;
+  own.device = options.device;
+  return own;
 }
 
 HeldOutScore score(const Bundle& bundle, const Attachment& attached, const Parts& parts, std::size_t held_out,
@@ -93,9 +104,6 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
   if (own.support == 0) own.support = own.support_ids.size();
   own.support_ids.clear();
   own.support = std::min(own.support, parts.learned.front().rows());
-  AttachOptions attach_options;
-  attach_options.ridge = options.ridge;
-  attach_options.device = options.device;
   std::vector<HeldOutScore> scores;
   for (std::size_t held_out = 0; held_out < spaces.size(); ++held_out) {
     std::vector<Space> sources;
@@ -103,7 +111,7 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
       if (i != held_out) sources.push_back(parts.learned[i]);
     }
     const Bundle bundle = fit(sources, own, progress);
-    const Attachment attached = attach(bundle, parts.learned[held_out], attach_options, progress);
+    const Attachment attached = attach(bundle, parts.learned[held_out], attach_options_of(bundle, options), progress);
     scores.push_back(score(bundle, attached, parts, held_out, compare_options));
   }
   return scores;

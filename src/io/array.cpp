@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -65,6 +66,29 @@ std::size_t convert_halves_fast(const std::byte*, std::span<float>) {
 }
 #endif
 
+/// Wide ones become floats by way of doubles, as Python's arrays do, so that a file and an array give the same bits.
+template <class To>
+void convert_integers(const std::byte* from, DType dtype, bool swapped, std::span<To> to) {
+  const auto each = [&]<class Stored>(Stored) {
+    using Through = std::conditional_t<std::is_integral_v<To> || sizeof(Stored) <= 2, To, double>;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const auto bits = load<std::make_unsigned_t<Stored>>(from + i * sizeof(Stored), swapped);
+      to[i] = static_cast<To>(static_cast<Through>(static_cast<Stored>(bits)));
+    }
+  };
+  switch (dtype) {
+    case DType::u8: return each(std::uint8_t{});
+    case DType::i8: return each(std::int8_t{});
+    case DType::u16: return each(std::uint16_t{});
+    case DType::i16: return each(std::int16_t{});
+    case DType::u32: return each(std::uint32_t{});
+    case DType::i32: return each(std::int32_t{});
+    case DType::u64: return each(std::uint64_t{});
+    case DType::i64: return each(std::int64_t{});
+    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
+  }
+}
+
 template <class To>
 void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<To> to) {
   const auto each = [&](std::size_t width, auto value_at) {
@@ -79,8 +103,7 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
       break;
     case DType::f32: each(4, [&](auto* at) { return std::bit_cast<float>(load<std::uint32_t>(at, swapped)); }); break;
     case DType::f64: each(8, [&](auto* at) { return std::bit_cast<double>(load<std::uint64_t>(at, swapped)); }); break;
-    case DType::u8: each(1, [](auto* at) { return std::to_integer<std::uint8_t>(*at); }); break;
-    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as floats", to_string(dtype)));
+    default: convert_integers(from, dtype, swapped, to);
   }
 }
 
@@ -142,24 +165,24 @@ std::string_view to_string(DType dtype) {
 }
 
 bool fits_float32(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32;
+  return dtype == DType::f32 || size_of(dtype) == 1 || size_of(dtype) == 2;
 }
 
 bool is_integer(DType dtype) {
   return dtype >= DType::u8 && dtype <= DType::i64;
 }
 
-void require_float_matrix(const ArrayInfo& array, const std::string& label) {
+void require_matrix(const ArrayInfo& array, const std::string& label) {
   if (array.shape.size() != 2) {
     throw Error(Code::bad_file, fmt::format("{}: expected a matrix of rows x dim, found {} dimension(s) [{}]; "
                                             "reshape it to one row per input",
                                             label, array.shape.size(), fmt::join(array.shape, " x ")));
   }
   if (array.shape[1] == 0) throw Error(Code::bad_file, fmt::format("{}: its rows hold no values", label));
-  if (array.dtype == DType::other || (is_integer(array.dtype) && array.dtype != DType::u8)) {
-    throw Error(Code::bad_file, fmt::format("{}: expected float16, float32 or float64 values, found {}; "
-                                            "is this a file of labels or row numbers?",
-                                            label, to_string(array.dtype)));
+  if (array.dtype == DType::other) {
+    throw Error(Code::bad_file, fmt::format("{}: its values have a type that kedge does not read, expected floats of "
+                                            "at least 16 bits or integers; convert it to float32",
+                                            label));
   }
 }
 
@@ -175,8 +198,8 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> 
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to) {
-  if (dtype == DType::f64) return convert_values(from, dtype, swapped, to);
-  std::array<float, 512> part;  // by way of float, which has the fast conversions and loses nothing of narrower types
+  if (!fits_float32(dtype)) return convert_values(from, dtype, swapped, to);
+  std::array<float, 512> part;  // by way of float, which has the fast conversions and loses nothing of these types
   for (std::size_t first = 0; first < to.size(); first += part.size()) {
     const std::size_t count = std::min(part.size(), to.size() - first);
     convert(from + first * size_of(dtype), dtype, swapped, std::span(part).first(count));
@@ -185,26 +208,7 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<double>
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to) {
-  const auto each = [&](std::size_t width, auto value_at) {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = value_at(from + i * width);
-  };
-  const auto as = [&](auto stored, auto meant) {
-    using Stored = decltype(stored);
-    using Meant = decltype(meant);
-    each(sizeof(Stored),
-         [&](auto* at) { return static_cast<std::int64_t>(static_cast<Meant>(load<Stored>(at, swapped))); });
-  };
-  switch (dtype) {
-    case DType::u8: return as(std::uint8_t{}, std::uint8_t{});
-    case DType::i8: return as(std::uint8_t{}, std::int8_t{});
-    case DType::u16: return as(std::uint16_t{}, std::uint16_t{});
-    case DType::i16: return as(std::uint16_t{}, std::int16_t{});
-    case DType::u32: return as(std::uint32_t{}, std::uint32_t{});
-    case DType::i32: return as(std::uint32_t{}, std::int32_t{});
-    case DType::u64:  // larger ones than int64 has come out negative, which no row number and no usual label is
-    case DType::i64: return as(std::uint64_t{}, std::int64_t{});
-    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
-  }
+  convert_integers(from, dtype, swapped, to);
 }
 
 void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<float> to) {

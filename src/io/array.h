@@ -33,14 +33,13 @@ struct ArrayInfo {
 /// Whether a float32 holds all its values.
 [[nodiscard]] bool fits_float32(DType dtype);
 
-/// rows x cols of a matrix of floats or of bytes, such as pixels; throws Error(Code::bad_file) for any other shape or
-/// type.
-void require_float_matrix(const ArrayInfo& array, const std::string& label);
+/// rows x cols of a matrix of floats or integers; throws Error(Code::bad_file) for any other shape or type.
+void require_matrix(const ArrayInfo& array, const std::string& label);
 
 /// Copies `count` consecutive values to float or double. `from` must hold count * size_of(dtype) bytes.
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> to);
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to);
-/// The same for integers.
+/// The same for integers. What was larger than int64 has comes out negative, which no row number and no usual label is.
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<std::int64_t> to);
 
 /// Reads values [first, first + to.size()) of an array that lies in this file, in the order they are stored, converted.

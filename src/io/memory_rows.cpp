@@ -51,10 +51,11 @@ class MemorySource final : public RowSource {
   std::size_t cols() const override { return array_.cols; }
   const std::string& label() const override { return label_; }
   bool fits_float32() const override { return io::fits_float32(dtype_); }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
  private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+
   const std::byte* row(std::size_t r) const { return data_ + static_cast<std::ptrdiff_t>(r) * array_.row_bytes; }
 
   template <class T>

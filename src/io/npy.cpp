@@ -137,9 +137,8 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   array.boolean = type == "b1";
   const char order = descr.empty() ? '?' : descr.front();
   if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && size_of(array.dtype) != 1)) {
-    throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32 or float64 "
-                                            "(or integers for labels and row numbers); convert it with "
-                                            "array.astype('float32')",
+    throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32, float64 "
+                                            "or integers; convert it with array.astype('float32')",
                                             label, descr));
   }
   constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';

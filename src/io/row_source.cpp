@@ -41,17 +41,18 @@ class ArraySource final : public RowSource {
  public:
   ArraySource(std::shared_ptr<const ByteSource> file, ArrayInfo array, std::string label)
       : file_(std::move(file)), array_(std::move(array)), label_(std::move(label)) {
-    io::require_float_matrix(array_, label_);
+    io::require_matrix(array_, label_);
   }
   std::size_t rows() const override { return array_.shape[0]; }
   std::size_t cols() const override { return array_.shape[1]; }
   const std::string& label() const override { return label_; }
   std::string file() const override { return file_->label(); }
   bool fits_float32() const override { return io::fits_float32(array_.dtype); }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
  private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
     if (array_.fortran_order) {
@@ -84,10 +85,11 @@ class FvecsSource final : public RowSource {
   const std::string& label() const override { return file_.label(); }
   std::string file() const override { return file_.label(); }
   bool fits_float32() const override { return true; }
-  void read(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void read(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
 
  private:
+  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
+  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
+
   template <class T>
   void read_as(std::size_t first, MatrixView<T> out) const {
     constexpr bool kSwapped = std::endian::native != std::endian::little;
@@ -133,6 +135,14 @@ bool is_safetensors(const std::string& path) {
   throw Error(Code::bad_file, fmt::format("cannot read '{}': its name must end in {}", path, known));
 }
 
+template <class T>
+void require_inside(const RowSource& source, std::size_t first, MatrixView<T> out) {
+  if (first <= source.rows() && out.rows <= source.rows() - first && out.cols == source.cols()) return;
+  throw Error(Code::bad_argument,
+              fmt::format("{}: asked for {} rows of {} values from row {} on, but it has {} rows of {}", source.label(),
+                          out.rows, out.cols, first, source.rows(), source.cols()));
+}
+
 /// A file of labels, row numbers or booleans.
 struct List {
   std::vector<std::int64_t> values;
@@ -170,6 +180,15 @@ List read_list(const std::string& path) {
 }
 
 }  // namespace
+
+void RowSource::read(std::size_t first, MatrixView<float> out) const {
+  require_inside(*this, first, out);
+  copy_rows(first, out);
+}
+void RowSource::read(std::size_t first, MatrixView<double> out) const {
+  require_inside(*this, first, out);
+  copy_rows(first, out);
+}
 
 std::shared_ptr<const RowSource> open_rows(const std::string& path) {
   if (is_safetensors(path)) {

@@ -65,12 +65,12 @@ void RowWriter::write(std::size_t first, MatrixView<const float> block) {
   }
 }
 
-void RowWriter::finish() {
+void RowWriter::finish(bool replaces_input) {
   if (file_->written != file_->rows) {
     throw Error(Code::failed, fmt::format("only {} of {} rows were written, so the file is not moved into place",
                                           file_->written.load(), file_->rows));
   }
-  file_->output.finish(io::Durability::renamed);
+  file_->output.finish(replaces_input ? io::Durability::flushed : io::Durability::renamed);
 }
 
 std::shared_ptr<const void> require_writable(const std::string& path) {

@@ -79,6 +79,7 @@ void RelativeMap::apply(std::span<const float> x, std::span<float> rr) const {
   if (x.size() != input_dim() || rr.size() != output_dim()) {  // which it says in a sentence
     return apply(MatrixView<const float>{x.data(), 1, x.size(), x.size()}, {rr.data(), 1, rr.size(), rr.size()});
   }
+  require_apart({x.data(), 1, x.size(), x.size()}, {rr.data(), 1, rr.size(), rr.size()});
   if (kernel_) return apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, rr);
   switch (similarity_) {
     case Similarity::wip:

@@ -2,7 +2,6 @@
 #include "map/fit.h"
 
 #include "backend/eigh.h"
-#include "backend/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "map/adapter.h"
@@ -15,12 +14,12 @@
 #include "solve/consensus.h"
 
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <kedge/version.h>
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -49,9 +48,8 @@ void for_each_source(std::span<const Statistics> statistics, Device device, cons
     for (std::size_t i = 0; i < sources; ++i) step(i);
     return;
   }
-  parallel_blocks(sources, 1, threads(), [&, order = by_width(statistics)] {
-    return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(order[i]); };
-  });
+  parallel_blocks(sources, 1, threads(),
+                  [&, order = by_width(statistics)] { return [&](std::size_t i, std::size_t) { step(order[i]); }; });
 }
 
 /// Found where they are not known yet.
@@ -219,13 +217,6 @@ void add_decoders(Bundle& bundle, const FitInput& input) {
   });
 }
 
-/// Nobody asked for those after them, on which the spaces do not agree.
-Matrix first_anchors(const Matrix& targets, std::size_t count) {
-  Matrix first(targets.rows(), count);
-  as_eigen(first.view()) = as_eigen(targets.view().middle_cols(0, count));
-  return first;
-}
-
 /// With so few threads, one has nothing to do for most of the time that the directions take to find.
 constexpr unsigned kFewThreads = 2;
 
@@ -240,14 +231,10 @@ Consensus find_beside(const ConsensusTask& task, std::vector<RidgeRows>& rows, c
   std::optional<Consensus> found;
   parallel_blocks(rows.size() + 1, 1, threads(), [&, order = by_width(input.statistics)] {
     return [&](std::size_t task_number, std::size_t) {
-      const Work work;
-      std::optional<OneThread> alone;
       if (task_number == 0) {
-        if (finds_on_gpu) alone.emplace();  // what is left to BLAS gives the same bits whatever else is going on
         found = find();
         return;
       }
-      alone.emplace();  // so that BLAS leaves finding its thread, and gives it both once the rows are prepared
       const std::size_t i = order[task_number - 1];
       rows[i].prepare(bundle.similarity, input.statistics[i], !options.ridge);
     };
@@ -270,9 +257,7 @@ void fit_consensus(Bundle& bundle, FitInput& input, const FitOptions& options, c
   }
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{bases, centred, anchors_of(bundle, options)};
-  Consensus consensus = find_beside(task, rows, bundle, input, options);
-  Matrix targets =
-      options.anchors == 0 ? first_anchors(consensus.targets, consensus.agreed) : std::move(consensus.targets);
+  Matrix targets = find_beside(task, rows, bundle, input, options).targets;
   if (refines) {
     const auto backend = make_backend(options.device, options.precision);
     const std::vector<Whitening> whitenings = whitenings_of(input.statistics);

@@ -130,6 +130,15 @@ void number_by_ids(Bundle& bundle, std::span<const std::int64_t> ids, std::size_
   bundle.by_id = true;
 }
 
+/// Any id may be some row's number as well.
+void require_by_id(const Bundle& bundle, const std::string& space) {
+  if (bundle.by_id) return;
+  refuse(
+      "space '{}': the bundle keeps its support by row number, so that ids do not find it; give all rows in the "
+      "order of the fit without {}, or fit with {} first",
+      space, option_words("ids"), option_words("ids"));
+}
+
 }  // namespace
 
 Bundle fit(const Moments& moments, const FitOptions& options, const Progress& progress) {
@@ -158,6 +167,7 @@ Attachment attach(const Bundle& bundle, const Space& space, std::span<const std:
     refuse("{} says that the rows are the support alone, in its order, so that {} are of no use; leave out one of them",
            flag_words("support-rows"), option_words("ids"));
   }
+  require_by_id(bundle, space.name());
   Moments moments{SupportDraw(bundle.support_ids)};
   add_moments(moments, {&space, 1}, ids, progress, options.device);
   return attach(bundle, moments, options, progress);
@@ -176,6 +186,7 @@ Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOpti
            moments.parts().size());
   }
   const std::string& space = moments.parts().front().space;
+  require_by_id(bundle, space);
   const std::vector<std::size_t> places =
       places_of(bundle.support_ids, moments.support().ids(), fmt::format("space '{}'", space));
   const Matrix64 support = picked(moments.support_rows(space), places);

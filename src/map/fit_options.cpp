@@ -123,7 +123,7 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   if (is_adapter(options.method)) require_adapter(spaces, options);
   const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
   if (refines) require_refinement(spaces, options.consensus);
-  if (refines || options.method == Method::param) require_precision(options.device, options.precision);
+  require_precision(options.device, options.precision);
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
@@ -148,6 +148,19 @@ void require_own_options(const FitOptions& options) {
                             option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
                             option_words(given[i].name)));
   }
+}
+
+std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {
+  const std::size_t anchors = bundle.mixture.rows();
+  if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
+    if (anchors >= options.anchors) return "";
+    return fmt::format("asked for {0} anchors, but the spaces share only {1} directions, so the bundle has {1}",
+                       options.anchors, anchors);
+  }
+  if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
+  const bool all = anchors >= bundle.support_ids.size();
+  return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
+                     all ? "there are no more support rows" : "that is how many directions the spaces share");
 }
 
 void remove_checkpoint(const FitOptions& options) {

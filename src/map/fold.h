@@ -20,6 +20,10 @@ namespace kedge {
 /// Values that left float32 would make a map that cannot be used, or read back: throws Error(Code::bad_file).
 void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias);
 
+/// Rows of y are written while rows of x are still to be read: throws Error(Code::bad_argument) where they share
+/// memory.
+void require_apart(MatrixView<const float> x, MatrixView<const float> y);
+
 /// y = weight x + bias, row by row.
 void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
                   MatrixView<float> y);

@@ -150,8 +150,7 @@ struct CheckedSources {
 /// On a thread each, as a sketch is too small for BLAS to share out.
 template <class Step>
 void for_each_space(std::size_t spaces, const Step& step) {
-  parallel_blocks(spaces, 1, threads(),
-                  [&] { return [&, alone = std::make_unique<OneThread>()](std::size_t i, std::size_t) { step(i); }; });
+  parallel_blocks(spaces, 1, threads(), [&] { return [&](std::size_t i, std::size_t) { step(i); }; });
 }
 
 /// `picked` are rows of each space, by the same inputs.

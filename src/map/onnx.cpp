@@ -39,14 +39,10 @@ Message real(std::string_view name, float value) {
   return Message().text(1, name).real(2, value).number(20, kReal);
 }
 
-Message axis_one(std::string_view name) {
-  constexpr std::uint64_t kInts = 7;
-  return Message().text(1, name).number(8, 1).number(20, kInts);
-}
-
 /// The attribute that makes a reduction one of each row.
 Message along_rows() {
-  return axis_one("axes");
+  constexpr std::uint64_t kInts = 7;
+  return Message().text(1, "axes").number(8, 1).number(20, kInts);
 }
 
 Message subgraph(std::string_view name, const Message& graph) {
@@ -209,7 +205,9 @@ void add_angular(Graph& graph, std::string_view output) {
 }
 
 void add_manhattan(Graph& graph, const RelativeMap& map, std::string_view output) {
-  // One anchor after the other: all differences at once would take rows x anchors x dim values.
+  // One anchor after the other: all differences at once would take rows x anchors x dim values. Scan could put its
+  // results beside each other by itself (scan_output_axes), but onnxruntime then divides by the number of rows, and
+  // without rows that ends the process; a node that transposes takes them.
   Graph body;
   body.node("Sub", {"centred", "anchor"}, "difference");
   body.node("ReduceL1", {"difference"}, "distance", {along_rows(), integer("keepdims", 0)});
@@ -217,8 +215,8 @@ void add_manhattan(Graph& graph, const RelativeMap& map, std::string_view output
                                                     value_info("distance", {some_rows()}));
   graph.constant("mean", {map.input_dim()}, map.mean());
   graph.node("Sub", {"x", "mean"}, "centred");
-  graph.node("Scan", {"weight"}, output,
-             {subgraph("body", one_anchor), integer("num_scan_inputs", 1), axis_one("scan_output_axes")});
+  graph.node("Scan", {"weight"}, "by_anchor", {subgraph("body", one_anchor), integer("num_scan_inputs", 1)});
+  graph.node("Transpose", {"by_anchor"}, output);
 }
 
 /// Its last node is `output`, or what is normalised to become that.

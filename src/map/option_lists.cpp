@@ -150,8 +150,8 @@ std::vector<Option> options_of(FitOptions& options) {
           "anchors",
           fmt::format(
               "Number of anchors, which is the dimension of the shared space (not for procrustes, ridge and kernel, "
-              "whose shared space is the second encoder's own) [{}, or as many as there are support rows and "
-              "shared directions if fewer]",
+              "whose shared space is the second encoder's own); consensus and cca make no more than there are "
+              "directions that the encoders share [{}, or as many as there are support rows if fewer]",
               FitOptions::kDefaultAnchors),
           options.anchors, 1)),
       without_default(count_option(
@@ -179,8 +179,7 @@ std::vector<Option> options_of(FitOptions& options) {
       device_option("Where to compute", options.device),
       name_option("precision",
                   "Precision of matrix products in learning: fp32; tf32, on a GPU faster but coarser, on the processor "
-                  "the same as fp32; bf16, on a GPU tf32 with the two large products with the support in bfloat16, on "
-                  "a processor with bfloat16 instructions all products in bfloat16",
+                  "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
                   options.precision)};
   append_kernel_options(list, options.kernel);
   append_group(list, "param", param_options(options.param, options.checkpoint));

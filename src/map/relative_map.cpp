@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -168,6 +169,7 @@ void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
     throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_,
                                                 x.rows, output_dim(), rr.rows, rr.cols));
   }
+  require_apart(x, rr);
   if (kernel_) {
     const Work work;
     return apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, rr);
@@ -215,6 +217,23 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
     case Similarity::inner: require_squares(space, weight, moments.total_variance() + mean.squaredNorm()); break;
   }
   return fold(space, similarity, weight, bias, mean);
+}
+
+void require_apart(MatrixView<const float> x, MatrixView<const float> y) {
+  const std::less_equal<const float*> no_later;
+  for (std::size_t i = 0, j = 0; i < x.rows && j < y.rows;) {  // rows of both ascend
+    const auto from = x.row(i), to = y.row(j);
+    if (no_later(from.data() + from.size(), to.data())) {
+      ++i;
+    } else if (no_later(to.data() + to.size(), from.data())) {
+      ++j;
+    } else {
+      throw Error(Code::bad_argument, fmt::format("row {} of the input shares memory with row {} of the output, which "
+                                                  "would be written before all rows are read; give the output memory "
+                                                  "of its own",
+                                                  i, j));
+    }
+  }
 }
 
 RelativeMap fold(const std::string& space, Similarity similarity, const EigenRows<double>& weight,

@@ -58,15 +58,16 @@ RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), va
   add_gram(gram.view(), Triangle::upper, {means_.data(), 1, values_.cols(), values_.cols()}, -1);
   // Targets are float32: what varies around their means by less than its rounding is noise.
   constexpr double kRounding = std::numeric_limits<float>::epsilon();
-  basis_ =
-      make_ridge_basis(decompose_gram(std::move(gram)), targets.rows(), kRounding * kRounding * means_.squaredNorm());
+  basis_ = make_ridge_basis(decompose_gram(std::move(gram)), targets.rows(),
+                            kRounding * kRounding * means_.squaredNorm(), 1);
 }
 
 RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
     : mean_(as_eigen(statistics.moments.mean())),
       rows_(centre_rows(support, statistics.moments.mean(), statistics.device)),
       means_(rows_->means()),
-      mean_squares_(rows_->mean_squares()) {}
+      mean_squares_(rows_->mean_squares()),
+      repeated_(support.view()) {}
 
 void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses) {
   // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
@@ -103,7 +104,10 @@ Spread RidgeRows::spread_around_means() const {
 }
 
 RidgeSupport::RidgeSupport(const RidgeTargets& targets, const RidgeRows& rows)
-    : targets_(targets), rows_(rows), cross_(rows.centred().cross(targets.values().view())) {}
+    : targets_(targets),
+      rows_(rows),
+      cross_(rows.centred().cross(targets.values().view())),
+      distinct_(rows.repeated().distinct(targets.values().view())) {}
 
 Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics,
                              std::optional<double> strength) const {
@@ -112,7 +116,7 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
   if (mean_of_support) spread.squares = spread.variances;
   std::optional<Chosen> best;
   for (const RidgeRows::Candidate& candidate : rows_.candidates()) {
-    Ridge ridge(candidate.basis, cross_, spread);
+    Ridge ridge(candidate.basis, cross_, spread, distinct_);
     const double chosen = strength ? require_strength(*strength) : ridge.best();
     const double error = ridge.gcv(chosen);
     if (best && !(error < kClearlyBetter * best->error)) continue;
@@ -142,7 +146,7 @@ Decoder RidgeSupport::decoder(const std::string& space) const {
   const Eigen::RowVectorXd mean_x = as_eigen(rows_.means());
   Matrix64 cross(cross_.cols(), cross_.rows());
   as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - product(targets_.means().transpose(), mean_x);
-  const Ridge ridge(targets_.basis(), cross, rows_.spread_around_means());
+  const Ridge ridge(targets_.basis(), cross, rows_.spread_around_means(), distinct_);
   const double strength = ridge.best();
   const Matrix64 solution = ridge.solve(strength);
   Decoder decoder{Matrix(cross_.rows(), targets_.anchors()),

@@ -3,6 +3,7 @@
 
 #include "base/eigen.h"
 #include "map/statistics.h"
+#include "solve/repeated_rows.h"
 #include "solve/ridge.h"
 
 #include <kedge/attachment.h>
@@ -23,7 +24,7 @@ class RidgeTargets {
   /// support x anchors.
   explicit RidgeTargets(const Matrix& targets);
 
-  /// support x the anchors up to the last that is not always 0, which a consensus puts at the end.
+  /// support x the anchors but for those at the end that are always 0, as in a consensus of earlier versions.
   [[nodiscard]] const Matrix64& values() const { return values_; }
   /// All of them.
   [[nodiscard]] std::size_t anchors() const { return anchors_; }
@@ -67,11 +68,13 @@ class RidgeRows {
   /// Of the centred rows.
   [[nodiscard]] std::span<const double> means() const { return means_; }
   [[nodiscard]] Spread spread_around_means() const;
+  [[nodiscard]] const RepeatedRows& repeated() const { return repeated_; }
 
  private:
   Eigen::RowVectorXd mean_;
   std::unique_ptr<const CentredRows> rows_;
   std::vector<double> means_, mean_squares_;
+  RepeatedRows repeated_;
   std::vector<Candidate> candidates_;
 };
 
@@ -93,6 +96,7 @@ class RidgeSupport {
   const RidgeTargets& targets_;
   const RidgeRows& rows_;
   Matrix64 cross_;  ///< rows^T targets / support
+  std::size_t distinct_;
 };
 
 }  // namespace kedge

@@ -127,7 +127,6 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
                             function.space, function.input_dim, input.source().label(), input.dim()));
   }
   RowWriter writer(output_path, input.rows(), function.output_dim);
-  const SingleThreadedBlas one_product_per_thread;
   const std::size_t block = block_rows(function, options.device);
   std::mutex progress_lock;
   std::size_t done = 0;
@@ -145,7 +144,7 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
       if (progress) progress({function.doing, done, input.rows(), ""});
     };
   });
-  writer.finish();
+  writer.finish(options.in_place);
 }
 
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,

@@ -63,6 +63,7 @@ void Translator::apply(MatrixView<const float> x, MatrixView<float> y) const {
                 fmt::format("translating '{}' to '{}' takes rows of {} values to rows of {}, got {} x {} and {} x {}",
                             from_, to_, input_dim(), output_dim(), x.rows, x.cols, y.rows, y.cols));
   }
+  require_apart(x, y);
   if (!kernel_) return apply_affine(weight_.view(), bias_, x, y);
   const Work work;
   apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, y);

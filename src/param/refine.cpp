@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "param/alignment.h"
 #include "param/refine_objective.h"
+#include "solve/repeated_rows.h"
 #include "solve/ridge.h"
 #include "param/whitened.h"
 
@@ -26,6 +27,7 @@ namespace {
 
 /// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
 Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
+  const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
   whiten(whitening, support.view());
   const auto rows = as_eigen(support.view());
   const double share = 1 / static_cast<double>(support.rows());
@@ -34,7 +36,7 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows());
   Matrix64 cross(support.cols(), targets.cols());
   set_product(cross.view(), rows.transpose(), targets.view(), share);
-  const double strength = Ridge(basis, cross, spread_of(targets.view())).best();
+  const double strength = Ridge(basis, cross, spread_of(targets.view()), distinct).best();
   Matrix64 turned(support.cols(), support.rows());
   as_eigen(turned.view()) = share * rows.transpose();
   const Matrix64 solved = Ridge(basis, turned, {}).solve(strength);
@@ -146,9 +148,8 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
                        std::span<const std::int64_t> support_ids, const Matrix& targets,
                        const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
   require_refinement(rows.size(), options);
-  const auto used = static_cast<Eigen::Index>(agreed_anchors(targets));
-  const EigenRows<double> moving = as_eigen(targets.view()).leftCols(used).cast<double>();
-  Matrix64 exact(targets.rows(), static_cast<std::size_t>(used));
+  const EigenRows<double> moving = as_eigen(targets.view()).cast<double>();
+  Matrix64 exact(targets.rows(), targets.cols());
   as_eigen(exact.view()) = moving;
   Matrix turned(exact.cols(), exact.rows());
   as_eigen(turned.view()) = moving.transpose().cast<float>();
@@ -190,7 +191,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
     const std::string detail = fmt::format("loss on held-out rows {:.4f}, best {:.4f}", result.losses.back(), least);
     if (progress) progress({"refining", epoch, options.refine_epochs, detail});
   }
-  as_eigen(result.targets.view()).leftCols(used) = as_eigen(turned.view()).transpose();
+  as_eigen(result.targets.view()) = as_eigen(turned.view()).transpose();
   return result;
 }
 

@@ -121,20 +121,17 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
     found = directions_of(leading, directions(leading.pairs.values, rows, dim), dims.size());
     found.resize(anchors);
   }
-  Consensus result{Matrix(task.rows.front()->rows(), anchors), {}, 0};
-  for (const Direction& one : found) {
-    result.eigenvalues.push_back(leading.pairs.values[one.pair]);
-    if (one.agreement > 0) ++result.agreed;
-  }
-  if (result.agreed == 0) {
+  std::erase_if(found, [](const Direction& one) { return one.agreement == 0; });
+  if (found.empty()) {
     throw Error(Code::bad_argument,
                 "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, "
                 "lower the shrinkage");
   }
-  EigenRows<double> scores =
-      scores_of(task, weighted_directions(leading.pairs, std::span(found).first(result.agreed), options.power));
+  EigenRows<double> scores = scores_of(task, weighted_directions(leading.pairs, found, options.power));
   fix_signs(scores);
-  as_eigen(result.targets.view()).leftCols(scores.cols()) = scores.cast<float>();
+  Consensus result{Matrix(task.rows.front()->rows(), found.size()), {}};
+  as_eigen(result.targets.view()) = scores.cast<float>();
+  for (const Direction& one : found) result.eigenvalues.push_back(leading.pairs.values[one.pair]);
   if (!as_eigen(result.targets.view()).allFinite()) {
     throw Error(Code::bad_argument,
                 fmt::format("power is {}, which makes the targets too large for float32; lower it", options.power));

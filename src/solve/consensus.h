@@ -25,17 +25,17 @@ struct ConsensusTask {
 /// vary in most, each weighted by how far the spaces agree on it.
 struct Consensus {
   Matrix targets;
-  std::vector<double> eigenvalues;  ///< of each anchor: descending among those the spaces agree on, then among the rest
-  std::size_t agreed = 0;           ///< anchors the spaces agree on; the targets of those after them are 0
+  std::vector<double> eigenvalues;  ///< of each anchor, descending
 };
 
-/// `joint` are the moments of the spaces side by side. Where the spaces have fewer directions than anchors were asked
-/// for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no number
+/// `joint` are the moments of the spaces side by side. Where the spaces agree on fewer directions than anchors were
+/// asked for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no
+/// number
 /// >= 0.
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
                                        Device device = Device::cpu);
 
-/// How many anchors targets have before those at the end that are always 0.
+/// How many anchors targets have before those at the end that are always 0, which bundles of earlier versions may have.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);
 
 }  // namespace kedge

@@ -62,13 +62,14 @@ Matrix64 mix_outputs(Matrix64 residuals) {
 /// The leave-one-out errors of some of the support rows.
 class Sample {
  public:
-  Sample(const KernelTask& task, const Matrix64& residuals, std::size_t most, std::array<std::vector<double>, 3> axes)
+  Sample(const KernelTask& task, const Matrix64& residuals, std::span<const std::size_t> rows, std::size_t most,
+         std::array<std::vector<double>, 3> axes)
       : task_(task), axes_(std::move(axes)) {
-    const std::vector<std::size_t> positions = spread_positions(task.support.rows, most);
+    const std::vector<std::size_t> positions = pick_spread(rows, most);
     residuals_ = mix_outputs(pick(residuals.view(), positions));
     const Matrix64 picked = pick(task.support, positions);
-    const EigenRows<double> rows = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
-    rotated_ = product(rows, as_eigen(task.coordinates.vectors.view()).transpose());
+    const EigenRows<double> centred = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
+    rotated_ = product(centred, as_eigen(task.coordinates.vectors.view()).transpose());
   }
 
   [[nodiscard]] double error(const Place& place) {
@@ -165,7 +166,8 @@ class Sample {
 
 }  // namespace
 
-KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, const KernelOptions& options) {
+KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, std::span<const std::size_t> rows,
+                           const KernelOptions& options) {
   const std::array axes{axis(kWhitenings, options.whitening), axis(kWidths, options.width),
                         axis(kStrengths, options.strength)};
   const auto usual = std::ranges::find(kWhitenings, task.usual_whitening) - kWhitenings.begin();
@@ -173,8 +175,8 @@ KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, co
   for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(place[i], axes[i].size() - 1);
   const bool open = axes[0].size() + axes[1].size() + axes[2].size() > axes.size();
   if (open) {
-    place = Sample(task, residuals, kFirstRows, axes).descend(place, true);
-    if (task.support.rows > kFirstRows) place = Sample(task, residuals, kMoreRows, axes).descend(place, false);
+    place = Sample(task, residuals, rows, kFirstRows, axes).descend(place, true);
+    if (rows.size() > kFirstRows) place = Sample(task, residuals, rows, kMoreRows, axes).descend(place, false);
   }
   return {axes[kWidth][place[kWidth]], axes[kStrength][place[kStrength]], axes[kWhitening][place[kWhitening]]};
 }

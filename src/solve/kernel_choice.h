@@ -19,12 +19,12 @@ struct KernelChoice {
 };
 
 /// The width, strength and whitening with the least leave-one-out error, but for what the options give. `residuals` are
-/// the targets around their means.
+/// the targets around their means, and `rows` those that count: each once, as a row that is there twice knows itself.
 [[nodiscard]] KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals,
-                                         const KernelOptions& options);
+                                         std::span<const std::size_t> rows, const KernelOptions& options);
 
-/// So many of the rows, but no more than `most`, evenly spread.
-[[nodiscard]] std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most);
+/// These rows, or `most` of them, evenly spread.
+[[nodiscard]] std::vector<std::size_t> pick_spread(std::span<const std::size_t> rows, std::size_t most);
 
 /// Rows of length 1, or 0. As float32, since a map will have no more of them: what is solved is then what is applied.
 [[nodiscard]] Matrix unit_rows(const EigenRows<double>& rows);

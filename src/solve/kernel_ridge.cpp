@@ -5,6 +5,7 @@
 #include "backend/products.h"
 #include "base/eigen.h"
 #include "solve/kernel_choice.h"
+#include "solve/repeated_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -41,14 +42,40 @@ Matrix64 centred(MatrixView<const double> targets, const Eigen::RowVectorXd& mea
   return result;
 }
 
+/// Rows of which no two are the same, and of each those that it stands for, itself among them.
+struct Distinct {
+  std::vector<std::size_t> rows;
+  std::vector<std::vector<std::size_t>> alike;  ///< by row; empty for those that another stands for
+
+  Distinct(MatrixView<const double> support, MatrixView<const double> targets) : alike(support.rows) {
+    const std::vector<std::size_t> stand_ins = RepeatedRows(support).stand_ins(targets);
+    for (std::size_t row = 0; row < stand_ins.size(); ++row) {
+      alike[stand_ins[row]].push_back(row);
+      if (stand_ins[row] == row) rows.push_back(row);
+    }
+  }
+};
+
+/// [(K + ridge I)^-1]_ii as it is for a row left out with all `count` that are the same: these differ from each other
+/// by the ridge alone, so that the block of the inverse that is theirs is 1/ridge I + (value - 1/ridge) 1 1^T.
+double joint_diagonal(double value, std::size_t count, double ridge) {
+  if (count == 1) return value;
+  const auto size = static_cast<double>(count);
+  return std::max(size * value - (size - 1) / ridge, 1 / (1 + ridge));  // which it never is below, but for rounding
+}
+
 /// How well each output is met at rows left out: e_i = C_i / [(K + ridge I)^-1]_ii.
-void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals) {
-  const std::vector<std::size_t> positions = spread_positions(solution.rows(), kMostJudged);
+void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals,
+           const Distinct& distinct, double ridge) {
+  const std::vector<std::size_t> positions = pick_spread(distinct.rows, kMostJudged);
   const std::vector<double> diagonal = system.inverse_diagonal(positions);
   Eigen::ArrayXd errors = Eigen::ArrayXd::Zero(static_cast<Eigen::Index>(solution.cols()));
   Eigen::ArrayXd squares = errors;
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    errors += (as_eigen(solution.row(positions[i])).array() / diagonal[i]).square().transpose();
+    const std::vector<std::size_t>& alike = distinct.alike[positions[i]];
+    Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(errors.size());
+    for (const std::size_t row : alike) mean += as_eigen(solution.row(row)) / static_cast<double>(alike.size());
+    errors += (mean.array() / joint_diagonal(diagonal[i], alike.size(), ridge)).square().transpose();
     squares += as_eigen(residuals.row(positions[i])).array().square().transpose();
   }
   std::size_t varying = 0;
@@ -65,20 +92,13 @@ void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution,
   fit.error = squares.sum() > 0 ? errors.sum() / squares.sum() : 0;
 }
 
-[[noreturn]] void refuse_strength(double strength) {
-  throw Error(Code::bad_argument,
-              fmt::format("the kernel's system cannot be solved with {}: some support rows are too much alike; give a "
-                          "larger one, or auto",
-                          option_words("kernel-strength", fmt::format("{}", strength))));
-}
-
 }  // namespace
 
-std::vector<std::size_t> spread_positions(std::size_t rows, std::size_t most) {
-  const std::size_t count = std::min(rows, most);
-  std::vector<std::size_t> positions(count);
-  for (std::size_t i = 0; i < count; ++i) positions[i] = i * rows / count;
-  return positions;
+std::vector<std::size_t> pick_spread(std::span<const std::size_t> rows, std::size_t most) {
+  const std::size_t count = std::min(rows.size(), most);
+  std::vector<std::size_t> picked(count);
+  for (std::size_t i = 0; i < count; ++i) picked[i] = rows[i * rows.size() / count];
+  return picked;
 }
 
 Matrix unit_rows(const EigenRows<double>& rows) {
@@ -101,7 +121,8 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   const Matrix64 residuals = centred(task.targets, means);
   const bool has_yardstick = task.yardstick.rows != 0;
   const Matrix64 judged = has_yardstick ? centred(task.yardstick, column_means(task.yardstick)) : Matrix64();
-  const KernelChoice choice = choose_kernel(task, has_yardstick ? judged : residuals, options);
+  const Distinct distinct(task.support, has_yardstick ? task.yardstick : task.targets);
+  const KernelChoice choice = choose_kernel(task, has_yardstick ? judged : residuals, distinct.rows, options);
 
   KernelRegression result;
   Kernel& kernel = result.kernel;
@@ -114,8 +135,10 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   kernel.width = choice.width;
   kernel.rows = features_of(task, whitener);
   const auto system = make_kernel_system(kernel.rows.view(), task.device);
-  if (!system->factor(choice.width, choice.strength * static_cast<double>(task.support.rows))) {
-    refuse_strength(choice.strength);
+  // Even kLeastStrength is far above what rounding takes from the system, however much alike the rows are.
+  const double ridge = choice.strength * static_cast<double>(task.support.rows);
+  if (!system->factor(choice.width, ridge)) {
+    throw Error(Code::failed, "the system of a kernel holds values that are NaN or infinite");
   }
   Matrix64 solution = residuals;
   system->solve(solution.view());
@@ -123,9 +146,9 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   if (has_yardstick) {
     Matrix64 of_yardstick = judged;
     system->solve(of_yardstick.view());
-    judge(result.fit, *system, of_yardstick, judged);
+    judge(result.fit, *system, of_yardstick, judged, distinct, ridge);
   } else {
-    judge(result.fit, *system, solution, residuals);
+    judge(result.fit, *system, solution, residuals, distinct, ridge);
   }
 
   // exp(g (c - 1)) = exp(-g) (1 + g c + q(g c)): the first two parts become a bias and a weight.

@@ -35,9 +35,9 @@ struct KernelRegression {
   KernelFit fit;
 };
 
-/// Chooses what the options leave open by the leave-one-out error in closed form, and solves for all rows. Where there
-/// are many, a part of them chooses. Throws Error(Code::bad_argument) for options out of range, and where the strength
-/// given is too small for rows as alike as these.
+/// Chooses what the options leave open by the leave-one-out error in closed form, and solves for all rows. Rows that
+/// are the same are left out together. Where there are many, a part of them chooses. Throws Error(Code::bad_argument)
+/// for options out of range.
 [[nodiscard]] KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options);
 
 /// Multiplications that a regression takes: to choose from so many rows, once, and to solve for all of them.

@@ -3,6 +3,7 @@
 
 #include "backend/products.h"
 #include "base/eigen.h"
+#include "solve/repeated_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,34 +53,39 @@ Spread spread_of(MatrixView<const double> targets) {
   return spread;
 }
 
-Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets)
-    : basis_(std::move(basis)), projected_(cross), targets_(std::move(targets)) {
+Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct)
+    : basis_(std::move(basis)),
+      projected_(cross),
+      targets_(std::move(targets)),
+      distinct_(distinct == 0 ? basis_->rows : distinct) {
   basis_->gram->to_inside(projected_.view());
 }
 
-Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets)
-    : Ridge(make_ridge_basis(decompose_gram(gram_of(features)), features.rows), cross_of(features, targets),
-            spread_of(targets)) {}
+Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets, double means)
+    : Ridge(make_ridge_basis(decompose_gram(gram_of(features)), features.rows, 0, means), cross_of(features, targets),
+            spread_of(targets), RepeatedRows(features).distinct(targets)) {}
 
 /// What is added to the eigenvalues; never so little that a direction without features comes to life.
 double Ridge::penalty(double rho) const {
   return std::max({rho * basis_->mean_value, basis_->noise, std::numeric_limits<double>::min()});
 }
 
-/// Of each output: the mean squared residual over (1 - degrees of freedom / rows)^2. With y = (T + k I)^-1 c, what the
-/// fit explains of c's output is c.y + k y.y.
+/// Of each output: the mean squared residual over (1 - degrees of freedom / distinct rows)^2. Equal rows have the same
+/// residual e; without all c of them it is e / (1 - c h), where h is the leverage of one. The c h of all distinct rows
+/// sum to the degrees of freedom, and each is taken for their mean. With y = (T + k I)^-1 t, what the fit explains of
+/// t's output is t.y + k y.y.
 std::vector<double> Ridge::errors(double rho) const {
   const double k = penalty(rho);
   Matrix64 solved(projected_.rows(), projected_.cols());
   basis_->gram->solve(k, projected_.view(), solved.view());
-  const auto c = as_eigen(projected_.view()).array();
+  const auto t = as_eigen(projected_.view()).array();
   const auto y = as_eigen(solved.view()).array();
-  Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(c.cols());
-  for (Eigen::Index r = 0; r < c.rows(); ++r) explained.array() += y.row(r) * (c.row(r) + k * y.row(r));
+  Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(t.cols());
+  for (Eigen::Index r = 0; r < t.rows(); ++r) explained.array() += y.row(r) * (t.row(r) + k * y.row(r));
 
   double freedom = basis_->means;
   for (const double value : basis_->values) freedom += value / (value + k);
-  const double left = 1 - freedom / static_cast<double>(basis_->rows);
+  const double left = 1 - freedom / static_cast<double>(distinct_);
   std::vector<double> result(targets_.squares.size(), std::numeric_limits<double>::infinity());
   if (!(left > 1e-9)) return result;  // nothing is left to judge by
   for (std::size_t i = 0; i < result.size(); ++i) {

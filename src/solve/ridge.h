@@ -36,12 +36,13 @@ struct Spread {
 /// stands for rho times the mean eigenvalue of features^T features / rows. No intercept: centre both, or mean it.
 class Ridge {
  public:
-  /// `cross` is features^T targets / rows, dim x outputs.
-  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets);
-  /// features: rows x dim, targets: rows x outputs.
-  Ridge(MatrixView<const double> features, MatrixView<const double> targets);
+  /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many rows are left if each is there once,
+  /// 0 for all of them.
+  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct = 0);
+  /// features: rows x dim, targets: rows x outputs; `means` as of a basis.
+  Ridge(MatrixView<const double> features, MatrixView<const double> targets, double means = 0);
 
-  /// Generalised cross-validation: the mean squared error that leaving rows out would show.
+  /// Generalised cross-validation: the mean squared error that leaving rows out would show, each with its repetitions.
   [[nodiscard]] double gcv(double rho) const;
   /// The strength of kStrengths with the least gcv().
   [[nodiscard]] double best() const;
@@ -62,6 +63,7 @@ class Ridge {
   std::shared_ptr<const RidgeBasis> basis_;
   Matrix64 projected_;  ///< cross in the basis
   Spread targets_;
+  std::size_t distinct_;
 };
 
 }  // namespace kedge

@@ -28,6 +28,11 @@ void require_finite(const Space& space, std::size_t first_file_row, MatrixView<c
 
 template <class T>
 void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
+  if (first > space.rows() || out.rows > space.rows() - first || out.cols != space.dim()) {
+    throw Error(Code::bad_argument,
+                fmt::format("space '{}': asked for {} rows of {} values from row {} on, but it has {} rows of {}",
+                            space.name(), out.rows, out.cols, first, space.rows(), space.dim()));
+  }
   for (std::size_t done = 0; done < out.rows;) {  // rows that follow each other in the file are read at once
     const auto file_row = static_cast<std::size_t>(space.file_row(first + done));
     std::size_t count = space.is_range() ? out.rows : 1;

@@ -67,18 +67,16 @@ Moments sum_in_shares(std::span<const Space> spaces, const Moments& none, const 
   std::mutex lock;
   std::size_t done = 0;
   parallel_blocks(total, share, threads(), [&] {
-    auto alone = std::make_unique<OneThread>();
-    return
-        [&, alone = std::move(alone), buffer = Matrix64(block_rows, dim)](std::size_t first, std::size_t rows) mutable {
-          Moments& own = (sums[first / share] = none);
-          for (const std::size_t end = first + rows; first < end; first += block_rows) {
-            const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
-            read_side_by_side(spaces, first, block);
-            own.add_side_by_side(block);
-            const std::scoped_lock one_at_a_time(lock);
-            tell(done += block.rows, total);
-          }
-        };
+    return [&, buffer = Matrix64(block_rows, dim)](std::size_t first, std::size_t rows) mutable {
+      Moments& own = (sums[first / share] = none);
+      for (const std::size_t end = first + rows; first < end; first += block_rows) {
+        const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
+        read_side_by_side(spaces, first, block);
+        own.add_side_by_side(block);
+        const std::scoped_lock one_at_a_time(lock);
+        tell(done += block.rows, total);
+      }
+    };
   });
   for (std::size_t i = 1; i < sums.size(); ++i) sums.front().merge(sums[i]);
   return std::move(sums.front());

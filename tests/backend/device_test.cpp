@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/backend.h"
 #include "support.h"
 
 namespace kedge {
@@ -29,6 +30,15 @@ TEST(Device, PrecisionsAreKnown) {
   for (const std::string_view name : precision_names()) EXPECT_EQ(to_string(parse_precision(name)), name);
   expect_error(
       Code::bad_argument, [] { (void)parse_precision("fp8"); }, "'fp8'", "fp32, tf32, bf16");
+}
+
+TEST(Device, TheProcessorLearnsInFloat32Alone) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    EXPECT_NO_THROW(require_precision(Device::cpu, precision));
+  }
+  EXPECT_NO_THROW(require_precision(Device::cuda, Precision::bf16));
+  expect_error(
+      Code::bad_argument, [] { (void)make_backend(Device::cpu, Precision::bf16); }, "bf16", "GPU", "fp32");
 }
 
 TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {

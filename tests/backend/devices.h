@@ -29,7 +29,6 @@ struct Place {
   double tolerance;
 };
 constexpr Place kCpu{Device::cpu, Precision::fp32, 1e-5};
-constexpr Place kCpuBf16{Device::cpu, Precision::bf16, 2e-2};  // 7 bits of fraction in both factors
 constexpr Place kCudaFp32{Device::cuda, Precision::fp32, 1e-5};
 constexpr Place kCudaTf32{Device::cuda, Precision::tf32, 2e-3};
 constexpr Place kCudaBf16{Device::cuda, Precision::bf16, 2e-2};

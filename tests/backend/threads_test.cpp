@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 #include "backend/threads.h"
+#include "base/parallel.h"
 #include "support.h"
 
 #include <cblas.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <thread>
@@ -77,36 +79,67 @@ TEST_F(Threads, OfTheProcessAreWhatTheyWereAfterEveryOperation) {
   expect_unchanged("set_threads", [] { set_threads(1); });
 }
 
-TEST_F(Threads, OfBlasAreKedgesDuringAnOperation) {
-  const Matrix x = test::random_matrix(400, 6, 1);
-  FitOptions options;
-  options.anchors = 4;
-  options.support = 100;
-  int seen = 0;
-  (void)fit(std::vector{test::space_of("x", x), test::space_of("y", x)}, options, [&](const ProgressReport& report) {
-    if (report.step == "finding the consensus") seen = openblas_get_num_threads();
-  });
-  EXPECT_EQ(seen, 2);
-}
-
-TEST_F(Threads, OfTheProcessComeBackWithTheLastOfOperationsThatOverlap) {
-  std::promise<void> begun, end;
-  std::jthread other;
+TEST_F(Threads, OfBlasAreTheOperationsDuringACall) {
   {
-    const Work first;
+    const BlasCall call;
     EXPECT_EQ(openblas_get_num_threads(), 2);
-    other = std::jthread([&] {
-      const Work second;
-      const SingleThreadedBlas single;
-      begun.set_value();
-      end.get_future().wait();
-    });
-    begun.get_future().wait();
+  }
+  {
+    const OneThread alone;
+    const BlasCall call;
     EXPECT_EQ(openblas_get_num_threads(), 1);
   }
-  EXPECT_EQ(openblas_get_num_threads(), 1) << "the other still works";
-  end.set_value();
-  other.join();
+  EXPECT_EQ(openblas_get_num_threads(), kOfBlas);
+}
+
+TEST_F(Threads, OfSeveralWorkersAreOneEach) {
+  std::atomic<int> wrong{0};
+  parallel_blocks(8, 1, 2, [&] { return [&](std::size_t, std::size_t) { wrong += threads() != 1; }; });
+  EXPECT_EQ(wrong, 0);
+  parallel_blocks(8, 1, 1, [&] { return [&](std::size_t, std::size_t) { wrong += threads() != 2; }; });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(threads(), 2U);
+}
+
+/// A call of another thread: when it has begun and how many threads BLAS then has, and when it may end.
+class CallElsewhere {
+ public:
+  explicit CallElsewhere(unsigned threads)
+      : thread_([this, threads] {
+          const BlasCall call(threads);
+          seen_.set_value(openblas_get_num_threads());
+          end_.get_future().wait();
+        }) {}
+  void end() {
+    end_.set_value();
+    thread_.join();
+  }
+  [[nodiscard]] std::future<int> seen() { return seen_.get_future(); }
+
+ private:
+  std::promise<int> seen_;
+  std::promise<void> end_;
+  std::jthread thread_;
+};
+
+TEST_F(Threads, CallsOfBlasWithAnotherNumberOfThreadsWaitForTheirTurn) {
+  CallElsewhere first(2), same(2);
+  EXPECT_EQ(first.seen().get(), 2);
+  EXPECT_EQ(same.seen().get(), 2) << "beside the first";
+  CallElsewhere other(1);
+  auto other_seen = other.seen();
+  EXPECT_EQ(other_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  first.end();
+  EXPECT_EQ(other_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout) << "one is left";
+  CallElsewhere late(2);
+  auto late_seen = late.seen();
+  EXPECT_EQ(late_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
+      << "it came after the other";
+  same.end();
+  EXPECT_EQ(other_seen.get(), 1);
+  other.end();
+  EXPECT_EQ(late_seen.get(), 2);
+  late.end();
   EXPECT_EQ(openblas_get_num_threads(), kOfBlas);
 }
 

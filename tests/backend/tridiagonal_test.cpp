@@ -13,6 +13,7 @@
 namespace kedge {
 namespace {
 
+using test::expect_error;
 using test::random_matrix;
 
 Matrix64 symmetric_matrix(std::size_t dim) {
@@ -72,6 +73,17 @@ TEST(Tridiagonal, ManyThreadsMayMultiplyWithOne) {
       };
     });
     EXPECT_EQ(wrong, 0) << dim;
+  }
+}
+
+// LAPACK refuses it for all of the matrix, and ours asks LAPACK for the rest of a large one.
+TEST(Tridiagonal, OfAMatrixWithNanIsRefused) {
+  const OneThread alone;
+  for (const std::size_t dim : {20U, 300U}) {
+    Matrix64 given = symmetric_matrix(dim);
+    given.row(7)[11] = given.row(11)[7] = std::nan("");
+    expect_error(
+        Code::failed, [&] { (void)Tridiagonal(given); }, "did not converge");
   }
 }
 

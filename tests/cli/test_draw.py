@@ -130,6 +130,9 @@ def test_the_last_line_of_a_file_of_ids_may_end_in_any_way(kedge, files):
     ("leave them out, or give --space", 2, ["attach", "x.kedge", "--moments", "c-part.moments", "--rows", "0:9"]),
     ("leave out one of them", 2, ["attach", "x.kedge", "--moments", "c-part.moments", "--ids", "ids.npy"]),
     ("are missing", 2, ["attach", "x.kedge", "--space", "c=c.npy", "--ids", "ids.txt"]),
+    ("by row number", 2, ["attach", "numbered.kedge", "--space", "c=c.npy", "--ids", "ids.npy"]),
+    ("by row number", 2, ["attach", "numbered.kedge", "--moments", "c.moments"]),
+    ("by row number", 2, ["moments", "--space", "c=c.npy", "--ids", "ids.npy", "--support-of", "numbered.kedge"]),
 ])
 def test_what_does_not_fit_is_refused_with_a_sentence(kedge, files, words, code, arguments):
     np.save(files / "few.npy", np.arange(9))
@@ -138,8 +141,10 @@ def test_what_does_not_fit_is_refused_with_a_sentence(kedge, files, words, code,
     (files / "gap.txt").write_text("a\n\nb\n")
     (files / "none.txt").write_text("")
     made = {"all": [*AB, *DRAW], "other": [*AB, *DRAW[:-1], 4], "none": AB, "c-none": ["--space", "c=c.npy"],
-            "many": [*AB, "--ids", "ids.npy", "--support", ROWS + 9]}
+            "many": [*AB, "--ids", "ids.npy", "--support", ROWS + 9], "c": ["--space", "c=c.npy", *DRAW]}
     needed = {name for name in made if f"{name}.moments" in arguments}
+    if "numbered.kedge" in arguments:
+        kedge.ok("fit", *AB, "--support", SUPPORT, "-o", "numbered.kedge")
     if "x.kedge" in arguments:
         kedge.ok("fit", *AB, *DRAW, "-o", "x.kedge")
         made |= {"c-part": ["--space", "c=c.npy", "--rows", "0:500", "--ids", "ids.npy", "--support-of", "x.kedge"],

@@ -108,8 +108,16 @@ def test_parquet_is_not_replaced_unasked(kedge, bundle, table):
 def test_parquet_without_its_program_says_what_to_install(kedge, bundle, table, monkeypatch):
     monkeypatch.setenv("KEDGE_PARQUET", "/nowhere/kedge-parquet")
     kedge.refused(1, "transform", bundle, "--space", "a", "-i", "a.parquet", "-o", "y.npy",
-                  says=["/nowhere/kedge-parquet", "pip install 'kedge[arrow]'"])
+                  says=["/nowhere/kedge-parquet", "pip install '.[arrow]' in kedge's folder"])
     kedge.refused(3, "fit", "--space", "a=a.parquet", "-o", "y.kedge", says=["Parquet", "Python"])
+
+
+def test_parquet_without_the_package_says_what_to_install(kedge, bundle, table, monkeypatch):
+    (kedge.folder / "other" / "kedge").mkdir(parents=True)
+    (kedge.folder / "other" / "kedge" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(kedge.folder / "other"))
+    kedge.refused(1, "transform", bundle, "--space", "a", "-i", "a.parquet", "-o", "y.npy",
+                  says=["No module named 'kedge.parquet'", "-m pip install '.[arrow]' in kedge's folder"])
 
 
 def test_parquet_names_the_row_that_is_not_finite(kedge, bundle):

@@ -131,14 +131,10 @@ def test_a_fit_says_where_it_ran(kedge, spaces, precision):
     assert summary["device"] == "cpu" and "precision" not in summary, "the two are one on a processor"
 
 
-def test_bfloat16_is_for_processors_that_have_it(kedge, spaces):
-    words = ["fit", *spaces, "--anchors", "8", "--support", "40", "--precision", "bf16", "-o", "narrow.kedge"]
-    kedge.ok(*words)  # a consensus has a closed form, in which nothing is learned
-    learning = [*words, "--method", "param", "--epochs", "2"]
-    if kedge.run(*learning).returncode == 0:
-        assert kedge.json(*learning)["precision"] == "bf16"
-    else:
-        kedge.refused(1, *learning, says=["bf16", "bfloat16 instructions", "--precision fp32"])
+@pytest.mark.parametrize("method", ["consensus", "param"])
+def test_bfloat16_is_for_gpus(kedge, spaces, method):
+    kedge.refused(2, "fit", *spaces, "--anchors", "8", "--support", "40", "--precision", "bf16", "--method", method,
+                  "-o", "narrow.kedge", says=["bf16", "GPU", "--precision fp32", "--device cuda"])
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])

@@ -88,7 +88,7 @@ def test_fewer_anchors_than_the_default_are_no_complaint(kedge, spaces):
     assert "asked for" not in done.stderr
     anchors = kedge.json("inspect", "x.kedge")["anchors"]
     assert anchors <= 13
-    assert f"the bundle has {anchors} anchors, not 300: that is how many directions the spaces agree on" in done.stderr
+    assert f"the bundle has {anchors} anchors, not 300: that is how many directions the spaces share" in done.stderr
     done = kedge.ok("fit", *spaces, "--method", "random", "-o", "y.kedge")
     assert "the bundle has 200 anchors, not 300: there are no more support rows" in done.stderr
 

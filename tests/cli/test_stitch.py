@@ -37,6 +37,18 @@ def records(kedge, folder="out"):
     return json.loads((kedge.folder / folder / "results.json").read_text())["records"]
 
 
+def test_anchors_that_the_sources_do_not_share_are_not_made(kedge, world):
+    done = kedge.ok("stitch", *world, "--anchors", 80, "--support", 80, "--no-report", "--labels", "labels.npy",
+                    "--head", "linear", "--methods", "random-wip,consensus", "-o", "out")
+    runs = json.loads((kedge.folder / "out" / "results.json").read_text())["runs"]
+    found = sorted({run["found_anchors"] for run in runs if run["method"] == "consensus"})
+    assert found[-1] < 16 and {run["found_anchors"] for run in runs if run["method"] == "random-wip"} == {80}
+    assert f", {found[0]} anchors of 80 rows" in done.stderr
+    shown = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    note = f"consensus has {shown} anchors, not 80: that is how many directions its sources share."
+    assert done.stderr.count(note) == 1 and note in (kedge.folder / "out" / "tables.md").read_text()
+
+
 def test_every_method_is_measured_for_every_pair(kedge, world, no_page):
     methods = "absolute,random-cosine,random-wip,kmeans-wip,fps-cosine,param-single,param-multi,param-cosine,consensus"
     summary = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy",

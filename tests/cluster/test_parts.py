@@ -352,6 +352,12 @@ def test_support_rows_that_are_missing_are_named(rows, bundle):
         attached(rows.set_column(0, "id", pa.array(np.arange(ROWS) + 10**9)), bundle, {"c": "emb_c"})
 
 
+def test_ids_do_not_find_row_numbers(spaces):
+    numbered = kedge.fit({"a": spaces["a"], "b": spaces["b"]}, support=SUPPORT)
+    with pytest.raises(ValueError, match="by row number"):
+        solve.require_attach(numbered, {"c": "emb_c"}, False, {})
+
+
 def test_a_support_that_was_asked_for_must_be_there(rows):
     few = rows.slice(0, 100)
     assert len(solve.fitted(summed([few], 5000), None, 0, {}).support_ids) == 100

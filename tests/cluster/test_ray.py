@@ -12,7 +12,7 @@ from conftest import ROWS
 from made_up import COLUMNS, by_id, difference, folder_of, table
 from ray_cluster import cluster
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long

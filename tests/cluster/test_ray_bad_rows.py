@@ -7,7 +7,7 @@ from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
 from ray_cluster import cluster
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 from made_up import COLUMNS, by_id, difference, encoders, folder_of
 from ray_cluster import cluster, kill_one
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'kedge[ray]')")
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
 import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long

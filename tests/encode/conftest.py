@@ -20,7 +20,7 @@ try:
     import torch
     import transformers
 except ImportError as error:
-    pytest.exit(f"the tests of kedge-encode need {error.name}, which is not installed; pip install 'kedge[encode]'")
+    pytest.exit(f"the tests of kedge-encode need {error.name}, which is not installed; pip install '.[encode]'")
 
 from kedge.encode.__main__ import main  # noqa: E402
 

@@ -55,6 +55,70 @@ TEST(Validate, WorksForOtherMethodsAndMoreSupportThanIsLeft) {
   for (const HeldOutScore& score : validate(spaces, options)) EXPECT_GT(score.mrr, 0.5);
 }
 
+/// Rows that are left to fit on, or those that are scored.
+Matrix part_of(const Matrix& rows, bool scored) {
+  std::vector<float> cells;
+  for (std::size_t r = 0; r < rows.rows(); ++r) {
+    if ((r % HeldOutRows::kStride == HeldOutRows::kStride - 1) != scored) continue;
+    cells.insert(cells.end(), rows.row(r).begin(), rows.row(r).end());
+  }
+  Matrix part(cells.size() / rows.cols(), rows.cols());
+  std::ranges::copy(cells, part.cells().begin());
+  return part;
+}
+
+/// The nMSE of the last of three views, by hand.
+double attach_and_compare(const std::vector<Matrix>& views, const FitOptions& options,
+                          const AttachOptions& attach_options) {
+  std::vector<Matrix> learned;
+  for (std::size_t i = 0; i < 3; ++i) learned.push_back(part_of(views[i], false));
+  const Bundle bundle = fit({{space_of("a", learned[0]), space_of("b", learned[1])}}, options);
+  const Attachment attached = attach(bundle, space_of("c", learned[2]), attach_options);
+  const Matrix rr = attached.map->apply(part_of(views[2], true).view());
+  const Matrix of_a = bundle.map("a")->apply(part_of(views[0], true).view());
+  const Matrix of_b = bundle.map("b")->apply(part_of(views[1], true).view());
+  return (compare(of_a.view(), rr.view()).nmse + compare(of_b.view(), rr.view()).nmse) / 2;
+}
+
+void expect_scored(const std::vector<Matrix>& views, const FitOptions& options, const AttachOptions& attach_options) {
+  const std::vector spaces{space_of("a", views[0]), space_of("b", views[1]), space_of("c", views[2])};
+  const double expected = attach_and_compare(views, options, attach_options);
+  const double otherwise = attach_and_compare(views, options, {});
+  EXPECT_GT(std::abs(otherwise - expected), 0.01 * expected) << "the options make no difference";
+  EXPECT_NEAR(validate(spaces, options).back().nmse, expected, 1e-5 * expected);
+}
+
+TEST(Validate, AttachesTheSpaceAsTheOptionsSay) {
+  const std::vector<Matrix> views = make_views();
+  FitOptions options = small_consensus();
+  options.ridge = 10;
+  AttachOptions by_ridge;
+  by_ridge.ridge = options.ridge;
+  expect_scored(views, options, by_ridge);
+
+  options = small_consensus();
+  options.attach_by = AttachBy::kernel;
+  options.kernel = {32, 1e-6, 1};
+  AttachOptions by_kernel;
+  by_kernel.kernel = options.kernel;
+  expect_scored(views, options, by_kernel);
+}
+
+TEST(Validate, KeepsFromTheSpaceWhatIsOnlyForAnAdapter) {
+  const std::vector<Matrix> views = make_views();
+  const std::vector spaces{space_of("a", views[0]), space_of("b", views[1]), space_of("c", views[2])};
+  FitOptions options;
+  options.method = Method::kernel;
+  options.kernel.width = 4;
+  options.attach_by = AttachBy::ridge;
+  EXPECT_EQ(validate(spaces, options).size(), 3U);
+  options = {};
+  options.method = Method::ridge;
+  options.ridge = 1;
+  options.attach_by = AttachBy::kernel;
+  EXPECT_EQ(validate(spaces, options).size(), 3U);
+}
+
 TEST(Validate, NeedsThreeSpacesAndEnoughRows) {
   const std::vector<Matrix> views = make_views();
   const std::vector two{space_of("a", views[0]), space_of("b", views[1])};

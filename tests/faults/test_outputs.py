@@ -3,10 +3,12 @@
 import os
 import shutil
 import signal
+import subprocess
 
 import numpy as np
 import pytest
 from commands import FILES, FOLDERS, words
+from sanitized import SANITIZED
 
 SECTION = "Output files"
 COMMANDS = {**{case: command for case, (command, _) in FILES.items()}, **FOLDERS}
@@ -107,6 +109,29 @@ def test_rows_may_be_replaced_by_what_becomes_of_them(small, tally, case, comman
     small.ok(*words(command), "-o", "a.npy", "--in-place")
     assert (small.folder / "a.npy").read_bytes() == (small.folder / "apart.npy").read_bytes()
     tally(SECTION, case, "is its own input: exit 2, or with --in-place replaced when whole")
+
+
+def can_trace():
+    return shutil.which("strace") and subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_trace(), reason="strace is not installed, or not allowed to trace here")
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer opens files of its own")
+@pytest.mark.parametrize("case,command", [("transform", "transform x.kedge --space a -i a.npy"),
+                                          ("translate", "translate x.kedge --from a --to b -i a.npy")])
+def test_what_replaces_its_input_is_on_the_disk_first(small, tally, case, command):
+    """A power cut may come between any two calls: the rows before the name, and then the name itself."""
+    log = small.folder.parent / f"{small.folder.name}.strace"
+    traced = ["strace", "-f", "-qq", "-y", "-o", log, "-e", "trace=fsync,rename,pwrite64", small.program]
+    done = subprocess.run([*traced, *words(command), "-o", "a.npy", "--in-place"], cwd=small.folder, capture_output=True,
+                          timeout=1200)
+    assert done.returncode == 0, done.stderr
+    calls = [line.split(maxsplit=1)[1] for line in log.read_text().splitlines()]
+    renamed, = [place for place, call in enumerate(calls) if call.startswith("rename(")]
+    kinds = [call.split("(")[0] for call in calls]
+    assert "pwrite64" not in kinds[renamed - 1:] and kinds[renamed - 1] == "fsync"
+    assert kinds[renamed + 1:] == ["fsync"] and f"<{small.folder}>" in calls[renamed + 1]
+    tally(SECTION, case, "--in-place: on the disk before the input is gone")
 
 
 def test_attach_may_replace_its_bundle(small, tally):

@@ -117,10 +117,9 @@ int load_both_ways(const std::uint8_t* data, std::size_t size, Load load) {
 inline void read_all_values(const io::ByteSource& file, const io::ArrayInfo& array) {
   if (array.dtype == io::DType::other) return;
   const std::size_t count = array.bytes / io::size_of(array.dtype);
-  if (array.dtype == io::DType::i32 || array.dtype == io::DType::i64) {
+  if (io::is_integer(array.dtype)) {
     std::vector<std::int64_t> integers(count);
     io::read_values(file, array, 0, std::span(integers));
-    return;
   }
   std::vector<float> floats(count);
   io::read_values(file, array, 0, std::span(floats));

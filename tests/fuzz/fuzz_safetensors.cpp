@@ -14,7 +14,7 @@ void read(std::string_view text) {
       const io::SafetensorsInfo info = io::parse_safetensors(file);
       for (const auto& entry : info.tensors) {
         fuzz::read_all_values(file, entry.second);
-        fuzz::refuse_or_read([&] { io::require_float_matrix(info.tensor(entry.first, "input"), "input"); });
+        fuzz::refuse_or_read([&] { io::require_matrix(info.tensor(entry.first, "input"), "input"); });
       }
     });
   });

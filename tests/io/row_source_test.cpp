@@ -57,12 +57,25 @@ std::vector<std::string> write_in_every_format(const TemporaryFolder& folder) {
           npy_file(npy_dictionary(sign + "f4", "(23, 7)", by_columns), all_values(by_columns, order, as_float)));
       add(name + "8.npy",
           npy_file(npy_dictionary(sign + "f8", "(23, 7)", by_columns), all_values(by_columns, order, as_double)));
+      const auto add_integers = [&]<class Integer>(const std::string& type, Integer) {
+        add(name + "_" + type + ".npy", npy_file(npy_dictionary(sign + type, "(23, 7)", by_columns),
+                                                 all_values(by_columns, order, [](auto r, auto c) {
+                                                   return static_cast<Integer>(value_at(r, c));
+                                                 })));
+      };
+      add_integers("i2", std::int16_t{});
+      add_integers("i4", std::int32_t{});
+      add_integers("i8", std::int64_t{});
     }
   }
   add("only.safetensors", safetensors_file(R"({"x":{"dtype":"F32","shape":[23,7],"data_offsets":[0,644]}})",
                                            all_values(false, std::endian::little, as_float)));
   add("bfloat.safetensors", safetensors_file(R"({"x":{"dtype":"BF16","shape":[23,7],"data_offsets":[0,322]}})",
                                              all_values(false, std::endian::little, as_bfloat)));
+  add("integers.safetensors", safetensors_file(R"({"x":{"dtype":"I32","shape":[23,7],"data_offsets":[0,644]}})",
+                                               all_values(false, std::endian::little, [](auto r, auto c) {
+                                                 return static_cast<std::int32_t>(value_at(r, c));
+                                               })));
   std::string fvecs;
   for (std::size_t r = 0; r < kRows; ++r) {
     fvecs += packed({static_cast<std::int32_t>(kCols)});
@@ -98,6 +111,22 @@ TEST(RowSource, ReadsAnyBlockOfAnyFormatAndTouchesNothingElse) {
     EXPECT_EQ(rows->label(), path);
     expect_blocks_equal_values<float>(*rows);
     expect_blocks_equal_values<double>(*rows);
+  }
+}
+
+TEST(RowSource, HasNoRowsBeyondItsOwn) {
+  const TemporaryFolder folder;
+  Matrix memory(kRows, kCols);
+  std::vector sources{view_rows(memory.view(), "memory")};
+  for (const std::string& path : write_in_every_format(folder)) sources.push_back(open_rows(path));
+  for (const auto& rows : sources) {
+    Matrix out(3, kCols), wide(3, kCols + 1);
+    const auto read = [&](std::size_t first, MatrixView<float> to) { return [=, &rows] { rows->read(first, to); }; };
+    expect_error(Code::bad_argument, read(kRows - 2, out.view()), rows->label(), "3 rows of 7 values from row 21 on",
+                 "has 23 rows of 7");
+    expect_error(Code::bad_argument, read(RowRange::kEnd, out.view()), "has 23 rows");
+    expect_error(Code::bad_argument, read(0, wide.view()), "3 rows of 8 values");
+    EXPECT_NO_THROW(read(kRows, out.view().middle_rows(0, 0))());
   }
 }
 
@@ -179,7 +208,7 @@ class TensorPath : public ::testing::Test {
                             R"("double":{"dtype":"F64","shape":[1,2],"data_offsets":[16,32]},)"
                             R"("ids":{"dtype":"I64","shape":[2],"data_offsets":[32,48]},)"
                             R"("a#b":{"dtype":"F32","shape":[1,1],"data_offsets":[48,52]},)"
-                            R"("raw":{"dtype":"I8","shape":[2,2],"data_offsets":[52,56]}})",
+                            R"("raw":{"dtype":"F8_E5M2","shape":[2,2],"data_offsets":[52,56]}})",
                             packed<std::uint16_t>({0x3c00, 0x7bff, 0x3f80, 0xc049}) + packed({0.1F, -0.0F}) +
                                 packed({0.1, 1e300}) + packed({3L, -4L}) + packed({7.0F}) + "rawx");
   }
@@ -213,11 +242,11 @@ TEST_F(TensorPath, MustSayWhichWhereThereAreSeveral) {
       Code::bad_file, [&] { (void)open_rows(path_ + "#other"); }, "no tensor 'other'", "brain");
 }
 
-TEST_F(TensorPath, MustNameAMatrixOfFloats) {
+TEST_F(TensorPath, MustNameAMatrixOfNumbers) {
   expect_error(
       Code::bad_file, [&] { (void)open_rows(path_ + "#ids"); }, "1 dimension");
   expect_error(
-      Code::bad_file, [&] { (void)open_rows(path_ + "#raw"); }, "expected float16, float32 or float64");
+      Code::bad_file, [&] { (void)open_rows(path_ + "#raw"); }, "expected floats of at least 16 bits or integers");
   expect_error(
       Code::bad_file, [&] { (void)read_integers(path_ + "#single"); }, "int64", "float32");
 }

@@ -225,6 +225,17 @@ TEST(Decoder, OfRidgeIsThatOfLinear) {
   EXPECT_TRUE(std::ranges::equal(decode(HeadKind::ridge).cells(), decode(HeadKind::linear).cells()));
 }
 
+// More features than rows repeat any targets.
+TEST(Decoder, OfRidgeDoesNotTakeNoiseForTargets) {
+  const Matrix x = random_matrix(20, 60, 1), y = random_matrix(20, 40, 2), unseen = random_matrix(300, 60, 3);
+  HeadOptions options;
+  options.kind = HeadKind::ridge;
+  const Matrix decoded = train_decoder(x.view(), y.view(), options)(unseen.view());
+  double squares = 0;
+  for (const float value : decoded.cells()) squares += value * value / static_cast<double>(decoded.cells().size());
+  EXPECT_LT(squares, 0.3) << "of targets with a variance of 1, which nothing predicts";
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryHead, testing::Values(HeadKind::mlp, HeadKind::linear),
                          [](const auto& kind) { return std::string(to_string(kind.param)); });
 

@@ -183,6 +183,23 @@ TEST_F(FromMoments, RefusesWhatDoesNotFit) {
       Code::bad_argument, [&] { (void)attach(bundle, moments.of("a"), few.view()); }, "180 support rows", "3 x 7");
 }
 
+TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
+  const Bundle numbered = fit(sources(), options(Method::consensus));
+  const Space last = space_of("d", views_[3]);
+  std::vector<std::int64_t> ids(last.rows());  // every row number is the id of another row
+  for (std::size_t row = 0; row < ids.size(); ++row) ids[row] = static_cast<std::int64_t>(ids.size() - 1 - row);
+  expect_error(
+      Code::bad_argument, [&] { (void)attach(numbered, last, ids); }, "'d'", "by row number");
+  Moments moments{SupportDraw(numbered.support_ids)};
+  add_moments(moments, {&last, 1}, ids);
+  expect_error(
+      Code::bad_argument, [&] { (void)attach(numbered, moments); }, "'d'", "by row number");
+  const Bundle drawn = fit(sources(), ids, options(Method::consensus, false));
+  EXPECT_EQ(attach(drawn, last, ids).space(), "d");
+  expect_error(
+      Code::bad_argument, [&] { (void)attach(drawn, last); }, "'d'", "drawn by id");
+}
+
 TEST_F(FromMoments, SupportRowsAloneMeetTheMeanOfTheTargets) {
   // A support that is far from the rest, so that its mean is not that of all rows.
   std::vector<std::int64_t> far(900);

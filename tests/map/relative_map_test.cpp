@@ -199,6 +199,26 @@ TEST(RelativeMap, RefusesShapesThatDoNotFit) {
       Code::bad_argument, [&] { map.apply(x.view(), out.view()); }, "5 x 3", "4 x 3");
 }
 
+TEST(RelativeMap, WritesNothingOverRowsItStillReads) {
+  Matrix memory = random_matrix(6, 8, 1);
+  const Matrix given = memory;
+  const RelativeMap map("x", Similarity::wip, random_matrix(4, 4, 2), std::vector<float>(4), std::vector<float>(4));
+  const MatrixView<float> left = memory.view().middle_cols(0, 4), right = memory.view().middle_cols(4, 4);
+  for (const MatrixView<float>& shared : {left, memory.view().middle_cols(1, 4), memory.view().middle_cols(3, 4)}) {
+    expect_error(
+        Code::bad_argument, [&] { map.apply(left, shared); }, "row 0 of the input shares memory", "of its own");
+    expect_error(
+        Code::bad_argument, [&] { map.apply(std::span<const float>(left.row(2)), shared.row(2)); }, "shares memory");
+  }
+  expect_error(
+      Code::bad_argument, [&] { map.apply(left.middle_rows(0, 3), left.middle_rows(2, 3)); }, "row 2 of the input",
+      "row 0 of the output");
+  EXPECT_TRUE(std::ranges::equal(memory.cells(), given.cells()));
+  const Matrix wanted = map.apply(left);
+  map.apply(left, right);  // side by side in the same rows
+  for (std::size_t r = 0; r < 6; ++r) EXPECT_THAT(right.row(r), ::testing::ElementsAreArray(wanted.row(r)));
+}
+
 TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   const TemporaryFolder folder;
   const Matrix x = random_matrix(2 * 65536 + 77, 3, 5);

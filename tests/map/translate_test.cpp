@@ -74,6 +74,14 @@ TEST(Translate, IsTheMapThenTheDecoder) {
   }
 }
 
+TEST(Translate, WritesNothingOverRowsItStillReads) {
+  Pair pair;
+  const Translator translator(pair.bundle(), "a", "b");
+  const MatrixView<float> rows = pair.a.view();
+  expect_error(
+      Code::bad_argument, [&] { translator.apply(rows, rows.middle_cols(2, 7)); }, "shares memory");
+}
+
 TEST(Translate, StreamsTheSameIntoAFile) {
   const TemporaryFolder folder;
   const Pair pair;
@@ -138,6 +146,34 @@ TEST(Adapter, RowsThatHaveNothingInCommonDoNotLookExplained) {
   const Matrix y = random_matrix(40, 20, 2);
   const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
   EXPECT_LT(bundle.space("x").ridge->mean_r2, 0.2);
+}
+
+TEST(Adapter, NorDoesTheWayBack) {
+  FitOptions options;
+  options.method = Method::ridge;
+  options.similarity = Similarity::inner;
+  const Matrix x = random_matrix(40, 20, 1);
+  const Matrix y = random_matrix(40, 60, 2);
+  const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
+  EXPECT_LT(bundle.space("x").decoder->fit.mean_r2, 0.2);
+}
+
+/// Nor does a map that has seen the same rows a second time.
+TEST(Adapter, RowsThatAreThereTwiceDoNotLookExplained) {
+  const Matrix x = random_matrix(50, 60, 1), y = random_matrix(50, 70, 2);
+  Matrix xx(100, 60), yy(100, 70);
+  for (std::size_t r = 0; r < 100; ++r) {
+    std::ranges::copy(x.row(r % 50), xx.row(r).begin());
+    std::ranges::copy(y.row(r % 50), yy.row(r).begin());
+  }
+  for (const Similarity similarity : {Similarity::inner, Similarity::wip}) {
+    FitOptions options;
+    options.method = Method::ridge;
+    options.similarity = similarity;
+    const Bundle bundle = fit(std::vector{space_of("x", xx), space_of("y", yy)}, options);
+    EXPECT_LT(bundle.space("x").ridge->mean_r2, 0.2) << to_string(similarity);
+    EXPECT_LT(bundle.space("x").decoder->fit.mean_r2, 0.2) << to_string(similarity);
+  }
 }
 
 TEST(Adapter, WantsTwoSpacesAndASimilarityItCanWorkIn) {

@@ -5,8 +5,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
 
 # Beside libc.so.6 itself: what glibc consists of, and libgcc_s, which it loads to end a thread.
 GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libresolv.so.2",
@@ -22,10 +20,13 @@ def needed_by(files):
 
 
 class BareRoot:
-    def __init__(self, folder):
+    """For one Python of this machine, which need not be the one that runs the tests."""
+
+    def __init__(self, folder, python):
         self.folder = folder
-        self.python = pathlib.Path(os.path.realpath(sys._base_executable))
-        stdlib = pathlib.Path(sysconfig.get_path("stdlib"))
+        ask = "import os, sys, sysconfig; print(os.path.realpath(sys._base_executable), sysconfig.get_path('stdlib'), sep='\\n')"
+        said = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
+        self.python, stdlib = map(pathlib.Path, said.splitlines())
         shutil.copytree(stdlib, self.inside(stdlib), ignore=LEFT_OUT)
         libraries = needed_by([self.python, *stdlib.glob("lib-dynload/*.so")])
         glibc = next(library.parent for library in libraries if library.name == "libc.so.6")

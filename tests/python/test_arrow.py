@@ -141,7 +141,7 @@ def test_parquet_that_is_none(parquet, tmp_path):
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"^X: .*pip install 'kedge\[arrow\]'"):
+    with pytest.raises(ImportError, match=r"^X: .*pip install 'pyarrow>=15'"):
         rows_of(str(tmp_path / "x.parquet"), "X")
 
 

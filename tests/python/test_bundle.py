@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import warnings
 
 import numpy as np
 import onnxruntime
@@ -20,6 +21,20 @@ def test_maps_are_affine_and_their_arrays_views(bundle, spaces):
     expected = spaces["vit"].astype(np.float64) @ rr.weight.T.astype(np.float64) + rr.bias
     assert_near(rr.transform(spaces["vit"]), expected)
     np.testing.assert_array_equal(rr(spaces["vit"]), rr.transform(spaces["vit"]))
+
+
+def test_fewer_anchors_than_asked_for_are_said_once(spaces):
+    with pytest.warns(UserWarning, match="share only") as told:
+        bundle = kedge.fit(spaces, anchors=200)
+    assert [str(one.message) for one in told] == [
+        f"asked for 200 anchors, but the spaces share only {bundle.n_anchors} directions, so the bundle has "
+        f"{bundle.n_anchors}"]
+    assert told[0].filename == __file__
+    assert bundle.n_anchors < sum(x.shape[1] for x in spaces.values())
+    assert bundle["vit"].transform(spaces["vit"]).std(axis=0).min() > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kedge.fit(spaces).n_anchors == bundle.n_anchors
 
 
 def test_views_outlive_their_bundle(spaces):

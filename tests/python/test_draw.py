@@ -311,6 +311,16 @@ def test_attach_names_what_is_missing():
     assert "c" not in bundle
 
 
+def test_ids_do_not_find_row_numbers():
+    bundle = kedge.fit(SOURCES, support=SUPPORT)
+    numbers = np.random.default_rng(4).permutation(ROWS)  # ids that any row number is one of
+    with pytest.raises(ValueError, match="by row number"):
+        bundle.attach("c", ALL["c"], ids=numbers)
+    with pytest.raises(ValueError, match="by row number"):
+        bundle.attach("c", moments=kedge.Moments({"c": ALL["c"]}, ids=numbers, support=bundle.support_ids))
+    assert "c" not in bundle
+
+
 def test_a_report_of_progress_cannot_look_at_what_is_being_added():
     moments = kedge.Moments()
     told = []

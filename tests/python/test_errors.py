@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong gets the right exception and a sentence, and never a crash."""
 import os
+import pathlib
 import pickle
+import re
+import tomllib
 
 import numpy as np
 import pytest
 
 import kedge
+from kedge import _extras
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 GOOD = np.random.default_rng(0).normal(size=(50, 6))
 
@@ -297,3 +303,17 @@ def test_a_ridge_that_would_not_be_used():
             bundle.attach("c", GOOD, ridge=0.5, **more)
     assert "c" not in bundle.spaces
     bundle.attach("c", GOOD, attach="ridge", ridge=0.5)
+
+
+def test_what_messages_install_is_what_pyproject_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extra, packages in project["optional-dependencies"].items():
+        assert _extras.PACKAGES[extra] == [package for package in packages if ";" not in package]
+    assert _extras.install("encode", "timm.models").endswith("pip install 'timm>=1.0.15,<2'")
+    assert _extras.install("migrate", "faiss").endswith("pip install 'faiss-cpu>=1.12,<2'")
+    assert _extras.install("arrow").endswith("pip install 'pyarrow>=15'")
+
+
+def test_no_message_counts_on_an_index_that_has_kedge():
+    for file in [*(ROOT / "python").rglob("*.py"), *(ROOT / "cli").glob("*"), *(ROOT / "docs").glob("*.md")]:
+        assert not re.search(r"install\s+\S*kedge\[", file.read_text()), file

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be replaced, results of length 1, and messages that speak Python."""
+import os
+
 import kedge
 import numpy as np
 import onnxruntime
@@ -64,6 +66,21 @@ def test_parquet_files_are_streamed(bundle, spaces, tmp_path):
     assert found.column("id").to_pylist() == list(range(50, 350))
     wanted = bundle["vit"].transform(x)[50:350]
     np.testing.assert_allclose(np.stack(found.column("v").to_pylist()), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle, spaces, tmp_path, monkeypatch):
+    path = tmp_path / "x.parquet"
+    column = pa.FixedSizeListArray.from_arrays(spaces["vit"].ravel(), spaces["vit"].shape[1])
+    pq.write_table(pa.table({"v": column}), path)
+    calls = []
+    replace, fsync = os.replace, os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append((old, new)), replace(old, new)))
+    bundle["vit"].transform_file(path, tmp_path / "apart.parquet")
+    assert len(calls) == 1
+    bundle["vit"].transform_file(path, path, in_place=True)
+    flushed, (old, new), folder = calls[1:]
+    assert flushed == old and new == str(path) and folder == str(tmp_path)
 
 
 def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle):

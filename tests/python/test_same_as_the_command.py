@@ -74,6 +74,22 @@ def test_files_and_arrays_of_any_kind_give_the_same_bundle(tmp_path):
             assert np.array_equal(bundle[name].weight, expected[name].weight), kind
 
 
+@pytest.mark.parametrize("kind", ["?", "u1", "i1", "<i2", ">u2", "<i4", ">u4", "<i8", "<u8"])
+def test_integers_are_taken_alike(kind, tmp_path):
+    """However wide: 64 bits hold numbers that neither float has."""
+    wide = np.random.default_rng(0).integers(-2**63, 2**63, (60, 5))
+    rows = {name: made > 0 if kind == "?" else made.astype(kind) for name, made in (("a", wide >> 3), ("b", -wide >> 1))}
+    for name in rows:
+        np.save(tmp_path / f"{name}.npy", rows[name])
+    command("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "random", "--anchors", 4, "--support", 20,
+            "-o", "command.kedge", "--quiet", folder=tmp_path)
+    command("transform", "command.kedge", "--space", "a", "-i", "a.npy", "-o", "rr.npy", "--quiet", folder=tmp_path)
+    bundle = kedge.fit(rows, method="random", anchors=4, support=20)
+    bundle.save(tmp_path / "python.kedge")
+    assert (tmp_path / "python.kedge").read_bytes() == (tmp_path / "command.kedge").read_bytes()
+    assert np.array_equal(bundle["a"].transform(rows["a"]), np.load(tmp_path / "rr.npy"))
+
+
 def test_compare_gives_the_commands_numbers(tmp_path):
     a, b = (np.load(file)[:300, :200] for file in FILES.values())
     np.save(tmp_path / "a.npy", a)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/ridge.h"
 
+#include "solve/repeated_rows.h"
 #include "support.h"
 
 #include <cmath>
@@ -77,6 +78,62 @@ TEST(Ridge, GeneralisedCrossValidationIsItsFormula) {
     }
     EXPECT_NEAR(ridge.gcv(rho), residual / std::pow(1 - freedom / 25, 2), 1e-10);
   }
+}
+
+/// Rows of `from`, in this order.
+Matrix64 picked(const Matrix64& from, const std::vector<std::size_t>& rows) {
+  Matrix64 to(rows.size(), from.cols());
+  for (std::size_t r = 0; r < rows.size(); ++r) std::ranges::copy(from.row(rows[r]), to.row(r).begin());
+  return to;
+}
+
+/// The mean squared error at rows that are left out together with all that repeat them; `rows` are of the problem.
+double error_without(const Problem& p, const std::vector<std::size_t>& rows, double rho) {
+  const Matrix64 all = picked(p.features, rows);
+  double error = 0;
+  for (const std::size_t row : rows) {
+    std::vector<std::size_t> others = rows;
+    std::erase(others, row);
+    const Matrix64 features = picked(p.features, others), targets = picked(p.targets, others);
+    // The same penalty on the sum of squares.
+    const double same = rho * mean_eigenvalue(all) * static_cast<double>(rows.size()) /
+                        (mean_eigenvalue(features) * static_cast<double>(others.size()));
+    const Matrix64 m = Ridge(features.view(), targets.view()).solve(same);
+    for (std::size_t c = 0; c < 2; ++c) {
+      error += std::pow(p.targets.row(row)[c] - predict(m, p.features.row(row), c), 2) / 2;
+    }
+  }
+  return error / static_cast<double>(rows.size());
+}
+
+TEST(Ridge, RowsThatAreThereTwiceAreLeftOutTogether) {
+  const Problem p(50, 120);
+  std::vector<std::size_t> once, twice, some;
+  for (std::size_t r = 0; r < 50; ++r) {
+    once.push_back(r);
+    twice.insert(twice.end(), 2, r);
+    some.insert(some.end(), r % 3 == 0 ? 3 : 1, r);
+  }
+  for (const std::vector<std::size_t>& rows : {once, twice, some}) {
+    const Matrix64 features = picked(p.features, rows), targets = picked(p.targets, rows);
+    const Ridge ridge(features.view(), targets.view());
+    for (const double rho : {0.003, 0.1, 3.0}) {
+      const double expected = error_without(p, rows, rho);
+      EXPECT_NEAR(ridge.gcv(rho), expected, 0.15 * expected) << rows.size() << " rows, strength " << rho;
+    }
+  }
+}
+
+TEST(RepeatedRows, AreThoseWithTheSameTargetsToo) {
+  const Matrix64 rows = picked(as_double(random_matrix(5, 3, 1)), {0, 1, 0, 2, 1, 0, 0, 3});
+  Matrix64 targets = picked(as_double(random_matrix(5, 2, 2)), {0, 1, 0, 2, 1, 4, 4, 1});
+  targets.row(2)[0] *= 1 + 1e-7;  // rounding
+  const RepeatedRows repeated(rows.view());
+  const std::vector<std::size_t> found = repeated.stand_ins(targets.view());
+  const std::size_t alike[][2] = {{0, 2}, {1, 4}, {5, 6}}, apart[][2] = {{0, 1}, {0, 5}, {3, 7}, {1, 7}};
+  for (const auto& [one, other] : alike) EXPECT_EQ(found[one], found[other]) << one << ", " << other;
+  for (const auto& [one, other] : apart) EXPECT_NE(found[one], found[other]) << one << ", " << other;
+  EXPECT_EQ(repeated.distinct(targets.view()), 5U);
 }
 
 TEST(Ridge, EstimatesTheErrorOnRowsItHasNotSeen) {

@@ -86,6 +86,22 @@ TEST(Space, GatherKeepsTheOrderAsked) {
       Code::bad_argument, [&] { (void)space_of("x", x).gather(outside); }, "row 10", "rows 0:10");
 }
 
+TEST(Space, ReadsNoRowsThatWereNotChosen) {
+  const Matrix x = random_matrix(10, 3, 1);
+  const Space all = space_of("x", x);
+  for (const Space& part : {all.with_rows(RowRange{2, 6}), all.with_rows(RowIds{{9, 4, 5, 0}, 0})}) {
+    Matrix out(3, 3), narrow(3, 2);
+    EXPECT_NO_THROW(part.read(1, out.view()));
+    expect_error(
+        Code::bad_argument, [&] { part.read(2, out.view()); }, "space 'x'", "3 rows of 3 values from row 2 on",
+        "has 4 rows of 3");
+    expect_error(
+        Code::bad_argument, [&] { part.read(RowRange::kEnd, out.view()); }, "has 4 rows");
+    expect_error(
+        Code::bad_argument, [&] { part.read(0, narrow.view()); }, "3 rows of 2 values");
+  }
+}
+
 TEST(Space, ParallelSpacesHaveTheSameRowsOfTheirFiles) {
   const Matrix x = random_matrix(30, 3, 1);
   const Space all = space_of("a", x), other = space_of("b", x);

@@ -6,12 +6,12 @@ import os
 import sys
 import warnings
 
+from .._extras import install
 from .errors import BadFile, Error
 
 ENCODERS = {"timm": ("timm_model", "TimmEncoder"), "transformers": ("transformers_model", "TransformersEncoder"),
             "sentence-transformers": ("sentence_model", "SentenceEncoder")}
 UNREACHABLE = {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "ConnectError", "ConnectTimeout", "ConnectionError"}
-INSTALL = "pip install 'kedge[encode]'"
 
 
 def device_to_use(asked):
@@ -80,6 +80,7 @@ def load(model, device, quiet, **options):
     except (Error, MemoryError):
         raise
     except ImportError as error:
-        raise Error(f"{model.library} needs {error.name or error}, which is not installed; {INSTALL}") from None
+        raise Error(f"{model.library} needs {error.name or error}, which is not installed; "
+                    f"{install('encode', error.name)}") from None
     except Exception as error:
         raise why(error, model) from error

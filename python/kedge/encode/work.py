@@ -10,6 +10,7 @@ import re
 import sys
 import time
 
+from .._extras import install
 from .._program import Progress
 from . import models, output, presets
 from .data import open_data
@@ -146,7 +147,7 @@ def run(options):
         import numpy
         import torch
     except ImportError as error:
-        raise Error(f"needs {error.name or error}, which is not installed; {models.INSTALL}") from None
+        raise Error(f"needs {error.name or error}, which is not installed; {install('encode', error.name)}") from None
     if options.threads:
         torch.set_num_threads(options.threads)
     encoder = models.load(model, options.device, options.quiet, batch=options.batch, pooling=pooling,

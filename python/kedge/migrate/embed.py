@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+from .._extras import install
 from .errors import Error, UsageError
 
 BATCH_TEXTS = 64
@@ -43,8 +44,8 @@ def _model(name):
         model = presets.resolve(name, "text")
         encoder = models.load(model, None, quiet=True, batch=BATCH_TEXTS, pooling=model.pooling)
     except ImportError as error:
-        raise Error(f"{name}: embedding needs {error.name}, which is not installed; pip install 'kedge[encode]', or name "
-                    "a function of yours as module:function") from None
+        raise Error(f"{name}: embedding needs {error.name}, which is not installed; {install('encode', error.name)}, or "
+                    "name a function of yours as module:function") from None
     return lambda texts: encoder.embed([encoder.prepare(text) for text in texts])
 
 

@@ -15,6 +15,7 @@ import warnings
 
 import numpy as np
 
+from .._extras import install
 from .errors import Error, UsageError
 
 SAMPLE_ROWS = 256
@@ -82,7 +83,7 @@ def sentence_transformers_folder(translator, model, out, normalize=True, pooled=
         except ImportError:  # where they were before
             from sentence_transformers.models import Dense, Normalize
     except ImportError as error:
-        raise Error(f"needs {error.name}, which is not installed; pip install 'kedge[encode]'") from None
+        raise Error(f"needs {error.name}, which is not installed; {install('encode', error.name)}") from None
     require_affine(translator, "a Dense module")
     out = pathlib.Path(out)
     if out.exists():

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._extras import install
 from .draw import keys
 from .errors import Error, UsageError
 
@@ -180,5 +181,6 @@ def open_store(address: str) -> Store:
     except ImportError as error:
         if (error.name or "").startswith("kedge"):
             raise
-        raise Error(f"{without_password(address)}: needs {error.name}, which is not installed; pip install 'kedge[migrate]'") from None
+        raise Error(f"{without_password(address)}: needs {error.name}, which is not installed; "
+                    f"{install('migrate', error.name)}") from None
     return getattr(made, name)(address)

@@ -28,6 +28,9 @@ def require_fit(seed, options):
 
 def require_attach(bundle, columns, replace, options):
     require_names(columns)
+    if not bundle.by_id:
+        raise ValueError("the bundle keeps its support by row number, so that ids do not find it; fit it by id first, "
+                         "with ids= or from parts")
     for space in columns:
         require_options(copy.copy(bundle).attach, {"name": space, "X": []}, {**options, "replace": replace},
                         {"replace": True})

@@ -8,11 +8,13 @@
 """
 from __future__ import annotations
 
+from .._extras import install as _install
+
 try:
     import ray as _ray  # noqa: F401
     import ray.data as _data
 except ImportError as error:
-    raise ImportError(f"kedge.ray needs Ray with its datasets ({error}); pip install 'kedge[ray]'") from None
+    raise ImportError(f"kedge.ray needs Ray with its datasets ({error}); {_install('ray')}") from None
 
 from ..parts import apply as _apply
 from ..parts import solve as _solve

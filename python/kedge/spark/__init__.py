@@ -7,20 +7,22 @@
 >>> shared = kedge.spark.transform(bundle, rows, space="vit", column="emb_vit", into="shared")
 >>> shared.select("id", "shared").write.parquet("s3a://bucket/shared")
 
-Workers need kedge too: pip install 'kedge[spark]' in the Python that Spark starts there, python3 unless the environment
-variable PYSPARK_PYTHON or the setting spark.pyspark.python names another.
+Workers need kedge too: pip install '.[spark]' in kedge's folder, for the Python that Spark starts there, python3 unless
+the environment variable PYSPARK_PYTHON or the setting spark.pyspark.python names another.
 """
 from __future__ import annotations
 
 import sys as _sys
+
+from .._extras import install as _install
 
 try:
     import pyarrow as _arrow  # noqa: F401
     import pyspark.sql as _sql  # noqa: F401
 except ImportError as error:
     # Named, as workers often have another Python than the driver.
-    raise ImportError(f"kedge.spark needs pyspark and pyarrow, and {_sys.executable} lacks one ({error}); pip install "
-                      "'kedge[spark]' there, or let PYSPARK_PYTHON name the Python that workers start") from None
+    raise ImportError(f"kedge.spark needs pyspark and pyarrow, and {_sys.executable} lacks one ({error}); "
+                      f"{_install('spark')} there, or let PYSPARK_PYTHON name the Python that workers start") from None
 
 from ..parts import apply as _apply
 from ..parts import solve as _solve

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
-#include "backend/cpu/bf16_product.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rows.h"
@@ -11,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
 namespace kedge {
@@ -52,11 +50,7 @@ class Summed final : public Packed {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(const cpu::Bf16Kernel* kernel) {
-    if (kernel != nullptr) bf16_.emplace(*kernel);
-  }
-
-  std::string name() const override { return bf16_ ? "cpu, bf16" : "cpu"; }
+  std::string name() const override { return "cpu"; }
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
     return std::make_unique<HostTensor>(rows, cols);
   }
@@ -72,15 +66,12 @@ class CpuBackend final : public Backend {
   }
 
   void gemm_nn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    if (bf16_) return bf16_->multiply(alpha, a, false, b, false, beta, c);
     cpu::gemm(CblasNoTrans, CblasNoTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    if (bf16_) return bf16_->multiply(alpha, a, false, b, true, beta, c);
     cpu::gemm(CblasNoTrans, CblasTrans, a.cols, alpha, a, b, beta, c);
   }
   void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) override {
-    if (bf16_) return bf16_->multiply(alpha, a, true, b, false, beta, c);
     cpu::gemm(CblasTrans, CblasNoTrans, a.rows, alpha, a, b, beta, c);
   }
   void gram(ConstPanel a, Panel c) override { cpu::gram(a, c); }
@@ -89,18 +80,9 @@ class CpuBackend final : public Backend {
     cpu::gemm(CblasNoTrans, CblasTrans, x.cols, 1, x, w, 1, y);
   }
 
-  std::unique_ptr<Packed> pack(ConstPanel matrix) override {
-    if (bf16_) return std::make_unique<cpu::Bf16Matrix>(bf16_->kernel(), matrix);
-    return std::make_unique<Summed>(matrix);
-  }
-  void packed_nn(ConstPanel a, Packed& b, Panel c) override {
-    if (bf16_) return bf16_->multiply(a, dynamic_cast<cpu::Bf16Matrix&>(b).plain(), c);
-    dynamic_cast<Summed&>(b).sums().multiply_nn(a, c);
-  }
-  void packed_nt(ConstPanel a, Packed& b, Panel c) override {
-    if (bf16_) return bf16_->multiply(a, dynamic_cast<cpu::Bf16Matrix&>(b).turned(), c);
-    dynamic_cast<Summed&>(b).sums().multiply_nt(a, c);
-  }
+  std::unique_ptr<Packed> pack(ConstPanel matrix) override { return std::make_unique<Summed>(matrix); }
+  void packed_nn(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nn(a, c); }
+  void packed_nt(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nt(a, c); }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
@@ -241,15 +223,12 @@ class CpuBackend final : public Backend {
     for (const double part : parts) sum += part;
     *loss.data += static_cast<float>(sum);
   }
-
-  std::optional<cpu::Bf16Products> bf16_;  ///< for all products but `gram`, whose half is quick, and `affine`
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(Precision precision) {
-  require_precision(Device::cpu, precision);
-  return std::make_unique<CpuBackend>(precision == Precision::bf16 ? *cpu::bf16_kernels() : nullptr);
+std::unique_ptr<Backend> make_cpu_backend() {
+  return std::make_unique<CpuBackend>();
 }
 
 }  // namespace kedge

@@ -18,7 +18,8 @@ constexpr std::size_t kGrain = 16;                           // where the kernel
 constexpr unsigned kMostOwn = 8;  // parts for more threads would be narrow, and BLAS shares what it copies of a and b
 
 void multiply(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a,
-              ConstPanel b, float beta, Panel c) {
+              ConstPanel b, float beta, Panel c, unsigned threads = 1) {
+  const BlasCall call(threads);
   cblas_sgemm(CblasRowMajor, turn_a, turn_b, checked_int(c.rows, "rows"), checked_int(c.cols, "columns"),
               checked_int(inner, "the inner size"), alpha, a.data, checked_int(a.stride, "stride"), b.data,
               checked_int(b.stride, "stride"), beta, c.data, checked_int(c.stride, "stride"));
@@ -42,7 +43,6 @@ unsigned workers_for(std::size_t multiplications) {
 /// The lower triangle of a a^T and what else its strips reach.
 void multiply_lower(ConstPanel a, Panel c) {
   constexpr std::size_t kStrip = 64;
-  const SingleThreadedBlas alone;
   parallel_blocks(a.rows, kStrip, workers_for(a.rows * a.rows * a.cols / 2), [&] {
     return [&](std::size_t first, std::size_t count) {
       multiply(CblasNoTrans, CblasTrans, a.cols, 1, a.middle_rows(first, count), a.top_rows(first + count), 0,
@@ -55,8 +55,8 @@ void multiply_lower(ConstPanel a, Panel c) {
 
 void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, float alpha, ConstPanel a, ConstPanel b,
           float beta, Panel c) {
-  if (threads() > kMostOwn || c.rows == 0 || c.cols == 0) return multiply(turn_a, turn_b, inner, alpha, a, b, beta, c);
-  const SingleThreadedBlas alone;
+  if (c.rows == 0 || c.cols == 0) return;
+  if (threads() > kMostOwn) return multiply(turn_a, turn_b, inner, alpha, a, b, beta, c, threads());
   const unsigned workers = workers_for(c.rows * c.cols * inner);
   if (c.cols >= c.rows) {
     const CBLAS_TRANSPOSE columns = turn_b == CblasNoTrans ? CblasTrans : CblasNoTrans;
@@ -76,6 +76,7 @@ void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::size_t inner, flo
 
 void gram(ConstPanel a, Panel c) {
   if (threads() > kMostOwn) {
+    const BlasCall call;
     cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, checked_int(a.rows, "rows"), checked_int(a.cols, "columns"), 1,
                 a.data, checked_int(a.stride, "stride"), 0, c.data, checked_int(c.stride, "stride"));
   } else {

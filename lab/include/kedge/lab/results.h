@@ -44,6 +44,10 @@ struct MethodScores {
 
 /// A sentence for each method some of whose own mlps are clearly below logistic regression on the same features.
 [[nodiscard]] std::vector<std::string> head_warnings(const StitchResults& results);
+/// A sentence for each method and point with fewer anchors than were asked for.
+[[nodiscard]] std::vector<std::string> anchor_notes(const StitchResults& results);
+/// Both: what a reader of the results should know.
+[[nodiscard]] std::vector<std::string> warnings_of(const StitchResults& results);
 
 /// The paper's tables: the mean and half of its 95 % interval; bold is what is better than all others beyond noise.
 [[nodiscard]] std::string markdown_tables(const StitchResults& results);

@@ -115,7 +115,8 @@ struct StitchRun {
   std::vector<std::string> sources;  ///< that the anchors were learned from
   std::uint64_t seed = 0;
   StitchPoint point;
-  double seconds = 0;  ///< of the fit, attaching and heads; methods that share a fit each count it
+  std::size_t found_anchors = 0;  ///< fewer than the point's where the sources share fewer directions; 0 if unknown
+  double seconds = 0;             ///< of the fit, attaching and heads; methods that share a fit each count it
   std::vector<Losses> history;
 };
 
