@@ -10,6 +10,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <span>
 #include <sstream>
@@ -83,6 +84,11 @@ inline double largest(std::span<const float> values) {
   double found = 0;
   for (const float value : values) found = std::max(found, std::abs(static_cast<double>(value)));
   return found;
+}
+
+/// The larger of two errors, where NaN is beyond all: std::max would drop it.
+inline double worse(double worst, double error) {
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
 }
 
 /// Every row of `mixture` is >= 0 and sums to 1.

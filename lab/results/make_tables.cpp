@@ -2,6 +2,7 @@
 #include "results/make_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -101,12 +102,19 @@ void add_row(Table& table, std::vector<std::string> labels, const Chosen& measur
   if (has_any(row)) table.rows.push_back(std::move(row));
 }
 
-constexpr const char* kMeans = "Means over the zero-shot pairs and seeds that all methods were measured on";
+std::string means_words(const Chosen& measurements) {
+  const bool one = std::ranges::all_of(measurements, [&](auto* m) { return m->seed == measurements.front()->seed; });
+  return fmt::format("Means over the zero-shot pairs{} that all methods were measured on", one ? "" : " and seeds");
+}
 
 /// A row per metric, a column per method: means over all pairs, and over encoders for heads on their own.
 Table by_method(const Chosen& measurements) {
-  Table table{"means",    "Metrics", fmt::format("{}; own: over heads on the encoder they were trained on.", kMeans),
-              {"metric"}, {},        {}};
+  Table table{"means",
+              "Metrics",
+              fmt::format("{}; own: over heads on the encoder they were trained on.", means_words(measurements)),
+              {"metric"},
+              {},
+              {}};
   for (const std::string& method : methods_of(measurements)) table.columns.push_back({method, ""});
   const auto own = [](const Measurement& m) { return !m.zero_shot(); };
   const auto zero_shot = [](const Measurement& m) { return m.zero_shot(); };
@@ -136,7 +144,7 @@ Chosen at(const StitchResults& results, const StitchPoint& point) {
 Table by_point(const StitchResults& results, const Metric& metric, const std::set<StitchPoint>& points) {
   Table table{"sweep",
               "Sweep: " + metric.name,
-              fmt::format("{} at the point.", kMeans),
+              fmt::format("{} at the point.", means_words(all_of(results))),
               {"anchors", "support", "shrinkage"},
               {},
               {}};
@@ -155,12 +163,18 @@ class Tables {
  public:
   void add(Table table) {
     if (!std::ranges::any_of(table.rows, has_any)) return;
-    const auto has_noise = [](const auto& cell) { return cell && !cell->noise.empty(); };
-    const bool noisy = std::ranges::any_of(
-        table.rows, [&](const Table::Row& row) { return std::ranges::any_of(row.cells, has_noise); });
-    if (noisy) {
+    std::set<std::string> over;
+    for (const Table::Row& row : table.rows) {
+      for (const auto& cell : row.cells) {
+        if (!cell || cell->noise.empty()) continue;
+        if (!cell->estimate.resampled.empty()) over.insert("test rows");
+        if (cell->estimate.seeds.size() > 1) over.insert("seeds");
+      }
+    }
+    if (!over.empty()) {
       table.caption +=
-          " ± is half of the 95 % interval over test rows and seeds; bold is better than all others beyond noise.";
+          fmt::format(" ± is half of the 95 % interval over {}; bold is better than all others beyond noise.",
+                      fmt::join(over.rbegin(), over.rend(), " and "));
     }
     made_.push_back(std::move(table));
   }

@@ -4,6 +4,7 @@
 #include "stitch/plane.h"
 
 #include <kedge/error.h>
+#include <kedge/metrics.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -23,6 +24,20 @@ Json pictures(const Matrix& rows) {
     result.push_back(std::move(one));
   }
   return result;
+}
+
+/// How often the same row comes first when it is looked up from one space in another, over all pairs of them.
+double found_first(const std::vector<Matrix>& features, const Progress& progress) {
+  std::size_t found = 0, lookups = 0;
+  for (const Matrix& from : features) {
+    for (const Matrix& to : features) {
+      if (&from == &to) continue;
+      const std::vector<std::size_t> ranks = retrieval_ranks(from.view(), to.view(), progress);
+      found += static_cast<std::size_t>(std::ranges::count(ranks, 1U));
+      lookups += ranks.size();
+    }
+  }
+  return static_cast<double>(found) / static_cast<double>(lookups);
 }
 
 }  // namespace
@@ -150,8 +165,10 @@ void Figures::add_geometry(const Progress& progress) {
   json_["similarities"] = Json::array();
   for (const std::string_view name : similarity_names()) {
     try {
+      const std::vector<Matrix> features = features_under(parse_similarity(name), rows, progress);
       Json added = {{"similarity", name}};
-      added.update(panel(features_under(parse_similarity(name), rows, progress)));
+      added.update(panel(features));
+      if (features.size() > 1) added["found_first"] = found_first(features, progress);
       json_["similarities"].push_back(std::move(added));
     } catch (const Error& problem) {
       if (problem.code() == Code::failed) throw;  // an interrupt among others

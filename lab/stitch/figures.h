@@ -25,8 +25,8 @@ class Figures {
   [[nodiscard]] bool has(const std::string& method) const;
 
   void add(std::span<const ShownFeatures> shown, const PlannedRun& run);
-  /// The spaces themselves, and their RR to the same random anchors under each similarity, unless there already. A
-  /// similarity that cannot be computed is left out.
+  /// The spaces themselves, and their RR to the same random anchors under each similarity with how often the same row
+  /// is found first, unless there already. A similarity that cannot be computed is left out.
   void add_geometry(const Progress& progress);
 
   [[nodiscard]] std::string text() const;

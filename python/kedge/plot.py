@@ -55,22 +55,22 @@ def history(losses, *, ax=None):
 
 
 def scores(table, metric="mrr", *, ax=None):
-    """A bar per method: the mean over pairs of encoders, with the standard deviation over seeds.
+    """A dot per method: the mean over pairs of encoders, with its 95 % interval over seeds from three seeds on.
 
     Methods are compared on the pairs and seeds that all have. Heads of encoders on their own embeddings ('absolute')
-    are a dashed line. In a sweep, the bars are those with the most anchors, then the most support.
+    are a dashed line. In a sweep, the dots are those with the most anchors, then the most support.
     """
     table, metric, methods = checked(table, metric, "scores")
     table, point = at_one_point(table)
     table = measure.compared(table, metric)
-    bars = measure.over_seeds(measure.zero_shot(table), metric, ["method"])[["mean", "std"]]
-    methods = [name for name in methods if name in bars.index]
+    dots = measure.over_seeds(measure.zero_shot(table), metric, ["method"])[["mean", "std"]]
+    methods = [name for name in methods if name in dots.index]
     if not methods:
         raise ValueError("scores: the methods were measured on different pairs of encoders or seeds; draw one at a "
                          "time, as in table[table.method == 'consensus']")
     own = measure.over_seeds(table[table.method == "absolute"], metric, [])["mean"].iloc[0]
     ax = axes(ax, 6, 0.9 + 0.4 * len(methods))
-    draw.bars(ax, bars.loc[methods], metric, style.looks(methods), own)
+    draw.dots(ax, dots.loc[methods], metric, style.looks(methods), own)
     if np.isfinite(own):
         legend(ax, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     ax.set_xlabel(f"{metric.name}{metric.unit}, mean over pairs of encoders{point}")
@@ -111,7 +111,7 @@ def pairs(table, method=None, metric="mrr", *, ax=None):
 
 
 def sweep(table, x="anchors", metric="mrr", *, ax=None):
-    """A line per method over one axis of a sweep, with the standard deviation over seeds.
+    """A line per method over one axis of a sweep, with 95 % intervals over seeds from three seeds on.
 
     x : 'anchors', 'support' or 'shrinkage'; the other axes stay at one value.
     """

@@ -55,7 +55,7 @@ double residual(const Matrix64& a, const Eigenpairs& pairs) {
     for (std::size_t i = 0; i < a.rows(); ++i) {
       double sum = -pairs.values[p] * v[i];
       for (std::size_t j = 0; j < a.cols(); ++j) sum += a.row(i)[j] * v[j];
-      largest = std::max(largest, std::abs(sum));
+      largest = test::worse(largest, std::abs(sum));
     }
   }
   return largest;

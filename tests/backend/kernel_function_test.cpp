@@ -32,7 +32,7 @@ void expect_close(const Matrix& found, const Matrix64& wanted) {
   double scale = 0, worst = 0;
   for (std::size_t i = 0; i < wanted.cells().size(); ++i) {
     scale = std::max(scale, std::abs(wanted.cells()[i]));
-    worst = std::max(worst, std::abs(found.cells()[i] - wanted.cells()[i]));
+    worst = test::worse(worst, std::abs(found.cells()[i] - wanted.cells()[i]));
   }
   EXPECT_LE(worst, kRounding * scale);
 }

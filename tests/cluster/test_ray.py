@@ -4,16 +4,15 @@ import re
 
 import command
 import kedge
+import kedge.ray
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import ray
 from conftest import ROWS
 from made_up import COLUMNS, by_id, difference, folder_of, table
 from ray_cluster import cluster
-
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
-import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that cannot be used, on Ray: a sentence that names the file and the id, and no traceback of a worker."""
 import kedge
+import kedge.ray
 import numpy as np
 import pytest
+import ray
 from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
 from ray_cluster import cluster
-
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
-import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long
 

@@ -4,14 +4,13 @@ import os
 import time
 
 import kedge
+import kedge.ray
 import numpy as np
 import pyarrow as pa
 import pytest
+import ray
 from made_up import COLUMNS, by_id, difference, encoders, folder_of
 from ray_cluster import cluster, kill_one
-
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install '.[ray]')")
-import kedge.ray  # noqa: E402
 
 pytestmark = pytest.mark.long
 

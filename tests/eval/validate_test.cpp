@@ -52,7 +52,9 @@ TEST(Validate, WorksForOtherMethodsAndMoreSupportThanIsLeft) {
   FitOptions options = small_consensus();
   options.method = Method::random;
   options.support = 400;  // 360 are left
-  for (const HeldOutScore& score : validate(spaces, options)) EXPECT_GT(score.mrr, 0.5);
+  const std::vector<HeldOutScore> scores = validate(spaces, options);
+  EXPECT_EQ(scores.size(), 3U);
+  for (const HeldOutScore& score : scores) EXPECT_GT(score.mrr, 0.5);
 }
 
 /// Rows that are left to fit on, or those that are scored.

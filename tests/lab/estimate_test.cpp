@@ -33,7 +33,8 @@ TEST(Estimate, AddsTheSpreadOverSeedsToThatOverRows) {
   EXPECT_NEAR((Estimate{{{0, 1.0}, {1, 3.0}, {2, 2.0}}, {}}.noise().value()), 4.303 / std::sqrt(3.0), 0.05);
   std::vector<double> rows(Resamples::kCount);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = i % 2 == 0 ? 1 : 3;
-  EXPECT_GT((Estimate{{{0, 1.0}, {1, 3.0}, {2, 2.0}}, rows}.noise().value()), 2);
+  // The variances add up, 1/3 and 1; Student's t of the 27 degrees of freedom that they have together is 2.05.
+  EXPECT_NEAR((Estimate{{{0, 1.0}, {1, 3.0}, {2, 2.0}}, rows}.noise().value()), 2.05 * std::sqrt(1 + 1 / 3.0), 0.05);
 }
 
 TEST(Estimate, OfTwoSeedsTakesTheNormalQuantile) {

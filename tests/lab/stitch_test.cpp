@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <kedge/kedge.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -99,7 +100,9 @@ TEST(Stitch, AMethodMeasuresTheSameAloneAndInCompany) {
     for (const StitchMethod& method : together.methods) {
       StitchOptions alone = together;
       alone.methods = {method};
-      for (const Measurement& m : stitch(world.data(), alone).measurements) {
+      const std::vector<Measurement> measured = stitch(world.data(), alone).measurements;
+      EXPECT_EQ(measured.size(), 9U);
+      for (const Measurement& m : measured) {
         const auto same = std::ranges::find_if(all.measurements, [&](const Measurement& other) {
           return other.method == m.method && other.encoder == m.encoder && other.trained_on == m.trained_on;
         });
@@ -122,6 +125,26 @@ TEST(Stitch, PicturesOfOtherPairsDoNotStandSideBySide) {
   results = stitch(world.data(), options, results);
   EXPECT_THAT(results.figures, ::testing::HasSubstr(R"("methods":{"consensus":)"));
   EXPECT_THAT(results.figures, ::testing::Not(::testing::HasSubstr(R"("methods":{"random-cosine":)")));
+}
+
+TEST(Stitch, FindsUnderEachSimilarityWhatItsMethodFinds) {
+  const World world;
+  const StitchResults results = stitch(world.data(), options_for({"random-cosine", "random-wip"}));
+  const auto figures = nlohmann::json::parse(results.figures);
+  for (const std::string similarity : {"cosine", "wip"}) {
+    double sum = 0, pairs = 0;
+    for (const Measurement& m : results.measurements) {
+      if (m.method != "random-" + similarity || !m.pair) continue;
+      sum += m.pair->recall.front();
+      ++pairs;
+    }
+    const auto& all = figures.at("similarities");
+    const auto shown = std::find_if(all.begin(), all.end(),
+                                    [&](const nlohmann::json& one) { return one.at("similarity") == similarity; });
+    ASSERT_NE(shown, all.end());
+    EXPECT_GT(sum, 0);
+    EXPECT_NEAR(shown->at("found_first").get<double>(), sum / pairs, 1e-9) << similarity;
+  }
 }
 
 TEST(Stitch, SettingsKnowThePrecisionWhereItMatters) {

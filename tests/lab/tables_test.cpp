@@ -105,6 +105,16 @@ TEST(Tables, OfOneSeedHaveNoDeviation) {
   EXPECT_THAT(markdown_tables(results), HasSubstr("| x_1 | y& | – | 30.0 | 90.0 |"));
 }
 
+TEST(Tables, SayWhatTheirIntervalsAreOver) {
+  const std::string one = markdown_tables(resampled(close_race(), 0.02, 0));
+  EXPECT_THAT(one, HasSubstr("95 % interval over test rows;"));
+  EXPECT_THAT(one, HasSubstr("Means over the zero-shot pairs that"));
+  EXPECT_THAT(markdown_tables(two_encoders()), HasSubstr("95 % interval over seeds;"));
+  const std::string both = markdown_tables(resampled(two_encoders(), 0.02, 0));
+  EXPECT_THAT(both, HasSubstr("95 % interval over test rows and seeds;"));
+  EXPECT_THAT(both, HasSubstr("Means over the zero-shot pairs and seeds that"));
+}
+
 TEST(Tables, OfASweepHaveARowForEveryPoint) {
   StitchResults results = two_encoders();
   for (Measurement m : two_encoders().measurements) {

@@ -139,6 +139,7 @@ TEST_F(FromMoments, ParamLearnsFromASampleOfRows) {
   const std::vector<std::size_t> three{0, 1, 2};
   const Bundle bundle = fit(sharded(three), sample, sampled);
   EXPECT_EQ(bundle.history.size(), 2U);
+  EXPECT_EQ(bundle.support_ids.size(), 100U);
   EXPECT_TRUE(std::ranges::all_of(bundle.support_ids, [](std::int64_t id) { return id < 300; }));
 }
 

@@ -63,9 +63,12 @@ Matrix rotation(std::size_t dim, unsigned seed) {
 }
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
-  return largest;
+  EXPECT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    worst = test::worse(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return worst;
 }
 
 Matrix rr_of(const Bundle& bundle, const std::string& name, const Matrix& x) {
@@ -91,8 +94,7 @@ TEST(Fit, WipIsUnchangedByInvertibleAffineTransforms) {
   options.whitening = {0, 0};
   const Matrix rr_x = rr_of(fit(std::vector{space_of("s", x)}, options), "s", x);
   const Matrix rr_y = rr_of(fit(std::vector{space_of("s", y)}, options), "s", y);
-  EXPECT_GT(*std::ranges::max_element(rr_x.cells()), 1);
-  EXPECT_LT(largest_difference(rr_x.cells(), rr_y.cells()), 1e-3);
+  EXPECT_LT(largest_difference(rr_x.cells(), rr_y.cells()), 1e-4 * largest(rr_x.cells()));
 }
 
 TEST(Fit, CosineIsUnchangedByRotationAndScale) {
@@ -176,7 +178,9 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
   const std::vector<Space> part{Space("x", source, {100, 250})};
   FitOptions options = small_options(Method::random, Similarity::inner);
   options.support = 60;
-  for (const std::int64_t id : fit(part, options).support_ids) {
+  const Bundle drawn = fit(part, options);
+  EXPECT_EQ(drawn.support_ids.size(), 60U);
+  for (const std::int64_t id : drawn.support_ids) {
     EXPECT_GE(id, 100);
     EXPECT_LT(id, 250);
   }
@@ -200,7 +204,8 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
     std::ranges::copy(x.row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
   }
   const RelativeMap map = *attach(bundle, space_of("again", support), {true, {}, {}}).map;
-  EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x")->weight().cells()), 1e-6);
+  EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x")->weight().cells()),
+            1e-6 * largest(map.weight().cells()));
   expect_error(
       Code::bad_file,
       [&] {

@@ -47,7 +47,7 @@ double relative_error(std::span<const Found> found, std::span<const double> want
   double difference = 0;
   double scale = 0;
   for (std::size_t i = 0; i < std::min(found.size(), wanted.size()); ++i) {
-    difference = std::max(difference, std::abs(static_cast<double>(found[i]) - wanted[i]));
+    difference = test::worse(difference, std::abs(static_cast<double>(found[i]) - wanted[i]));
     scale = std::max(scale, std::abs(wanted[i]));
   }
   return difference / scale;

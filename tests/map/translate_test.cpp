@@ -7,6 +7,7 @@ namespace kedge {
 namespace {
 
 using test::expect_error;
+using test::largest;
 using test::random_matrix;
 using test::space_of;
 using test::TemporaryFolder;
@@ -69,7 +70,7 @@ TEST(Translate, IsTheMapThenTheDecoder) {
     for (std::size_t c = 0; c < 7; ++c) {
       double value = back.bias[c];
       for (std::size_t k = 0; k < rr.cols(); ++k) value += static_cast<double>(back.weight.row(c)[k]) * rr.row(r)[k];
-      EXPECT_NEAR(y.row(r)[c], value, 1e-4);
+      EXPECT_NEAR(y.row(r)[c], value, 1e-5 * largest(y.cells()));
     }
   }
 }
@@ -90,7 +91,7 @@ TEST(Translate, StreamsTheSameIntoAFile) {
   const Matrix streamed = Space("b", open_rows(folder.file("b.npy"))).read_all();
   const Matrix direct = translator.apply(pair.a.view());
   for (std::size_t i = 0; i < direct.cells().size(); ++i) {
-    EXPECT_NEAR(streamed.cells()[i], direct.cells()[i], 1e-4);
+    EXPECT_NEAR(streamed.cells()[i], direct.cells()[i], 1e-6 * largest(direct.cells()));
   }
   expect_error(
       Code::bad_file, [&] { translate(translator, space_of("a", pair.b), folder.file("c.npy")); }, "9 values", "7");
@@ -134,7 +135,17 @@ TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
   const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
   const Matrix rx = bundle.map("x")->apply(x.view());
   const Matrix ry = bundle.map("y")->apply(y.view());
-  for (std::size_t i = 0; i < rx.cells().size(); ++i) EXPECT_NEAR(rx.cells()[i], ry.cells()[i], 1e-5);
+  ASSERT_EQ(rx.cols(), 4U);
+  for (std::size_t i = 0; i < rx.cells().size(); ++i) {
+    EXPECT_NEAR(rx.cells()[i], ry.cells()[i], 1e-5 * largest(ry.cells()));
+  }
+  const auto apart = [](const Matrix& rows, std::size_t r) {
+    double square = 0;
+    for (std::size_t c = 0; c < 4; ++c) square += std::pow(rows.row(r)[c] - rows.row(0)[c], 2);
+    return std::sqrt(square);
+  };
+  const double scale = std::sqrt(compute_moments(space_of("x", x)).total_variance());  // one for all of a space
+  for (std::size_t r = 1; r < 300; ++r) EXPECT_NEAR(scale * apart(rx, r), apart(x, r), 1e-5 * largest(x.cells()));
 }
 
 /// With fewer rows than values a map can repeat any rows; that says nothing of others.

@@ -3,6 +3,7 @@
 read at every moment, and the end is that of a migration that nobody disturbed."""
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -115,15 +116,17 @@ def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind, tmp_path, ve
         seconds[n] = time.monotonic() - began
     expected, real = rows_of(undisturbed)
     prepare(killed, make, "stormy", vectors)
-    chance = random.Random(0)
+    chance, ended = random.Random(0), []
     for n, step in enumerate(STEPS):
         for _ in range(0 if step == ["verify"] else KILLS // 3 + 1):
             process = start(killed, step)
             time.sleep(chance.uniform(.3, 1) * seconds[n])
             process.kill()
             process.communicate()
+            ended.append(process.returncode)
             old_is_there(killed, vectors)
         finish(start(killed, step))
+    assert -signal.SIGKILL in ended, "each was done before it could be killed"
     found, also_real = rows_of(killed)
     assert len(real) == len(also_real) == 200 + REAL
     # Both tables have the same documents, so the samples and the maps are the same.

@@ -62,7 +62,7 @@ double relative_error(std::span<const double> found, std::span<const double> wan
   double difference = 0;
   double scale = 1e-30;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    difference = std::max(difference, std::abs(found[i] - wanted[i]));
+    difference = test::worse(difference, std::abs(found[i] - wanted[i]));
     scale = std::max(scale, std::abs(wanted[i]));
   }
   return difference / scale;

@@ -50,9 +50,13 @@ TEST_P(RefineObjectiveOn, GradientIsThatOfFiniteDifferences) {
       backend->upload(moved.view(), values->panel());
       return objective.evaluate(values->panel(), batch, {});
     };
+    const double size = test::largest(found.cells());
+    if (anchors > 1) {  // else every cosine is 1 or -1, whatever the targets
+      EXPECT_GT(size, 0.02);
+    }
     for (std::size_t cell = 0; cell < targets.cells().size(); cell += 3) {
       const double slope = (loss_with(cell, 5e-3F) - loss_with(cell, -5e-3F)) / 1e-2;
-      EXPECT_NEAR(found.cells()[cell], slope, 2e-3 + 0.02 * std::abs(slope)) << anchors << " anchors, cell " << cell;
+      EXPECT_NEAR(found.cells()[cell], slope, 3e-4 + 0.01 * size) << anchors << " anchors, cell " << cell;
     }
   }
 }

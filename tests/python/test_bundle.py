@@ -43,6 +43,7 @@ def test_views_outlive_their_bundle(spaces):
     mixture = bundle.mixture
     del bundle
     gc.collect()
+    _others = [np.full_like(expected, 7) for _ in range(1000)]  # which would take what was freed
     np.testing.assert_array_equal(mixture, expected)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
+from kedge.report import geometry, style  # noqa: E402
 from kedge.report.__main__ import main  # noqa: E402
 
 TABLES_OF = os.environ.get("TABLES_OF", str(ROOT / "build/dev/tests/report/kedge_tables_of"))  # what the command does
@@ -94,7 +95,8 @@ def fake_figures(encoders=ENCODERS, methods=METHODS, classes=10, rows=300, pictu
     relative = [{"method": m, "held_out": encoders[-1] if m != "random-cosine" else None, "seed": 0,
                  "points": {e: turned(3 * QUALITY.get(m, 0.2)) for e in encoders},
                  "centred_cosine": 1 - 2 * QUALITY.get(m, 0.2)} for m in methods if m != "absolute"]
-    similarities = [{"similarity": s, "points": {e: turned(a) for e in encoders}, "centred_cosine": 1 - a}
+    similarities = [{"similarity": s, "points": {e: turned(a) for e in encoders}, "centred_cosine": 1 - a,
+                     "found_first": 1 - a}
                     for s, a in (("wip", 0.1), ("cosine", 0.5), ("euclidean", 0.7), ("inner", 0.9))]
     images = None
     if pictures:
@@ -161,3 +163,17 @@ class Report:
 @pytest.fixture
 def report(tmp_path):
     return Report(tmp_path)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """The figures that a page would have drawn, which takes most of its time: the page has empty frames instead."""
+    figures = []
+
+    def frame(figure, **_):
+        figures.append(figure)
+        return b'<svg viewBox="0 0 1 1"></svg>'
+
+    monkeypatch.setattr(style, "bytes_of", frame)
+    monkeypatch.setattr(geometry.Easel, "cloud", lambda self, points, limits, says: style.png(b"", says))
+    return figures

@@ -7,7 +7,7 @@ import subprocess
 import matplotlib.image
 import numpy as np
 import pytest
-from conftest import fake_figures, fake_results
+from conftest import Report, fake_figures, fake_results
 
 pytestmark = pytest.mark.long
 
@@ -32,17 +32,25 @@ def chromium(tmp_path):
     return opened
 
 
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A page with all there is: every method by default, numbers with their intervals, errors of decoders beside F1."""
+    report = Report(tmp_path_factory.mktemp("full"))
+    report.made(fake_results(targets=True), fake_figures(rows=50, pictures=True))
+    return report.page
+
+
 @pytest.mark.parametrize("width", [1280, 420])
-def test_the_page_shows_in_a_browser(report, chromium, width):
-    report.made(fake_results(targets=True), fake_figures(pictures=True))
-    shot = report.folder / "shot.png"
-    _, messages = chromium(report.page, f"--screenshot={shot}", f"--window-size={width},3000")
+def test_the_page_shows_in_a_browser(full, tmp_path, chromium, width):
+    shot = tmp_path / "shot.png"
+    _, messages = chromium(full, f"--screenshot={shot}", f"--window-size={width},3000")
     assert messages == []
     pixels = matplotlib.image.imread(shot)[..., :3]
     assert pixels.shape == (3000, width, 3)
     bands = pixels.reshape(6, 500, width, 3)
     assert (bands.std(axis=(1, 2, 3)) > 0.02).all()  # something is drawn all the way down
-    assert len(np.unique((pixels * 255).astype(int).reshape(-1, 3), axis=0)) > 200  # letters, heat and figures
+    colours = (pixels * 255).astype(int) @ [65536, 256, 1]
+    assert len(np.unique(colours)) > 200  # letters, heat and figures
 
 
 def test_the_browser_would_tell_of_a_broken_page(tmp_path, chromium):
@@ -52,18 +60,18 @@ def test_the_browser_would_tell_of_a_broken_page(tmp_path, chromium):
     assert any("nowhere" in line for line in messages), messages
 
 
-def test_nothing_is_asked_from_elsewhere(report):
-    page = report.made(fake_results(seeds=1), fake_figures(pictures=True))
+def test_nothing_is_asked_from_elsewhere(full):
+    page = full.read_text()
     places = re.findall(r"""(?:src|href|srcset|action|data)\s*=\s*["']?([^"'\s>]+)""", page)
     assert places and all(place.startswith(("#", "data:")) for place in places), places
     assert not re.search(r"@import|<script|<iframe|<link(?! rel=\"icon\" href=\"data:)", page)
     assert all(place.startswith("#") for place in re.findall(r"url\(([^)]*)\)", page))
 
 
-@pytest.mark.parametrize("encoders", [["vit", "vgg", "use"], LONG], ids=["short", "long"])
-def test_nothing_sticks_out_on_a_phone(report, chromium, encoders):
-    figures = fake_figures(encoders=encoders, rows=50, pictures=True)
-    page = report.made(fake_results(encoders=encoders, seeds=2), figures)
+@pytest.mark.parametrize("names", ["short", "long"])
+def test_nothing_sticks_out_on_a_phone(full, report, chromium, names):
+    page = full.read_text() if names == "short" else report.made(
+        fake_results(encoders=LONG, seeds=2), fake_figures(encoders=LONG, rows=50, pictures=True))
     measured = report.folder / "measured.html"
     script = ("<script>const wide = document.documentElement.clientWidth;"
               "const out = [...document.querySelectorAll('section, section > *, figure, svg, .scroll')]"
@@ -75,10 +83,8 @@ def test_nothing_sticks_out_on_a_phone(report, chromium, encoders):
     assert int(needed) <= int(wide) <= 500 and out == "", (wide, needed, out)
 
 
-def test_tables_fit_a_screen_without_scrolling(report, chromium):
-    """Every method by default, numbers with their intervals, errors of decoders beside F1: the widest there are."""
-    page = report.made(fake_results(seeds=3, targets=True))
-    measured = report.folder / "measured.html"
+def test_tables_fit_a_screen_without_scrolling(full, tmp_path, chromium):
+    page, measured = full.read_text(), tmp_path / "measured.html"
     script = ("<script>document.title = 'measured ' + document.documentElement.scrollWidth + ' ' + "
               "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
               ".map(e => e.closest('section').id);</script>")

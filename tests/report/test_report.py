@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page says: every number is computed here a second time."""
+import base64
 import html
+import io
 import json
 import re
 import statistics
 
+import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import ENCODERS, METHODS, fake_figures, fake_results
 from kedge.report import measure
 from reading import Tables, summary, values, written, loss, pairs, set_f1
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def test_the_classification_table_holds_every_mean_and_deviation(report):
@@ -148,17 +153,12 @@ def test_targets_give_errors_and_pictures(report):
 @pytest.mark.parametrize("shape", [[4, 6], [4, 6, 3], [3, 4, 6]])
 def test_pictures_are_drawn_with_their_own_pixels(report, shape):
     """Three samples of bytes, one too bright and one too dark, as grey and with the channels last and first."""
-    import base64
-    import io
-
-    import matplotlib.image
-    import numpy as np
     colour = np.zeros((4, 6, 3)) + ([255, 102, 0] if len(shape) == 3 else [102, 102, 102])
     sample = colour[..., 0] if len(shape) == 2 else colour.transpose(2, 0, 1) if shape[0] == 3 else colour
     figures = {"reconstructions": {"shape": shape, "trained_on": "a", "encoder": "b", "methods": {},
                                    "original": [(sample + 153).ravel().tolist(), sample.ravel().tolist(),
                                                 [-3.0] * sample.size]}}
-    page = report.made(fake_results(seeds=1), figures)
+    page = report.made(fake_results(methods=["absolute"], seeds=1), figures)
     strip = re.search(r'<section id="pictures">.*?base64,([^"]*)"', page, re.S).group(1)
     pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(strip)))
     assert pixels.shape == (4, 3 * 6 + 2, 4)
@@ -168,7 +168,7 @@ def test_pictures_are_drawn_with_their_own_pixels(report, shape):
 
 
 def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_largest_point(report):
-    results = fake_results(sweep={"anchors": [50, 200, 300]}, seeds=3)
+    results = fake_results(sweep={"anchors": [50, 200, 300]}, methods=["absolute", "random-cosine", "consensus"])
     reach = {50: 0.60, 200: 0.70, 300: 0.703, None: 0.72}
     set_f1(results, lambda r: reach[r["anchors"]] - (0.1 if r["method"] != "consensus" and r["anchors"] else 0))
     page = report.made(results)
@@ -180,26 +180,20 @@ def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_lar
     assert "from 200 to 300 anchors F1 loses 4.0 points; its best was at 50 anchors." in summary(report.made(results))
 
 
-def ticks(page, title):
-    """The drawing of a panel, as text; names on axes are paths, so ticks are counted by their ids."""
-    drawing = re.search(rf"<figcaption>{title}.*?</svg>", page.split('<section id="sweep">')[1], re.S).group(0)
-    return re.findall(r'id="f\w+-xtick_(\d+)"', drawing)
-
-
 def test_a_shrinkage_may_be_the_name_of_a_rule(report):
     results = fake_results(sweep={"shrinkage": ["oas"]}, seeds=1)
-    page = report.made(results, fake_figures())
+    page = report.made(results)
     assert "sweep" not in Tables(page).sections and "Shown at one point" not in page
-    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, seeds=3)
+    methods = ["absolute", "param-multi"]
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, methods=methods, seeds=3)
     reach = {"oas": 0.71, 0.9: 0.6, "ledoit-wolf": 0.70, 0.05: 0.65, None: 0.75}
     page = report.made(set_f1(swept, lambda r: reach[r["shrinkage"]]))
     assert "Shown at one point of the sweep: shrinkage 0.05." in page
     assert Tables(page).sections["heads"][2][-1][0] == "65.0 ± 0.0"
     assert "F1 is best with shrinkage oas (71.00) and worst with shrinkage 0.9 (60.00)" in summary(page)
-    assert len(ticks(page, "F1")) == 4
     page = report.made(set_f1(swept, lambda r: 0.7))
     assert "F1 is 70.00 with every shrinkage." in summary(page)
-    named = fake_results(sweep={"shrinkage": ["oas", "ledoit-wolf"], "anchors": [50, 300]}, seeds=1)
+    named = fake_results(sweep={"shrinkage": ["oas", "ledoit-wolf"], "anchors": [50, 300]}, methods=methods, seeds=1)
     page = report.made(named)
     assert "Shown at one point of the sweep: 300 anchors, shrinkage oas." in page
     assert ["50", "5000", "ledoit-wolf"] in [[text for text, _ in row[:3]] for row in Tables(page).sections["sweep"]]
@@ -266,8 +260,8 @@ def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
     assert "compared on what all have: 27 of 48 measurements (9 pairs, 3 seeds)." in summary(page)
     assert "loses 20.0 points of F1 on average: 60.0 against 80.0" in summary(page)
     assert "(9 pairs of encoders, 3 seeds)" in summary(page) and "80.00 %F1 of the own heads" in summary(page)
-    assert page.count("compared on what all have") >= 3  # summary, means, bars
-    assert "consensus 60.00" in page and "random-cosine 40.00" in page  # the bars, in words
+    assert page.count("compared on what all have") >= 3  # summary, means, dots
+    assert "consensus 60.00" in page and "random-cosine 40.00" in page  # the dots, in words
     assert not any(bold for row in sections["heads"][1:] for _, bold in row)  # no row has equal seeds
 
 
@@ -279,7 +273,7 @@ def test_methods_with_no_pair_in_common_are_not_compared(report):
     text = summary(page)
     assert "have none in common, so they are not compared." in text and "loses" not in text
     sections = Tables(page).sections
-    assert "F1" not in text and not sections["means"] and "bars" not in sections
+    assert "F1" not in text and not sections["means"] and "dots" not in sections
     assert len(sections["heads"]) == 1 + 4 + 4 + 2  # every single pair and own head is still there
 
 
@@ -305,7 +299,6 @@ def test_times_are_those_of_runs_and_are_not_added_up(report):
 
 def resample(results, rows=0.02, apart=0.0):
     """Adds resamples of F1: 'rows' moves all records alike, 'apart' each on its own."""
-    import numpy as np
     rng = np.random.default_rng(0)
     common = rng.normal(0, rows, 100)
     results["resamples"] = [{"weighted_f1": (r["weighted_f1"] + common + rng.normal(0, apart, 100)).tolist()}
@@ -366,3 +359,72 @@ def test_tables_are_shown_as_the_command_wrote_them(report):
             for cell, (text, bold) in zip(row["cells"], shown[len(row["labels"]):]):
                 noise = f" ± {cell['noise']}" if cell and cell["noise"] else ""
                 assert (text, bold) == ((cell["text"] + noise, cell["best"]) if cell else ("–", False))
+
+
+def test_advice_says_what_it_costs_in_time(report):
+    results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus", "consensus-kernel"], seeds=2),
+                     lambda r: {"consensus-kernel": 0.9, "consensus": 0.8}.get(r["method"], 0.5))
+    for run in results["runs"]:
+        run["seconds"] = 50.0 if run["method"] == "consensus-kernel" else 5.0
+    told = "took 3.3 min with consensus-kernel and 20.0 s with consensus, the next best, for each seed."
+    assert told in summary(report.made(resample(results)))
+    results["runs"] = [run for run in results["runs"] if run["method"] != "consensus"]
+    text = summary(report.made(results))
+    assert "Take consensus-kernel" in text and "took" not in text
+
+
+def test_intervals_are_over_what_was_drawn_several_times(report):
+    def said(seeds, resampled=True):
+        results = fake_results(methods=["absolute", "consensus"], seeds=seeds, sweep={"anchors": [50, 300]})
+        page = report.made(resample(results) if resampled else results)
+        return html.unescape(re.sub(r"<[^>]*>", "", page.split('<section id="made">')[0]))
+
+    one, three, unsampled = said(1), said(3), said(3, resampled=False)
+    assert one.count("95 % intervals over test rows.") == 2 and "and seeds" not in one and "over seeds" not in one
+    assert "95 % interval over test rows;" in one and "Means over the zero-shot pairs that" in one
+    assert three.count("95 % intervals over test rows and seeds.") == 2
+    assert "95 % interval over test rows and seeds;" in three and "Means over the zero-shot pairs and seeds" in three
+    assert unsampled.count("95 % intervals over seeds.") == 2 and "95 % interval over seeds;" in unsampled
+    assert "intervals" not in said(1, resampled=False)
+
+
+def test_settings_are_those_of_the_methods_that_ran(report):
+    results = fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=1)
+    results["settings"]["fit"] = {"ridge": "auto", "lr": 0.03, "weight_symnce": 0.7, "power": 0.5}
+
+    def shown(results):
+        return re.findall(r"<dt>fit (\w+)</dt>", report.made(results))
+
+    assert shown(results) == ["ridge", "power"]
+    for row in results["records"] + results["runs"]:
+        row["method"] = row["method"].replace("consensus", "param-multi")
+    assert shown(results) == ["ridge", "lr", "weight_symnce"]
+
+
+def test_a_lower_cosine_of_wip_is_explained_by_what_was_measured(report):
+    def said(**similarities):
+        entries = [{"similarity": name, "points": {"a": [[0, 1], [1, 0]]}, "centred_cosine": cosine, "found_first": found}
+                   for name, (cosine, found) in similarities.items()]
+        page = report.made(fake_results(methods=["consensus"], seeds=1), {"similarities": entries})
+        return page.split('<section id="similarities">')[1].split("</section>")[0]
+
+    text = said(wip=(0.59, 0.93), cosine=(0.84, 0.108), euclidean=(0.9, 0.72))
+    assert "The centred cosine of wip is lower than that of euclidean (0.59 and 0.90) because it weighs the weak" in text
+    assert "finds the same item first more often (93.0 % and 72.0 %)." in text
+    assert "cosine <small>centred cosine 0.84, found first 10.8 %</small>" in text
+    assert "do not help to find the same item first (20.0 % and 50.0 %)." in said(wip=(0.1, 0.2), inner=(0.3, 0.5))
+    assert "strong ones." in said(wip=(0.1, None), inner=(0.3, 0.5))
+    assert "because" not in said(wip=(0.9, 0.9), cosine=(0.8, 0.95)) + said(cosine=(0.8, 0.9))
+
+
+def test_numbers_that_differ_look_different_and_those_that_hardly_do_look_alike(report, undrawn):
+    def apart(low):
+        rule = {"random-cosine": low, "consensus": 0.99}
+        undrawn.clear()
+        report.made(set_f1(fake_results(methods=list(rule), seeds=1), lambda r: rule[r["method"]]))
+        ax = next(ax for figure in undrawn for ax in figure.axes if ax.get_xlabel() == "F1 %")
+        left, right = ax.get_xlim()
+        assert left < 100 * low and right > 99
+        return (99 - 100 * low) / (right - left)
+
+    assert apart(0.84) > 0.6 and apart(0.985) < 0.1

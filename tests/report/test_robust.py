@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Odd names, odd sizes and damaged files."""
+import base64
 import html
+import io
 import json
 import re
 
+import matplotlib.image
+import numpy as np
 import pytest
-from conftest import ENCODERS, fake_figures, fake_results
+from conftest import ENCODERS, METHODS, fake_figures, fake_results
 from reading import Tables, summary
 
 pytestmark = pytest.mark.long
@@ -21,15 +25,29 @@ def test_names_are_text_and_never_markup_or_formulas(report):
 
 
 def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report):
-    figures = fake_figures(rows=100)
+    figures = fake_figures(rows=100, methods=["consensus"])
     points = figures["relative"][-1]["points"]
-    for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6)):
+    for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6), ("tinyvit-sam", 0)):
         points[space] = [[scale * x, scale * y] for x, y in points[space]]
-    page = report.made(fake_results(seeds=1), figures)
+    page = report.made(fake_results(methods=["consensus"], seeds=1), {**figures, "similarities": [], "raw": {}})
+    drawn = dict(re.findall(r'<figcaption>([^<]*?)(?: <small>[^<]*</small>)?</figcaption>.*?base64,([^"]*)"',
+                            page.split("<h3>consensus")[1], re.S))
     notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
-    factor = int(re.fullmatch(r"magnified (\d+) x", notes["vgg16"]).group(1))
-    assert 30 < factor < 100 and notes["vit-s14"] == "over 1,000 x smaller" and notes["tinyvit-sam"] == "held out"
-    assert "effnet-lite0" not in notes
+    factors = {space: int(re.fullmatch(r"magnified ([\d,]+) x", notes[space]).group(1).replace(",", ""))
+               for space in ("vgg16", "vit-s14")}
+    assert 30 < factors["vgg16"] < 100 and 6e5 < factors["vit-s14"] < 2e6
+    assert notes["tinyvit-sam"] == "held out, all in one point" and "effnet-lite0" not in notes
+    for space in ("effnet-lite0", "vgg16", "vit-s14"):
+        pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(drawn[space])))[..., :3]
+        across = np.flatnonzero((pixels < 0.9).any(axis=(0, 2)))
+        assert np.ptp(across) > 0.4 * pixels.shape[1], space  # dots from side to side
+
+
+def test_names_of_an_axis_stand_side_by_side(report):
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, methods=["absolute", "consensus"], seeds=1)
+    page = report.made(swept)
+    drawing = re.search(r"<figcaption>F1.*?</svg>", page.split('<section id="sweep">')[1], re.S).group(0)
+    assert len(re.findall(r'id="f\w+-xtick_(\d+)"', drawing)) == 4  # letters on axes are paths, so ids are counted
 
 
 def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
@@ -80,8 +98,9 @@ def test_tables_that_are_not_those_of_the_results_are_refused(report, bend):
 def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report):
     names = [f"organisation/some_vision_transformer_{i:02d}-patch14.reg4.lvd142m" for i in range(12)]
     figures = fake_figures(encoders=names, classes=35, rows=500, pictures=True)
-    report.made(fake_results(encoders=names, seeds=2), figures)
-    assert 1e6 < report.page.stat().st_size < 6e6
+    page = report.made(fake_results(encoders=names, methods=METHODS[-2:], seeds=1), figures)
+    clouds = page.count('<img alt="PCA of') + page.count('<img alt="RR of')
+    assert clouds == 12 * (1 + 4 + 4) and 5e3 < len(page) / clouds < 3e4, (clouds, len(page))
 
 
 BAD = {
@@ -125,6 +144,7 @@ def test_bad_results_are_refused_in_one_sentence(report, case):
     ({"reconstructions": 1}, ["an object in 'reconstructions'"]),
     ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
 ])
+@pytest.mark.usefixtures("undrawn")
 def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
     report.write(fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1), figures)
     code, said = report.here("--quiet")
@@ -136,7 +156,8 @@ def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
 
 
 def test_drawings_may_be_fewer(report):
-    results, full = fake_results(seeds=1), fake_figures(rows=40, pictures=True)
+    results = fake_results(encoders=ENCODERS[:2], methods=["consensus"], seeds=1, labels=False)
+    full = fake_figures(encoders=ENCODERS[:2], rows=40, pictures=True)
     for figures, wanted in (({key: full[key] for key in ("labels", "raw", "relative")}, {"geometry"}),
                             ({**full, "similarities": full["similarities"][1:2]}, {"geometry", "similarities",
                                                                                   "pictures"}),
@@ -161,11 +182,12 @@ def test_it_runs_as_a_user_runs_it(report):
     assert report.run("--no-such-option").returncode == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_old_page_stays_where_the_new_one_cannot_be_written(report):
     report.write(fake_results(seeds=1))
-    done = report.run("--output", report.folder / "missing" / "page.html")
-    assert done.returncode == 1 and "cannot write" in done.stderr and done.stderr.count("\n") == 1
+    code, said = report.here("--output", str(report.folder / "missing" / "page.html"))
+    assert code == 1 and "cannot write" in said and said.count("\n") == 1
     report.page.write_text("old")
     report.write("{")
-    assert report.run().returncode == 3
+    assert report.here()[0] == 3
     assert report.page.read_text() == "old"

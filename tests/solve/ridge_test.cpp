@@ -151,7 +151,7 @@ TEST(Ridge, EstimatesTheErrorOnRowsItHasNotSeen) {
   EXPECT_NEAR(ridge.r2(0.01)[1], 0, 0.02);
 }
 
-TEST(Ridge, MoreNoiseAndFewerRowsAskForMoreStrength) {
+TEST(Ridge, NoiseAsksForTheMostStrengthAndItsAbsenceForTheLeast) {
   const Problem clean(400, 20, 0.01F);
   EXPECT_EQ(Ridge(clean.features.view(), as_double(random_matrix(400, 1, 9)).view()).best(), Ridge::kStrengths.back());
   Matrix64 only(400, 1);

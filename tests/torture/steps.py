@@ -35,14 +35,15 @@ def kind_of(sentence):
 
 
 class Steps:
-    def __init__(self, record):
-        self.record = record
+    def __init__(self, record, may_be_refused=True):
+        self.record, self.may_be_refused = record, may_be_refused
 
     def take(self, work, values, failures=ValueError):
         """The result of work(), whose `values` are finite; or None where it was refused."""
         try:
             result = work()
         except failures as problem:
+            assert self.may_be_refused, f"there is nothing hard about it: {problem}"
             self.record(f"refused, {kind_of(str(problem))}")
             return None
         for found in values(result):

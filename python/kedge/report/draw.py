@@ -23,30 +23,43 @@ def errors(std, scale=1):
 
 
 def short(metric, value):
-    """A number beside or in a bar, where there is little room."""
+    """A number beside a mark, where there is little room."""
     return metric.text(value, 1 if metric.unit else None)
 
 
-def bars(ax, table, metric, look, reference=np.nan, label=str):
-    """A bar for each row of `table` (columns mean and std, by method) with its number; `reference` as a dashed line."""
-    values, places = table["mean"].to_numpy() * metric.scale, np.arange(len(table))
-    spread = errors(table["std"].to_numpy(), metric.scale)
-    ax.barh(places, values, 0.62, xerr=spread, color=[look[name][0] for name in table.index],
-            error_kw={"ecolor": style.INK, "capsize": 2.5, "elinewidth": 1.2})
-    ends = values + (0 if spread is None else spread)
-    top = np.nanmax(np.append(ends, reference * metric.scale))
-    for place, (value, end) in enumerate(zip(values, ends)):
-        inside = value > 0.2 * top  # at the foot of the bar the number is clear of whisker and line
-        ax.annotate(short(metric, value / metric.scale), (0 if inside else max(end, 0), place), (6, 0),
-                    textcoords="offset points", va="center", fontsize=9.5, color="white" if inside else style.INK)
+def marks(ax, table, places, metric, look):
+    """A mark with its whisker for each row of `table`."""
+    colour, mark = look
+    ax.errorbar(table["mean"] * metric.scale, places, xerr=errors(table["std"].to_numpy(), metric.scale), color=colour,
+                marker=mark, linestyle="none", capsize=2, elinewidth=1.2)
+
+
+def show_range(ax, table, metric, references=(), room=0.05):
+    """From the lowest number to the highest, so that differences can be seen, but never less than a tenth of the
+    highest, so that noise does not look like one. `room` is left to the right, as a share."""
+    spread = np.nan_to_num(table["std"].to_numpy())
+    ends = np.concatenate([table["mean"] - spread, table["mean"] + spread, np.atleast_1d(references)]) * metric.scale
+    high = np.nanmax(ends)
+    low = min(np.nanmin(ends), high - 0.1 * abs(high))
+    side = (high - low or 1) * 0.05
+    ax.set_xlim(low - side, high + side + room * (high - low))
+    few_ticks(ax.xaxis)
+
+
+def dots(ax, table, metric, look, reference=np.nan):
+    """A mark for each row of `table` (columns mean and std, by method) with its number; `reference` as a dashed line."""
+    for place, method in enumerate(table.index):
+        row = table.iloc[[place]]
+        marks(ax, row, [place], metric, look[method])
+        end = (row["mean"] + row["std"].fillna(0)).iloc[0] * metric.scale
+        ax.annotate(short(metric, row["mean"].iloc[0]), (end, place), (8, 0), textcoords="offset points", va="center",
+                    fontsize=9.5, color=style.INK)
     if np.isfinite(reference):
         ax.axvline(reference * metric.scale, color=style.INK, linestyle=(0, (4, 3)), linewidth=1.2,
                    label=f"absolute, own head {short(metric, reference)}")
-    ax.set_yticks(places, [label(name) for name in table.index], **PLAIN)
+    ax.set_yticks(range(len(table)), [style.label(name) for name in table.index], **PLAIN)
     ax.set_ylim(len(table) - 0.45, -0.55)
-    ax.set_xlim(min(0, np.nanmin(values)), top * 1.16 or 1)
-    few_ticks(ax.xaxis)
-    ax.grid(axis="y", visible=False)
+    show_range(ax, table, metric, reference, room=0.16)
 
 
 def thinned(values, logarithmic):

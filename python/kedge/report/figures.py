@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bars, sweeps and loss curves, from the records and the runs."""
+"""Dots, sweeps and loss curves, from the records and the runs."""
 import collections
 
 import numpy as np
@@ -9,15 +9,15 @@ from . import draw, measure, style
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1, RR_STD
 
 
-def bars(results, records, metric, look):
-    """One bar per method: the mean over zero-shot pairs; the own heads' mean of 'absolute' as a line."""
+def dots(results, records, metric, look):
+    """One dot per method: the mean over zero-shot pairs; the own heads' mean of 'absolute' as a line."""
     records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["method"])
     table = table.loc[[name for name in results.methods if name in table.index]]
     reference = measure.over_seeds(records[records.method == "absolute"], metric, [])["mean"].iloc[0]
     known = np.isfinite(reference)
     figure, ax = style.axes(4.4, 0.75 + 0.36 * len(table) + (0.25 if known else 0))
-    draw.bars(ax, table, metric, look, reference, style.label)
+    draw.dots(ax, table, metric, look, reference)
     if known:
         ax.set_ylim(top=-0.95)
         ax.annotate(f"absolute, own head {draw.short(metric, reference)}", (reference * metric.scale, -0.62), (0, 2),
@@ -27,8 +27,8 @@ def bars(results, records, metric, look):
     return style.svg(figure, f"{metric.name}, mean over zero-shot pairs: {said}")
 
 
-def grouped_bars(results, records, metric, look):
-    """One group per held-out encoder, one bar per method; a short line is the encoder's own absolute head."""
+def grouped_dots(results, records, metric, look):
+    """One group per held-out encoder, one dot per method; a short line is the encoder's own absolute head."""
     records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["encoder", "method"])
     methods = [name for name in results.methods if name in table.index.get_level_values("method")]
@@ -39,17 +39,15 @@ def grouped_bars(results, records, metric, look):
     for index, method in enumerate(methods):
         rows = table.xs(method, level="method").reindex(encoders)
         places = np.arange(len(encoders)) - 0.4 + step * (index + 0.5)
-        ax.barh(places, rows["mean"] * metric.scale, step * 0.86, xerr=draw.errors(rows["std"].to_numpy(), metric.scale),
-                color=look[method][0], error_kw={"ecolor": style.INK, "capsize": 1.5, "elinewidth": 0.9})
+        draw.marks(ax, rows, places, metric, look[method])
     for place, encoder in enumerate(encoders):
         if encoder in absolute:
             value = absolute[encoder] * metric.scale
             ax.plot([value, value], [place - 0.44, place + 0.44], color=style.INK, linewidth=1.4, linestyle=(0, (3, 2)))
     ax.set_yticks(np.arange(len(encoders)), [style.label(name) for name in encoders])
     ax.set_ylim(len(encoders) - 0.45, -0.55)
-    ax.set_xlim(left=min(0, ax.get_xlim()[0]))
+    draw.show_range(ax, table, metric, absolute)
     ax.set_xlabel(metric.name + metric.unit)
-    draw.few_ticks(ax.xaxis)
     ax.grid(axis="y", visible=False)
     return style.svg(figure, f"{metric.name} for each held-out encoder and method")
 

@@ -33,6 +33,12 @@ def points(values, path, where, rows):
     return checked
 
 
+def share(value):
+    """A number from -1 to 1, but for its rounding; None for what is none."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1.001  # NaN is not
+    return float(value) if good else None
+
+
 def scatters(entries, key, path, rows):
     if not isinstance(entries, list):
         fail(path, f"a list in '{key}'", type(entries).__name__)
@@ -40,11 +46,10 @@ def scatters(entries, key, path, rows):
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
             fail(path, f"an object as entry {index} of '{key}'", type(entry).__name__)
-        cosine = entry.get("centred_cosine")
-        good = isinstance(cosine, (int, float)) and not isinstance(cosine, bool) and abs(cosine) <= 2  # NaN is not
         checked.append({"name": str(entry.get("method", entry.get("similarity", "?"))),
                         "held_out": entry.get("held_out"), "seed": entry.get("seed"),
-                        "centred_cosine": float(cosine) if good else None,
+                        "centred_cosine": share(entry.get("centred_cosine")),
+                        "found_first": share(entry.get("found_first")),
                         "points": points(entry.get("points"), path, f"entry {index} of '{key}'", rows)})
     return checked
 

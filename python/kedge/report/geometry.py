@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds of points before and after, and pictures that decoders made."""
+import functools
 import io
 
 import matplotlib.image
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
 
 from . import draw, style
+from .measure import R1
+
+COLOURS = 128  # of a cloud: its classes, and what lies between each and white
 
 
 class Paint:
@@ -57,12 +64,29 @@ def window(low, high):
     return tuple(zip(middle - half, middle + half)), half
 
 
-def cloud(points, paint, limits, says, dpi):
-    figure, ax = style.axes(2.3, 2.3)
-    draw.cloud(ax, points, paint, limits)
-    ax.spines[:].set_visible(False)
-    figure.get_layout_engine().set(w_pad=0, h_pad=0)
-    return style.png(style.bytes_of(figure, format="png", dpi=dpi, pil_kwargs={"compress_level": 9}), says)
+class Easel:
+    """A canvas for one cloud after another: axes take longer to make than dots to draw."""
+
+    def __init__(self, paint):
+        self.paint = paint
+
+    @functools.cached_property
+    def ax(self):
+        canvas = FigureCanvasAgg(Figure(figsize=(2.3, 2.3), dpi=160, facecolor="white"))
+        ax = canvas.figure.add_axes((0, 0, 1, 1))
+        ax.set_axis_off()
+        return ax
+
+    def cloud(self, points, limits, says):
+        """Nothing but dots, in few colours, which make a small file."""
+        draw.cloud(self.ax, points, self.paint, limits)
+        canvas = self.ax.figure.canvas
+        canvas.draw()
+        while self.ax.collections:
+            self.ax.collections[0].remove()
+        file, seen = io.BytesIO(), Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
+        seen.quantize(COLOURS).save(file, format="png")
+        return style.png(file.getvalue(), says)
 
 
 def chosen(entries):
@@ -75,7 +99,7 @@ def chosen(entries):
     return list(kept.values())
 
 
-def common_basis(entry, paint, dpi, what):
+def common_basis(entry, easel, what):
     """All panels in one window, except spaces that would be a speck in it: those are magnified, with a note."""
     reaches = {space: reach(points) for space, points in entry["points"].items()}
     lows, highs = zip(*reaches.values())
@@ -84,35 +108,50 @@ def common_basis(entry, paint, dpi, what):
     for space, points in entry["points"].items():
         notes, shown = ["held out"] if space == entry["held_out"] else [], common
         closer, small = window(*reaches[space])
-        if small < half / 1000:
-            notes.append("over 1,000 x smaller")
-        elif small < half / 4:
-            notes.append(f"magnified {half / small:,.0f} x")
+        if small < half / 4:
+            notes.append(f"magnified {half / small:,.0f} x" if np.ptp(reaches[space]) else "all in one point")
             shown = closer
-        drawing = cloud(points, paint, shown, f"RR of {space}, {what} {entry['name']}", dpi)
+        drawing = easel.cloud(points, shown, f"RR of {space}, {what} {entry['name']}")
         panels.append(style.Panel(space, drawing, ", ".join(notes)))
-    cosine = f"centred cosine {entry['centred_cosine']:.2f}" if entry["centred_cosine"] is not None else ""
-    return style.Group(panels, entry["name"], cosine, size="cloud")
+    return style.Group(panels, entry["name"], scores(entry), size="cloud")
 
 
-def sharpness(drawings):
-    """Dots per inch: fewer if there are many panels, so that the page stays small."""
-    entries = chosen(drawings.get("relative", [])) + chosen(drawings.get("similarities", []))
-    count = len(drawings.get("raw", {})) + sum(len(entry["points"]) for entry in entries)
-    return 160 if count <= 60 else 100
+def scores(entry):
+    """'centred cosine 0.59, found first 93.2 %', as far as they are known."""
+    cosine, found = entry["centred_cosine"], entry["found_first"]
+    return ", ".join([*([] if cosine is None else [f"centred cosine {cosine:.2f}"]),
+                      *([] if found is None else [f"found first {R1.text(found, 1)} %"])])
 
 
-def before(drawings, paint):
-    panels = [style.Panel(space, cloud(points, paint, window(*reach(points))[0], f"PCA of {space}", sharpness(drawings)))
+def why_wip(drawings):
+    """Why whitening lowers the cosine of the same item and what it is good for nevertheless: one sentence, or none
+    where it is not lower."""
+    known = {entry["name"]: entry for entry in drawings.get("similarities", []) if entry["centred_cosine"] is not None}
+    wip, best = known.get("wip"), max(known.values(), key=lambda entry: entry["centred_cosine"], default=None)
+    if wip is None or f"{wip['centred_cosine']:.2f}" == f"{best['centred_cosine']:.2f}":
+        return []
+    text = (f"The centred cosine of wip is lower than that of {best['name']} ({wip['centred_cosine']:.2f} and "
+            f"{best['centred_cosine']:.2f}) because it weighs the weak directions of an encoder, on which these encoders "
+            "agree less, as much as the strong ones")
+    found = [entry["found_first"] for entry in (wip, best)]
+    if None in found:
+        return [f"{text}."]
+    shares = " and ".join(f"{R1.text(share, 1)} %" for share in found)
+    gain = "the weak ones tell similar items apart, so that it still finds the same item first more often" \
+        if found[0] > found[1] else "here the weak ones do not help to find the same item first"
+    return [f"{text}; {gain} ({shares})."]
+
+
+def before(drawings, easel):
+    panels = [style.Panel(space, easel.cloud(points, window(*reach(points))[0], f"PCA of {space}"))
               for space, points in drawings.get("raw", {}).items()]
     return [style.Group(panels, "Before: each space on its own", size="cloud")] if panels else []
 
 
-def after(drawings, key, paint):
+def after(drawings, key, easel):
     """One group per method ('relative') or per similarity ('similarities'), each in one basis."""
     what = "method" if key == "relative" else "similarity"
-    return [common_basis(entry, paint, sharpness(drawings), what) for entry in chosen(drawings.get(key, []))
-            if entry["points"]]
+    return [common_basis(entry, easel, what) for entry in chosen(drawings.get(key, [])) if entry["points"]]
 
 
 def pixels(rows, shape, scale):

@@ -20,7 +20,8 @@ ENDINGS = {
     "manhattan": "Similarity to an anchor is the sum of the differences of all values, without their signs.",
     "inner": "Similarity to an anchor is the plain inner product.",
     "ridge": "Encoders are attached by ridge regression.",
-    "kernel": "Encoders are attached by a non-linear regression, which compares an item with all inputs of the support.",
+    "kernel": "Encoders are attached by a non-linear regression, which compares an item with all inputs of the support; "
+              "this takes longer, in fitting and whenever it is used.",
 }
 MEASURES = {
     "RR": "relative representation: an item described by its similarity to a set of anchors, which every encoder has.",
@@ -36,8 +37,8 @@ MEASURES = {
     "RR_std": "how far the values of an RR spread; neither large nor small is better.",
     "MSE": "mean squared error of a reconstruction; 0 is perfect.",
     "PSNR": "the same error in decibels; larger is better.",
-    "±": "half of the 95 % interval: if the test rows and seeds were drawn again, the number would fall within it 19 "
-         "times out of 20. A difference smaller than its own interval is noise.",
+    "±": "half of the 95 % interval: measured anew in the same way, the number would fall within it 19 times out of 20. "
+         "A difference smaller than its own interval is noise.",
 }
 
 

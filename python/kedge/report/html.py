@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page of sentences, tables and figures; page.html says how they look."""
 import dataclasses
+import functools
 import pathlib
 import re
 
@@ -30,9 +31,14 @@ def breakable(name):
     return Markup(re.sub("([/_.:])", r"\1<wbr>", str(escape(name))))
 
 
-def page(*, made, **parts):
-    """The whole page: title, heading, headline, maker, version, sentences, tiles, terms, sections and the source."""
+@functools.cache
+def template():
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), autoescape=True,
                                      trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["breakable"] = breakable
-    return environment.get_template("page.html").render(made=f"{made:%d %B %Y, %H:%M}".lstrip("0"), **parts)
+    return environment.get_template("page.html")
+
+
+def page(*, made, **parts):
+    """The whole page: title, heading, headline, maker, version, sentences, tiles, terms, sections and the source."""
+    return template().render(made=f"{made:%d %B %Y, %H:%M}".lstrip("0"), **parts)

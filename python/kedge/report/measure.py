@@ -113,7 +113,7 @@ def estimate(frame, metric):
 
 def over_seeds(frame, metric, by):
     """Mean and half of its 95 % interval ("std") of the mean over all else, for each group of 'by'."""
-    values = frame.dropna(subset=[metric.key])
+    values = frame[frame[metric.key].notna()]
     if not by:
         found = estimate(values, metric)
         return pd.DataFrame({"mean": [found.mean], "std": [found.noise]})
@@ -131,28 +131,43 @@ KEYS = ["encoder", "trained_on", "seed"]
 def common(rows, metric, by=("method",)):
     """The rows on which each group of 'by' was measured: the same pairs of encoders and the same seeds for all, so that
     their means can be compared. Empty where they have none in common."""
-    rows = rows.dropna(subset=[metric.key])
-    groups = len(rows[list(by)].drop_duplicates())
-    having = rows[[*by, *KEYS]].drop_duplicates().groupby(KEYS).size()
-    return rows[pd.MultiIndex.from_frame(rows[KEYS]).isin(having.index[having == groups])]
+    rows = rows[rows[metric.key].notna()]
+    return rows[of_all(rows, by)]
+
+
+def of_all(rows, by):
+    """Whether each row's pair of encoders and seed are there in every group of 'by'."""
+    groups = list(zip(*(pd.factorize(rows[name])[0] for name in by)))  # numbers, because no NaN equals another
+    having, keys = {}, list(zip(*(rows[name] for name in KEYS)))
+    for key, group in zip(keys, groups):
+        having.setdefault(key, set()).add(group)
+    count = len(set(groups))
+    return np.array([len(having[key]) == count for key in keys], dtype=bool)
 
 
 def on(rows, others):
     """The rows whose encoder and seed the others have too."""
-    have = pd.MultiIndex.from_frame(others[["encoder", "seed"]].drop_duplicates())
-    return rows[pd.MultiIndex.from_frame(rows[["encoder", "seed"]]).isin(have)]
+    have = set(zip(others.encoder, others.seed))
+    return rows[np.array([key in have for key in zip(rows.encoder, rows.seed)], dtype=bool)]
 
 
 def compared(records, metric):
     """Records on which methods can be compared: zero-shot ones on the pairs and seeds that all have, and heads on those
     encoders themselves with those seeds. Absolute heads limit this too, unless nothing would be left."""
-    records = records.dropna(subset=[metric.key])
-    tested, others = common(zero_shot(records), metric), records[~records.zero_shot]
-    if not records.zero_shot.any():
-        return others
-    limited = on(tested, others[others.method == "absolute"])
-    tested = tested if limited.empty else limited
-    return pd.concat([tested, on(others, tested)])
+    records = records[records[metric.key].notna()]
+    tested = np.array(records.zero_shot, dtype=bool)
+    if not tested.any():
+        return records
+    others, places = ~tested, list(zip(records.encoder, records.seed))
+
+    def where(chosen):
+        have = {place for place, one in zip(places, chosen) if one}
+        return np.array([place in have for place in places])
+
+    tested[tested] = of_all(records[tested], ["method"])
+    limited = tested & where(others & (records.method == "absolute"))
+    tested = limited if limited.any() else tested
+    return records[tested | (others & where(tested))]
 
 
 def comparison(records, metrics, by=None):
@@ -185,7 +200,7 @@ def at(records, point):
 
 
 def reference_point(results):
-    """Where tables and bars of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
+    """Where tables and dots of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
     the first where all are names."""
     swept = results.swept
     points = results.records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()

@@ -12,9 +12,16 @@ from .results import AXES
 
 
 def where(results):
-    """In a sweep, the point at which tables and bars are taken."""
+    """In a sweep, the point at which tables and dots are taken."""
     point = measure.reference_point(results)
     return [f"Shown at one point of the sweep: {measure.point_words(point)}."] if point else []
+
+
+def whiskers(records):
+    """What the intervals are over; nothing where they are unknown."""
+    over = ["test rows"] if any(records.resampled) else []
+    over += ["seeds"] if records.seed.nunique() >= (2 if over else measure.SEEDS_OF_STUDENT) else []
+    return f" Whiskers are 95 % intervals over {' and '.join(over)}." if over else ""
 
 
 def classification(results, records, look):
@@ -44,32 +51,31 @@ def retrieval(results, records, look):
         "out.", *where(results)], [*map(tables.rendered, tables.of_kind(results, "retrieval"))])
 
 
-def bars(results, records, look):
+def dots(results, records, look):
     found = {metric: measure.zero_shot(measure.compared(records, metric)) for metric in (F1, MRR, PSNR, R1)}
     metrics = [metric for metric in (F1, MRR, PSNR) if len(found[metric])]
     if not metrics and len(found[R1]):
         metrics = [R1]
     tested = found[metrics[0]] if metrics else found[F1]
-    panels = [style.Panel(f"{metric.name}, zero-shot", figures.bars(results, records, metric, look))
+    panels = [style.Panel(f"{metric.name}, zero-shot", figures.dots(results, records, metric, look))
               for metric in metrics]
     groups = [style.Group(panels)] if panels else []
     if panels and tested.encoder.nunique() > 1:
-        panels = [style.Panel(metric.name, figures.grouped_bars(results, records, metric, look)) for metric in metrics]
+        panels = [style.Panel(metric.name, figures.grouped_dots(results, records, metric, look)) for metric in metrics]
         methods = [name for name in results.methods if name in set(tested.method)]
-        groups.append(style.Group(panels, "By held-out encoder", legend=style.legend(methods, look, "■")))
-    spread = " Whiskers are 95 % intervals over test rows and seeds."
+        groups.append(style.Group(panels, "By held-out encoder", legend=style.legend(methods, look)))
     dashes = " The dashed line is the absolute head: trained on the raw embeddings of the encoder it is used on." \
         if metrics and "absolute" in set(measure.compared(records, metrics[0]).method) else ""
-    return Section("bars", "The methods in pictures", [
-        f"Each bar is the mean over all zero-shot pairs.{spread}{dashes}", *where(results),
+    return Section("dots", "The methods in pictures", [
+        f"Each dot is the mean over all zero-shot pairs.{whiskers(records)}{dashes} The axes show where the numbers "
+        "lie and need not begin at 0.", *where(results),
         *measure.comparison(records, metrics)], [], groups)
 
 
 def sweeps(results, records, look):
-    spread = " Whiskers are 95 % intervals over test rows and seeds."
     return Section("sweep", "How much is enough", [
         "Each line is the mean over all zero-shot pairs; where it flattens, more anchors or support no longer help."
-        f"{spread} Dashed horizontal lines are methods that do not depend on the axis."],
+        f"{whiskers(results.records)} Dashed horizontal lines are methods that do not depend on the axis."],
         [tables.rendered(table, table["title"].removeprefix("Sweep: ")) for table in tables.of_kind(results, "sweep")],
         list(figures.sweeps(results, look)))
 
@@ -87,9 +93,10 @@ def clouds(results, records, look):
         return Section("geometry", "The geometry, before and after",
                        [f"The drawings are left out because their file is damaged: {results.trouble}."], alone=True)
     paint = geometry.Paint(results.drawings)
-    relative = geometry.after(results.drawings, "relative", paint)
+    easel = geometry.Easel(paint)
+    relative = geometry.after(results.drawings, "relative", easel)
     relative.sort(key=lambda group: results.methods.index(group.title) if group.title in results.methods else 99)
-    groups = geometry.before(results.drawings, paint) + relative
+    groups = geometry.before(results.drawings, easel) + relative
     text = ["Each panel shows the two main directions (PCA) of the test rows of one encoder. Before, every encoder has "
             "its own geometry. After, the RR of all encoders are drawn in one basis, that of the first: if they speak "
             "one language, the panels of a row look alike. The centred cosine is the mean cosine between two "
@@ -103,10 +110,12 @@ def clouds(results, records, look):
 
 def similarities(results, records, look):
     paint = geometry.Paint(results.drawings)
-    similar = geometry.after(results.drawings, "similarities", paint)
+    similar = geometry.after(results.drawings, "similarities", geometry.Easel(paint))
     return Section("similarities", "What the similarity does", [
         "The same random anchors with a different similarity in each row; again, all panels of a row share one basis. "
-        "The choice of similarity alone largely decides whether the encoders agree."], [], similar, [], paint.legend())
+        "The centred cosine says how far encoders agree on the same item. Found first says how often it comes before "
+        "all other items drawn when it is looked up in another encoder.", *geometry.why_wip(results.drawings)],
+        [], similar, [], paint.legend())
 
 
 def pictures(results, records, look):
@@ -129,8 +138,24 @@ def flat(settings, prefix=""):
             yield f"{prefix}{key}", between.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+USED_BY = {  # settings that do nothing without a method whose name begins so
+    "param": ["epochs", "batch", "lr", "weight_decay", "temperature", "weight_symnce", "tau_symnce", "weight_coverage",
+              "tau_coverage", "weight_orthogonality", "weight_length", "coverage_rows"],
+    "consensus": ["power", "refine_epochs", "refine_rate", "refine_tau"],
+}
+
+
+def used(results, fit):
+    """The settings of the fit that a method of these results asks for."""
+    idle = {name for start, names in USED_BY.items() for name in names
+            if not any(method.startswith(start) for method in results.methods)}
+    return {name: value for name, value in fit.items() if name not in idle}
+
+
 def complete(results, settings):
     """All settings in words: also those that stand in the records, and what 0 or auto means."""
+    if isinstance(settings.get("fit"), dict):
+        settings = {**settings, "fit": used(results, settings["fit"])}
     settings = {**settings, "seeds": ", ".join(f"{seed:g}" for seed in sorted(results.records.seed.unique()))}
     for axis in AXES:
         values = measure.ordered(results.records[axis].dropna())
@@ -204,12 +229,8 @@ def made(results, records, look):
                                   [[cell("Method", head=True, kind="group"), cell("Runs", head=True),
                                     cell("Mean seconds of one run", head=True)]],
                                   [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),
-                                    cell(seconds(np.mean(times[name])))] for name in order], "Time"))
+                                    cell(summary.seconds(np.mean(times[name])))] for name in order], "Time"))
     return Section("made", "How it was made", held_out(results), found, [], list(flat(complete(results, settings))))
-
-
-def seconds(value):
-    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
 
 
 def headline(results):
@@ -234,7 +255,7 @@ def render(results):
     records = measure.at(results.records, measure.reference_point(results))
     look = style.looks(results.methods)
     with matplotlib.rc_context(style.STYLE):
-        sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, bars, sweeps,
+        sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, dots, sweeps,
                                                               losses, clouds, similarities, pictures, made)]
     said = set()
     sentences, tiles = summary.sentences(results), summary.tiles(results)

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from . import measure
@@ -205,8 +206,28 @@ def saturation(axis, line, good, near):
     return f"; from {measure.axis_words(axis, good[-1])} on it is within {near} of its best"
 
 
-def advice(records):
-    """Which method to take, and how sure that is."""
+def seconds(value):
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
+
+
+def price(results, best, other):
+    """What two methods took at the point that is shown; nothing where a run's time is not known."""
+    point = measure.reference_point(results)
+    runs = [run for run in results.runs if all(pd.isna(run[axis]) or run[axis] == at for axis, at in point.items())]
+
+    def took(method):
+        its = [run for run in runs if run["method"] == method]
+        return sum(run["seconds"] for run in its) / len({run["seed"] for run in its}) if its else np.nan
+
+    times = took(best), took(other)
+    if not np.isfinite(times).all():
+        return ""
+    return sentence(" Fits, maps and heads took {} with {} and {} with {}, the next best{}.", seconds(times[0]),
+                    name(best), seconds(times[1]), name(other), ", for each seed" if results.seeds > 1 else "")
+
+
+def advice(results, records):
+    """Which method to take, how sure that is, and what it costs."""
     metric = measure.primary(records)
     tested = measure.zero_shot(measure.compared(records, metric)) if metric else records[:0]
     if tested.method.nunique() < 2:
@@ -214,22 +235,24 @@ def advice(records):
     found = {method: measure.estimate(rows, metric) for method, rows in tested.groupby("method", sort=False)}
     best = measure.best_method(records, metric)
     gaps = {method: found[best] - one for method, one in found.items() if method != best}
+    cost = price(results, best, max(gaps, key=lambda method: -metric.better * gaps[method].mean))
     close = [method for method, gap in gaps.items() if not metric.better * gap.mean > gap.noise]
     if any(np.isnan(gaps[method].noise) for method in close):
         yield sentence("Take {}: its mean {} is best here. How sure that is cannot be said of one seed without resampled "
-                       "test rows.", name(best), metric.name)
+                       "test rows.{}", name(best), metric.name, cost)
     elif close:
-        yield sentence("Take {}, or what is easiest: its mean {} is best, but {} {} within noise of it.", name(best),
-                       metric.name, Markup(", ").join(map(name, close)), "is" if len(close) == 1 else "are")
+        yield sentence("Take {}, or what is easiest: its mean {} is best, but {} {} within noise of it.{}", name(best),
+                       metric.name, Markup(", ").join(map(name, close)), "is" if len(close) == 1 else "are", cost)
     else:
-        yield sentence("Take {}: its {} is better than that of every other method here, beyond noise.", name(best),
-                       metric.name)
+        yield sentence("Take {}: its {} is better than that of every other method here, beyond noise.{}", name(best),
+                       metric.name, cost)
 
 
 def sentences(results):
     records = measure.at(results.records, measure.reference_point(results))
-    found = [*heads(results, records), *advice(records), *map(Markup.escape, results.warnings), *decoders(results, records),
-             *retrieval(results, records), *map(Markup.escape, measure.comparison(records, [F1, MSE, R1, MRR])), *sweep(results)]
+    found = [*heads(results, records), *advice(results, records), *map(Markup.escape, results.warnings),
+             *decoders(results, records), *retrieval(results, records),
+             *map(Markup.escape, measure.comparison(records, [F1, MSE, R1, MRR])), *sweep(results)]
     return found or [Markup("These results hold no zero-shot measurement: every head was used on the encoder it was "
                             "trained on.")]
 
