@@ -124,7 +124,7 @@ def test_what_replaces_its_input_is_on_the_disk_first(small, tally, case, comman
     log = small.folder.parent / f"{small.folder.name}.strace"
     traced = ["strace", "-f", "-qq", "-y", "-o", log, "-e", "trace=fsync,rename,pwrite64", small.program]
     done = subprocess.run([*traced, *words(command), "-o", "a.npy", "--in-place"], cwd=small.folder, capture_output=True,
-                          timeout=120)
+                          timeout=1200)
     assert done.returncode == 0, done.stderr
     calls = [line.split(maxsplit=1)[1] for line in log.read_text().splitlines()]
     renamed, = [place for place, call in enumerate(calls) if call.startswith("rename(")]
