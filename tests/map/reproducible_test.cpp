@@ -68,7 +68,9 @@ TEST_P(OnThreads, AFitGivesTheSameBytesWhateverElseTheProcessDoes) {
   const std::jthread other = busy_beside(shared, spaces[0], folder);
   for (int again = 0; again < 20; ++again) {
     ASSERT_TRUE(bytes_of(plain) == wanted) << "at the " << again << "th fit";
-    if (again % 5 == 0) ASSERT_TRUE(bytes_of(by_kernel) == wanted_by_kernel) << "at the " << again << "th fit";
+    if (again % 5 == 0) {
+      ASSERT_TRUE(bytes_of(by_kernel) == wanted_by_kernel) << "at the " << again << "th fit";
+    }
   }
 }
 
