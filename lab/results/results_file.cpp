@@ -84,15 +84,16 @@ Json to_json(const StitchRun& run) {
                        {"orthogonality", l.orthogonality},
                        {"length", l.length}});
   }
-  return {{"method", run.method},
-          {"sources", run.sources},
-          {"seed", run.seed},
-          {"anchors", count(run.point.anchors)},
-          {"support", count(run.point.support)},
-          {"shrinkage", shrinkage_json(run.point.shrinkage)},
-          {"found_anchors", count(run.found_anchors)},
-          {"seconds", run.seconds},
-          {"history", std::move(history)}};
+  Json json = {{"method", run.method},
+               {"sources", run.sources},
+               {"seed", run.seed},
+               {"anchors", count(run.point.anchors)},
+               {"support", count(run.point.support)},
+               {"shrinkage", shrinkage_json(run.point.shrinkage)},
+               {"seconds", run.seconds},
+               {"history", std::move(history)}};
+  if (run.found_anchors > 0) json["found_anchors"] = run.found_anchors;
+  return json;
 }
 
 [[noreturn]] void refuse(const std::string& why) {

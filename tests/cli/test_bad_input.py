@@ -160,8 +160,6 @@ def test_files_that_are_missing_or_of_no_known_kind(kedge, spaces):
     kedge.refused(3, "fit", "--space", "a=a.txt", *FIT, says=[".npy", ".safetensors", ".fvecs"])
     (kedge.folder / "folder.npy").mkdir()
     kedge.refused(3, "fit", "--space", "a=folder.npy", *FIT, says="not a regular file")
-    np.save(kedge.folder / "labels.npy", np.arange(200).reshape(20, 10))
-    kedge.refused(3, "fit", "--space", "a=labels.npy", *FIT, says=["labels.npy", "int64", "labels"])
     np.save(kedge.folder / "flat.npy", np.ones(200, np.float32))
     kedge.refused(3, "fit", "--space", "a=flat.npy", *FIT, says=["flat.npy", "rows x dim"])
     np.save(kedge.folder / "none.npy", np.ones((0, 5), np.float32))

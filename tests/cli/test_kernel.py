@@ -67,8 +67,9 @@ def test_maps_are_made_by_kernel(kedge, bent, method):
         assert f"'{name}' fits the anchors with a mean R^2 of" in done.stderr
     assert "(kernel of width" in done.stderr
     said = kedge.json("attach", "x.kedge", "--space", "c=c.npy", "-o", "x.kedge")  # as the others
-    assert said["attach"] == "kernel" and 0.5 < said["r2"] < 1 and len(said["r2_per_output"]) == 4
+    assert said["attach"] == "kernel" and 0.5 < said["r2"] < 1 
     shown = kedge.json("inspect", "x.kedge")
+    assert len(said["r2_per_output"]) == shown["anchors"] and (shown["anchors"] == 4 or method == "consensus")
     assert shown["attach"] == "kernel" and [space["attach"] for space in shown["spaces"]] == ["kernel"] * 3
     assert shown["spaces"][2]["kernel_width"] == said["kernel_width"] > 0
     table = kedge.ok("inspect", "x.kedge").stdout

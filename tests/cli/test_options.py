@@ -37,12 +37,12 @@ def test_results_to_stdout_messages_to_stderr(kedge, spaces):
     assert loud.stdout == "" and "wrote y.kedge" in loud.stderr
     quiet = kedge.ok("fit", *spaces, "--anchors", 5, "-o", "y.kedge", "--quiet")
     assert quiet.stdout == quiet.stderr == ""
-    both = kedge.ok("fit", *spaces, "--anchors", 5, "-o", "y.kedge", "--json")
+    both = kedge.ok("fit", *spaces, "--anchors", 5, "--method", "random", "-o", "y.kedge", "--json")
     assert json.loads(both.stdout)["anchors"] == 5 and "wrote" in both.stderr
 
 
 def test_a_config_file_gives_options(kedge, spaces):
-    (kedge.folder / "flat.toml").write_text('space = ["a=a.npy", "b=b.npy"]\nanchors = 7\nsimilarity = "cosine"\nout = "y.kedge"\n')
+    (kedge.folder / "flat.toml").write_text('space = ["a=a.npy", "b=b.npy"]\nanchors = 7\nmethod = "random"\nsimilarity = "cosine"\nout = "y.kedge"\n')
     assert kedge.json("fit", "--config", "flat.toml")["anchors"] == 7
     info = kedge.json("inspect", "y.kedge")
     assert info["similarity"] == "cosine" and len(info["spaces"]) == 2

@@ -11,7 +11,7 @@ namespace {
 
 /// Two views of the same inputs, wide enough for BLAS to share their products out.
 std::vector<Matrix> parallel_rows() {
-  constexpr std::size_t kRows = 900, kShared = 40;
+  constexpr std::size_t kRows = 700, kShared = 40;
   const Matrix shared = test::random_matrix(kRows, kShared, 1);
   std::vector<Matrix> result;
   for (const std::size_t dim : {210U, 260U}) {
@@ -56,7 +56,7 @@ TEST_P(OnThreads, AFitGivesTheSameBytesWhateverElseTheProcessDoes) {
   const std::vector<Matrix> rows = parallel_rows();
   const std::vector<Space> spaces{test::space_of("a", rows[0]), test::space_of("b", rows[1])};
   FitOptions plain;
-  plain.support = 450;
+  plain.support = 350;
   FitOptions by_kernel = plain;
   by_kernel.attach_by = AttachBy::kernel;
   const auto bytes_of = [&](const FitOptions& options) {
@@ -66,15 +66,16 @@ TEST_P(OnThreads, AFitGivesTheSameBytesWhateverElseTheProcessDoes) {
   const std::string wanted = bytes_of(plain), wanted_by_kernel = bytes_of(by_kernel);
   const Bundle shared = load_bundle(folder.file("made.kedge"));
   const std::jthread other = busy_beside(shared, spaces[0], folder);
-  for (int again = 0; again < 20; ++again) {
+  const int fits = GetParam() == 2 ? 20 : 4;
+  for (int again = 0; again < fits; ++again) {
     ASSERT_TRUE(bytes_of(plain) == wanted) << "at the " << again << "th fit";
-    if (again % 5 == 0) {
+    if (again % 4 == 0) {
       ASSERT_TRUE(bytes_of(by_kernel) == wanted_by_kernel) << "at the " << again << "th fit";
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Reproducible, OnThreads, ::testing::Values(1U, 2U, 3U));
+INSTANTIATE_TEST_SUITE_P(Reproducible, OnThreads, ::testing::Values(2U, 3U));
 
 }  // namespace
 }  // namespace kedge
