@@ -64,6 +64,7 @@ def require_refused(kedge, good, tally, cases):
         tally(SECTION, group, "exit 3, a sentence, nothing written")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", GROUPS)
 def test_hostile_bundles_are_refused(kedge, good, tally, group):
     require_refused(kedge, good, tally, [case for case in hostile_bundles.CASES if case[0] == group])
@@ -155,6 +156,7 @@ def test_what_a_later_version_adds_is_left_alone(kedge, good, tally):
     tally(SECTION, "what a later version adds to format 1", "left alone, same results")
 
 
+@pytest.mark.long
 def test_a_header_of_100_megabytes_takes_a_multiple_of_its_size(kedge, good, tally):
     def most_memory(text):
         (kedge.folder / "evil.kedge").write_bytes(Parts(good).bytes(text))

@@ -94,6 +94,7 @@ def test_rows_that_are_too_few_to_check_are_said_to_be(real):
     assert "warning: the rows of 'mini' could not be checked: 40 support rows are too few" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [["consensus"], ["param", "--epochs", 2], ["kmeans", "--similarity", "euclidean"]])
 def test_an_attached_space_that_is_off_is_noticed(real, method):
     real.ok("fit", *options_of(gemma="gemma.npy", use="use.npy"), "--rows", "0:2700", "--method", *method, "-o", "x.kedge")
@@ -103,6 +104,7 @@ def test_an_attached_space_that_is_off_is_noticed(real, method):
     assert summary["row_check"]["suspicious"] and summary["row_check"]["found_first_then"] > 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", ["0:50", "1000:1050", "0:200", "0:3300"])
 def test_honest_encoders_are_not_accused(real, rows):
     everyone = {name: f"{name}.npy" for name in NAMES}

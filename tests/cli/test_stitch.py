@@ -49,6 +49,7 @@ def test_anchors_that_the_sources_do_not_share_are_not_made(kedge, world):
     assert done.stderr.count(note) == 1 and note in (kedge.folder / "out" / "tables.md").read_text()
 
 
+@pytest.mark.long
 def test_every_method_is_measured_for_every_pair(kedge, world, no_page):
     methods = "absolute,random-cosine,random-wip,kmeans-wip,fps-cosine,param-single,param-multi,param-cosine,consensus"
     summary = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy",
@@ -188,6 +189,7 @@ def test_no_report_program_is_said_and_costs_nothing(kedge, world, monkeypatch):
     assert len(records(kedge)) == 9
 
 
+@pytest.mark.long
 def test_what_is_written_can_be_shown(kedge, world):
     """Real results of every kind go through the real report."""
     pixels = np.load(kedge.folder / "pixels.npy")

@@ -111,6 +111,7 @@ def test_transform_keeps_memory_flat(kedge, bundle):
     (kedge.folder / "rr.npy").unlink()
 
 
+@pytest.mark.long
 def test_the_demo_tells_its_story(kedge):
     """As the reference shows on these encoders: cosines to random rows do not carry over, learned anchors do."""
     done = kedge.json("demo", "--data", SLM)

@@ -140,6 +140,7 @@ class TestServer(TestFolder):
             yield client, f"chroma://127.0.0.1:{port}/"
 
 
+@pytest.mark.long
 def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
     with chroma_server(tmp_path / "db") as (process, port):
         fill(chromadb.HttpClient("127.0.0.1", port, settings=quiet()), ["one", "two"], unit_rows(2, 8), ["1", "2"])
@@ -164,6 +165,7 @@ def docs(tmp_path):
     return tmp_path / "db"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("space, metric", [("l2", "euclidean"), ("ip", "inner"), ("cosine", "cosine")])
 def test_metrics(tmp_path, space, metric):
     vectors, queries = 3 * unit_rows(60, 8), 2 * unit_rows(2, 8, seed=9)
@@ -200,6 +202,7 @@ old.switch(old.beside("_new"), old.beside("_old"))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("renames", [1, 2])
 def test_a_switch_that_is_killed_completes(docs, renames):
     old = open_store(f"chroma:{docs}#docs")
@@ -224,6 +227,7 @@ def test_a_switch_that_is_killed_completes(docs, renames):
     np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
 
 
+@pytest.mark.long
 def test_more_rows_than_chroma_takes_at_once(docs, monkeypatch):
     old = open_store(f"chroma:{docs}#docs")
     new = old.beside("_new")
@@ -236,6 +240,7 @@ def test_more_rows_than_chroma_takes_at_once(docs, monkeypatch):
     assert order(new) == order(old)[20:]
 
 
+@pytest.mark.long
 def test_an_application_in_the_same_process_keeps_its_settings(docs):
     with contextlib.closing(chromadb.PersistentClient(str(docs))) as client:
         store = open_store(f"chroma:{docs}#docs")
@@ -243,6 +248,7 @@ def test_an_application_in_the_same_process_keeps_its_settings(docs):
         store.close()
 
 
+@pytest.mark.long
 def test_the_embedding_function_is_neither_called_nor_copied(tmp_path, monkeypatch):
     from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
     with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
@@ -282,6 +288,7 @@ def test_sentences(docs, tmp_path, monkeypatch):
         store.beside("_ä").create(store, 4, OWNER)
 
 
+@pytest.mark.long
 def test_a_folder_that_may_only_be_read():
     with open_folder() as folder:
         with contextlib.closing(chromadb.PersistentClient(folder / "db", settings=quiet())) as client:
@@ -310,6 +317,7 @@ except Error as error:
 """
 
 
+@pytest.mark.long
 def test_a_full_disk(tmp_path):
     """Chroma may hang in a process that has met a full disk, so that is another one, as it is for the command."""
     with small_disk(tmp_path / "disk", "8m") as disk:

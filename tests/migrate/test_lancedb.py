@@ -74,6 +74,7 @@ def docs(tmp_path):
     return tmp_path / "db"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["at", "day", "number", "word"])
 def test_rows_that_changed_since(docs, name):
     store = open_store(f"lancedb:{docs}#docs.v?changed={name}")
@@ -91,6 +92,7 @@ def test_rows_that_changed_since(docs, name):
     assert len(list(contents(store))) == 61
 
 
+@pytest.mark.long
 def test_rows_without_a_vector_are_not_there(docs):
     table = lancedb.connect(docs).open_table("docs")
     table.merge_insert("id").when_matched_update_all().execute(
@@ -101,6 +103,7 @@ def test_rows_without_a_vector_are_not_there(docs):
     assert not {3, 4} & set(store.search(unit_rows(1, 8), 60)[0][0])
 
 
+@pytest.mark.long
 def test_the_metric_is_the_indexs_or_the_addresss_or_the_distance(docs):
     rows, queries = contents(open_store(f"lancedb:{docs}#docs.v")), 2 * unit_rows(1, 8, seed=9)
     vectors = np.array(list(rows.values()))
@@ -119,6 +122,7 @@ def test_the_metric_is_the_indexs_or_the_addresss_or_the_distance(docs):
         open_store(f"lancedb:{docs}#docs.v?metric=hamming")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["IvfSq", "IvfPq", "IvfRq", "HnswSq", "HnswPq", "HnswFlat"])
 def test_indexes_of_every_kind(tmp_path, kind):
     table = make(tmp_path / "db", {"id": list(range(300)), "v": column(unit_rows(300, 16))})
@@ -133,6 +137,7 @@ def test_indexes_of_every_kind(tmp_path, kind):
     assert old.beside("_old").describe().index == old.describe().index and old.describe().width == 8
 
 
+@pytest.mark.long
 def test_other_columns_versions_and_late_rows_stay(docs):
     table = lancedb.connect(docs).open_table("docs")
     before = table.to_arrow().drop_columns(["v"]).sort_by("id")
@@ -153,6 +158,7 @@ def test_other_columns_versions_and_late_rows_stay(docs):
     assert table.schema.names == ["id", "v", "at", "day", "number", "word"]
 
 
+@pytest.mark.long
 def test_an_application_writes_during_the_switch(docs):
     old = open_store(f"lancedb:{docs}#docs.v")
     new, kept, made, done, end = old.beside("_new"), old.beside("_old"), unit_rows(60, 16), [], threading.Event()
@@ -182,6 +188,7 @@ def test_an_application_writes_during_the_switch(docs):
     assert len(rows) == len(numbers) == 60 and {key % 60: key for key in done}.items() <= numbers.items()
 
 
+@pytest.mark.long
 def test_the_names_change_in_one_version(docs):
     old = open_store(f"lancedb:{docs}#docs.v")
     new = old.beside("_new")
@@ -238,6 +245,7 @@ def test_a_column_that_is_taken(docs):
     assert old.describe().owner is None and new.describe().owner == OWNER
 
 
+@pytest.mark.long
 def test_a_folder_that_may_only_be_read():
     with open_folder() as folder:
         make(folder / "db", {"id": list(range(60)), "v": column(unit_rows(60, 8))})
@@ -254,6 +262,7 @@ def test_a_folder_that_may_only_be_read():
         assert len(contents(old)) == 60 and contents(new) == {}
 
 
+@pytest.mark.long
 def test_a_full_disk(tmp_path):
     with small_disk(tmp_path / "disk", "8m") as disk:
         make(disk / "db", {"id": list(range(500)), "v": column(unit_rows(500, 64))})
@@ -317,6 +326,7 @@ def workers(address):
         process.stdin.close()
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_leaves_whole_batches(docs):
     old = open_store(f"lancedb:{docs}#docs.v")
     vectors = np.array(list(contents(old).values()))
@@ -339,6 +349,7 @@ def test_a_writer_that_is_killed_leaves_whole_batches(docs):
     np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
 
 
+@pytest.mark.long
 def test_a_switch_that_is_killed_leaves_one_of_the_two_and_completes(docs):
     old = open_store(f"lancedb:{docs}#docs.v")
     vectors, made, chance = np.array(list(contents(old).values())), unit_rows(60, 16), random.Random(6)

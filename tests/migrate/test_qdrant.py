@@ -188,6 +188,7 @@ def place(request, tmp_path):
         yield functools.partial(Server, port), f"qdrant://127.0.0.1:{port}/"
 
 
+@pytest.mark.long
 def test_numbers_come_before_uuids_everywhere(place):
     client, start = place
     numbers = [5, 1, 2 ** 63, 10]
@@ -202,6 +203,7 @@ def test_numbers_come_before_uuids_everywhere(place):
         assert order(store, after=6) == expected[2:], "an id that is gone marks its place all the same"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("distance, metric", [("Euclid", "euclidean"), ("Dot", "inner"), ("Cosine", "cosine")])
 def test_metrics(place, distance, metric):
     client, start = place
@@ -223,6 +225,7 @@ def test_metrics(place, distance, metric):
             np.testing.assert_array_equal(got, vectors)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 def test_other_vectors_and_settings_are_copied(place):
     client, start = place
@@ -263,6 +266,7 @@ def test_other_vectors_and_settings_are_copied(place):
         store.close()
 
 
+@pytest.mark.long
 def test_vectors_that_a_map_does_not_fit(place):
     client, start = place
     with client() as client:
@@ -274,6 +278,7 @@ def test_vectors_that_a_map_does_not_fit(place):
             store.describe()
 
 
+@pytest.mark.long
 def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
     with qdrant_server(tmp_path) as (_, port):
         with Server(port) as client:
@@ -305,6 +310,7 @@ def test_addresses(monkeypatch):
             open_store(address)
 
 
+@pytest.mark.long
 def test_a_local_folder_has_one_process(tmp_path):
     with Local(tmp_path / "db") as client:
         fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
@@ -341,6 +347,7 @@ def test_local_sentences(tmp_path):
             store.search(unit_rows(1, 5), 1)
 
 
+@pytest.mark.long
 def test_a_folder_that_may_only_be_read():
     with open_folder() as folder:
         with Local(folder / "db") as client:
@@ -353,6 +360,7 @@ def test_a_folder_that_may_only_be_read():
         old.close()
 
 
+@pytest.mark.long
 def test_a_full_disk(tmp_path):
     with small_disk(tmp_path / "disk", "8m") as disk:
         with Local(disk / "db") as client:

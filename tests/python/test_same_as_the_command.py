@@ -42,6 +42,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_fit_and_attach_write_the_same_bytes(options, tmp_path):
     spaces = [word for name, file in FILES.items() for word in ("--space", f"{name}={file}")]
@@ -101,6 +102,7 @@ def test_compare_gives_the_commands_numbers(tmp_path):
     assert found == pytest.approx(said, rel=1e-6)
 
 
+@pytest.mark.long
 def test_stitch_gives_the_commands_table(tmp_path):
     files = {**FILES, "use": UNSEEN}
     options = dict(anchors=20, support=200, head="linear")

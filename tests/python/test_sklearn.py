@@ -33,6 +33,7 @@ for options in ({}, {"method": "param"}, {"similarity": "euclidean", "method": "
 """
 
 
+@pytest.mark.long
 def test_scikit_learns_own_checks():
     # Without this variable, which must be set before scipy is imported, one of the checks would skip itself.
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHECKS], capture_output=True, text=True,

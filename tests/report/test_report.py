@@ -15,6 +15,8 @@ from conftest import ENCODERS, METHODS, fake_figures, fake_results
 from kedge.report import measure
 from reading import Tables, summary, values, written, loss, pairs, set_f1
 
+pytestmark = pytest.mark.long
+
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
