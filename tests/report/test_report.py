@@ -15,9 +15,7 @@ from conftest import ENCODERS, METHODS, fake_figures, fake_results
 from kedge.report import measure
 from reading import Tables, summary, values, written, loss, pairs, set_f1
 
-pytestmark = pytest.mark.long
-
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("undrawn")]
 
 
 def test_the_classification_table_holds_every_mean_and_deviation(report):
