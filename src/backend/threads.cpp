@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <thread>
 
 // Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
@@ -58,6 +60,24 @@ Blas& blas() {
   static Blas instance;
   return instance;
 }
+
+// A process that is forked has only the thread that forked it: nobody else is in BLAS there, waits, or holds a lock.
+void before_fork() {
+  state().lock.lock();
+  blas().lock.lock();
+}
+void after_fork_in_parent() {
+  blas().lock.unlock();
+  state().lock.unlock();
+}
+void after_fork_in_child() {
+  Blas& b = blas();
+  b.inside = 0;
+  b.let_in = b.came;
+  new (&b.changed) std::condition_variable;  // the old one counts threads that are not there
+  after_fork_in_parent();
+}
+const int prepared_for_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 
 unsigned usable_cores() {
   cpu_set_t allowed;
@@ -128,6 +148,11 @@ BlasCall::BlasCall(unsigned threads) {
     tell_blas(static_cast<int>(threads));
   }
   if (b.let_in < b.came) b.changed.notify_all();
+}
+
+std::size_t BlasCall::waiting() {
+  const std::scoped_lock lock(blas().lock);
+  return blas().came - blas().let_in;
 }
 
 BlasCall::~BlasCall() {

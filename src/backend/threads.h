@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
 namespace kedge {
 
 /// Around every public operation that computes. In its thread, threads() stays what it was when the outermost one
@@ -28,6 +30,9 @@ class BlasCall {
   ~BlasCall();
   BlasCall(const BlasCall&) = delete;
   BlasCall& operator=(const BlasCall&) = delete;
+
+  /// How many calls wait for their turn now.
+  [[nodiscard]] static std::size_t waiting();
 };
 
 }  // namespace kedge

@@ -136,10 +136,11 @@ void read_descr(std::string_view descr, const std::string& label, ArrayInfo& arr
   }
   array.boolean = type == "b1";
   if (!type.empty() && std::string_view("USO").find(type.front()) != std::string_view::npos) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: it holds {} (numpy type '{}'), expected numbers; number the classes of labels with "
-                            "np.unique(labels, return_inverse=True)[1]",
-                            label, type.front() == 'O' ? "Python objects" : "text", descr));
+    throw Error(
+        Code::bad_file,
+        fmt::format("{}: it holds {} (numpy type '{}'), expected numbers; if these are labels, number them with "
+                    "np.unique(labels, return_inverse=True)[1]",
+                    label, type.front() == 'O' ? "Python objects" : "text", descr));
   }
   const char order = descr.empty() ? '?' : descr.front();
   if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && size_of(array.dtype) != 1)) {

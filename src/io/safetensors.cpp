@@ -167,6 +167,8 @@ const char* kind_of(std::span<const std::byte, kPrefix> first) {
   for (const auto& [magic, kind] : kKinds) {
     if (bytes.starts_with(magic)) return kind;
   }
+  const auto printable = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };
+  if (std::ranges::all_of(bytes, printable)) return "a text file";
   // ONNX has no magic: its model begins with a small version (field 1) and the name of its producer (field 2).
   constexpr char kVersionField = 0x08, kMostVersion = 0x20, kProducerField = 0x12;
   const bool onnx = bytes[0] == kVersionField && bytes[1] > 0 && bytes[1] < kMostVersion && bytes[2] == kProducerField;

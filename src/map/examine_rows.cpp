@@ -53,8 +53,9 @@ RowCheck check_within(const RowRange& where, const LookedUp& found, const FileRo
 
 bool is_clearly_better(const RowCheck& other, const RowCheck& than) {
   constexpr double kTwice = 2, kBeyondNoise = 4;
-  return !other.near_chance() && other.deviations > kTwice * than.deviations + kBeyondNoise &&
-         other.found_first > kTwice * than.found_first;
+  constexpr double kLeastFound = 0.1;  // rows whose neighbours are alike are found a little more often one row beside
+  return other.found_first >= kLeastFound && !other.near_chance() &&
+         other.deviations > kTwice * than.deviations + kBeyondNoise && other.found_first > kTwice * than.found_first;
 }
 
 /// Looks for an order of the rows in part of a file that explains why so few are found there.

@@ -154,13 +154,16 @@ std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& option
   const std::size_t anchors = bundle.mixture.rows();
   if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
     if (anchors >= options.anchors) return "";
-    return fmt::format("asked for {0} anchors, but the spaces share only {1} directions, so the bundle has {1}",
-                       options.anchors, anchors);
+    const std::size_t spaces = bundle.sources.size();
+    return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}", options.anchors,
+                       anchors, spaces == 1 ? "space has" : "spaces share");
   }
   if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
   const bool all = anchors >= bundle.support_ids.size();
   return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
-                     all ? "there are no more support rows" : "that is how many directions the spaces share");
+                     all                          ? "there are no more support rows"
+                     : bundle.sources.size() == 1 ? "the space has no more directions"
+                                                  : "that is how many directions the spaces share");
 }
 
 void remove_checkpoint(const FitOptions& options) {

@@ -114,10 +114,10 @@ std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     if (is_off(checks[i])) warnings.push_back(explain(*checks[i], spaces[i]));
     if (!checks[i] || checks[i]->same_as.empty()) continue;
-    warnings.push_back(
-        fmt::format("'{}' and '{}' hold the same rows, so that they agree on everything and say nothing "
-                    "of each other: was one file given under two names?",
-                    checks[i]->same_as, spaces[i]));
+    warnings.push_back(fmt::format(
+        "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under "
+        "two names?",
+        checks[i]->same_as, spaces[i]));
   }
   return warnings;
 }

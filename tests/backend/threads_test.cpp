@@ -5,9 +5,12 @@
 #include "support.h"
 
 #include <cblas.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <future>
 #include <thread>
@@ -122,25 +125,61 @@ class CallElsewhere {
   std::jthread thread_;
 };
 
+/// Until so many calls wait; a hang ends with the time limit of the test.
+void await_waiting(std::size_t calls) {
+  while (BlasCall::waiting() < calls) std::this_thread::yield();
+}
+
+bool has_begun(std::future<int>& seen) {
+  return seen.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
 TEST_F(Threads, CallsOfBlasWithAnotherNumberOfThreadsWaitForTheirTurn) {
   CallElsewhere first(2), same(2);
   EXPECT_EQ(first.seen().get(), 2);
   EXPECT_EQ(same.seen().get(), 2) << "beside the first";
   CallElsewhere other(1);
   auto other_seen = other.seen();
-  EXPECT_EQ(other_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
-  first.end();
-  EXPECT_EQ(other_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout) << "one is left";
+  await_waiting(1);
   CallElsewhere late(2);
   auto late_seen = late.seen();
-  EXPECT_EQ(late_seen.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
-      << "it came after the other";
+  await_waiting(2);
+  first.end();
+  EXPECT_FALSE(has_begun(other_seen)) << "one is left";
+  EXPECT_FALSE(has_begun(late_seen)) << "it came after the other";
   same.end();
   EXPECT_EQ(other_seen.get(), 1);
+  EXPECT_FALSE(has_begun(late_seen));
   other.end();
   EXPECT_EQ(late_seen.get(), 2);
   late.end();
   EXPECT_EQ(openblas_get_num_threads(), kOfBlas);
+}
+
+TEST_F(Threads, AForkedProcessWaitsForNobodyElsesCall) {
+  CallElsewhere call(1), waiting(2);
+  EXPECT_EQ(call.seen().get(), 1);
+  await_waiting(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    { const BlasCall own(1); }
+    ::_exit(BlasCall::waiting() == 0 ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > limit) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  call.end();
+  EXPECT_EQ(waiting.seen().get(), 2);
+  waiting.end();
 }
 
 TEST_F(Threads, StayTheSameThroughoutAnOperation) {

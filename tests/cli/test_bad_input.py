@@ -241,6 +241,7 @@ def test_files_that_are_no_bundles(kedge, bundle):
     kedge.refused(3, "inspect", "a.npz", says="this is a zip archive, as .npz and .pt files are, not a bundle")
     for name, first, kind in (("a.parquet", b"PAR1\x15\x04\x15\x80", "a Parquet file"),
                               ("a.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+                              ("a.csv", b"id,vector\n1,2\n", "a text file"),
                               ("a.onnx", b"\x08\x0a\x12\x07pytorch", "an ONNX model")):
         (kedge.folder / name).write_bytes(first + bytes(100))
         kedge.refused(3, "inspect", name, says=f"{name}: this is {kind}, not a bundle")

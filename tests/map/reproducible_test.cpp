@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.h"
 
-#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
