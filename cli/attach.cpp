@@ -106,7 +106,7 @@ struct Given {
     if (space || moments.value().parts().size() == 1) return;
     throw Error(Code::bad_argument, fmt::format("one space is attached at a time, but the moments are of {}; say which "
                                                 "with --space, or sum up its rows alone",
-                                                moments->parts().size()));
+                                                moments.value().parts().size()));
   }
   [[nodiscard]] Moments::Part part() const {
     return space ? Moments::Part{space->name(), space->dim()} : moments.value().parts().front();
@@ -116,7 +116,7 @@ struct Given {
 
 Attachment attach_given(const Bundle& bundle, const Given& given, const Options& o) {
   const Progress progress = make_progress(o.common);
-  if (!given.space) return attach(bundle, *given.moments, o.attach, progress);
+  if (!given.space) return attach(bundle, given.moments.value(), o.attach, progress);
   if (given.moments) return attach(bundle, *given.moments, *given.space, o.attach, progress);
   if (o.ids.empty()) return attach(bundle, *given.space, o.attach, progress);
   try {

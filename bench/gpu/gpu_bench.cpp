@@ -34,7 +34,7 @@ nlohmann::json run(const std::vector<std::string>& words, bench::Clock::time_poi
   if (what == "stages") {
     nlohmann::json found;
     for (const Precision precision : {Precision::tf32, Precision::bf16}) {
-      for (const std::size_t support : {5'000, 50'000}) found.push_back(bench::measure_stages(precision, support));
+      for (const std::size_t support : {5'000U, 50'000U}) found.push_back(bench::measure_stages(precision, support));
     }
     return found;
   }

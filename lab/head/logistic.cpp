@@ -149,7 +149,7 @@ double LogisticLoss::cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eig
 }
 
 void LogisticLoss::precondition(Eigen::VectorXd& v) const {
-  bound_->solve({v.data(), static_cast<std::size_t>(class_count_), features_.cols, features_.cols});
+  bound_.value().solve({v.data(), static_cast<std::size_t>(class_count_), features_.cols, features_.cols});
   v.tail(class_count_) *= 2;
 }
 

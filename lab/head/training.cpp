@@ -257,7 +257,7 @@ Mlp<float> learn_until_nothing_improves(MatrixView<const float> features, const 
         if (looks_since == 0) to_beat = loss;
         return done < most && looks_since < kPatience;
       });
-  return kept ? std::move(*kept) : last;
+  return std::move(kept).value_or(last);
 }
 
 }  // namespace

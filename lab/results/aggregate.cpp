@@ -118,7 +118,7 @@ Chosen common(const Chosen& from, const Metric& metric) {
 Chosen compared(const Chosen& from, const Metric& metric) {
   const auto zero_shot = [](const Measurement& m) { return m.zero_shot(); };
   const Chosen measured = chosen(from, [&](const Measurement& m) { return metric.of(m).has_value(); });
-  const Chosen own = chosen(measured, [](const Measurement& m) { return !m.zero_shot(); });
+  Chosen own = chosen(measured, [](const Measurement& m) { return !m.zero_shot(); });
   if (own.size() == measured.size()) return own;
   Chosen tested = common(chosen(measured, zero_shot), metric);
   const Chosen limited = on(tested, chosen(own, [](const Measurement& m) { return m.method == "absolute"; }));

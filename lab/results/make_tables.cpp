@@ -36,7 +36,7 @@ bool same_seeds(const TableCell& a, const TableCell& b) {
 void mark_best(Table::Row& row, const std::vector<Table::Column>& columns, std::size_t first, std::size_t step) {
   std::vector<TableCell*> rivals;
   for (std::size_t i = first; i < row.cells.size(); i += step) {
-    if (row.cells[i] && columns[i].method != "absolute") rivals.push_back(&*row.cells[i]);
+    if (row.cells[i] && columns[i].method != "absolute") rivals.push_back(&row.cells[i].value());
   }
   if (rivals.size() < 2 || rivals.front()->better == Better::neither) return;
   if (!std::ranges::all_of(rivals, [&](const TableCell* cell) { return same_seeds(*cell, *rivals.front()); })) return;

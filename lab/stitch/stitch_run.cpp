@@ -147,7 +147,7 @@ class Judge {
 
   void judge_labels(const Matrix& test, bool own, Measurement& result) const {
     const auto truth = context_.test_labels();
-    const std::vector<std::int64_t> predicted = heads_.classifier->predict(test.view());
+    const std::vector<std::int64_t> predicted = heads_.classifier.value().predict(test.view());
     result.labels = score_labels(truth, predicted);
     std::vector<double> right;
     for (std::size_t i = 0; i < truth.size(); ++i) right.push_back(truth[i] == predicted[i] ? 1 : 0);
@@ -160,7 +160,7 @@ class Judge {
   }
 
   void resample_ranks(const CompareOptions& what, Measurement& result) const {
-    const std::vector<std::size_t>& ranks = result.pair->ranks;
+    const std::vector<std::size_t>& ranks = result.pair.value().ranks;
     std::vector<double> values(ranks.size());
     std::ranges::transform(ranks, values.begin(), [](std::size_t rank) { return 1 / static_cast<double>(rank); });
     result.resampled["mrr"] = resamples_.means(values);

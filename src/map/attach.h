@@ -29,8 +29,8 @@ class Attacher {
 
   /// The space is that of the statistics; `support` are its rows, in support order. Where the bundle has targets, there
   /// is also a decoder.
-  [[nodiscard]] Attachment attach(const Matrix64& support, const Statistics& statistics,
-                                  const AttachSettings& settings, const Progress& progress = {}) const;
+  [[nodiscard]] Attachment attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
+                                  const Progress& progress = {}) const;
   /// By ridge, with the rows prepared.
   [[nodiscard]] Attachment attach_by_ridge(const RidgeRows& rows, const Statistics& statistics,
                                            const AttachSettings& settings) const;

@@ -194,10 +194,11 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
   const std::size_t doubtful = most_doubtful(sources, checked, right);
   for (std::size_t i = 0; i < spaces; ++i) {
     if (right[i] && i != doubtful) continue;
-    checks[i] = examine(sources.found[i], checked[i], sources.others(i));
-    if (spaces == 2 && checks[i]->suspicious()) checks[1 - i] = mirrored(*checks[i]);
+    const RowCheck found = examine(sources.found[i], checked[i], sources.others(i));
+    checks[i] = found;
+    if (spaces == 2 && found.suspicious()) checks[1 - i] = mirrored(found);
   }
-  for (std::size_t i = 0; i < spaces; ++i) checks[i]->same_as = find_equal(picked, checked, i);
+  for (std::size_t i = 0; i < spaces; ++i) checks[i].value().same_as = find_equal(picked, checked, i);
   return checks;
 }
 

@@ -177,10 +177,11 @@ std::vector<Option> options_of(FitOptions& options) {
       chosen_option("ridge", "Strength of the ridge; auto chooses it by cross-validation for each space",
                     options.ridge),
       device_option("Where to compute", options.device),
-      name_option("precision",
-                  "Precision of matrix products in learning: fp32; tf32, on a GPU faster but coarser, on the processor "
-                  "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
-                  options.precision)};
+      name_option(
+          "precision",
+          "Precision of matrix products in learning: fp32; tf32, on a GPU faster but coarser, on the processor "
+          "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
+          options.precision)};
   append_kernel_options(list, options.kernel);
   append_group(list, "param", param_options(options.param, options.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));

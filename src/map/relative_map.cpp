@@ -105,7 +105,7 @@ void require_squares(const std::string& space, const EigenRows<double>& anchors,
 }
 
 void require_kernel(const RelativeMap& map) {
-  const Kernel& kernel = *map.kernel();
+  const Kernel& kernel = map.kernel().value();
   const std::size_t dim = map.input_dim();
   const bool whitener = kernel.whitener.rows() == 0 || (kernel.whitener.rows() == dim && kernel.whitener.cols() == dim);
   if (!whitener || kernel.rows.rows() == 0 || kernel.rows.cols() != dim ||

@@ -105,19 +105,21 @@ std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks
   const auto is_off = [](const auto& check) { return check && check->suspicious(); };
   if (std::ranges::all_of(checks, is_off)) {
     const bool pair = spaces.size() == 2;
-    RowCheck check = *checks.back();
+    RowCheck check = checks.back().value();
     if (!pair) check.remedy = RowCheck::Remedy::none;
     warnings.push_back(explain(check, {all, pair ? "each other" : "one another", fmt::format("'{}'", spaces.back()),
                                        fmt::format("'{}'", spaces.front()), "one of the files"}));
     return warnings;
   }
   for (std::size_t i = 0; i < spaces.size(); ++i) {
-    if (is_off(checks[i])) warnings.push_back(explain(*checks[i], spaces[i]));
-    if (!checks[i] || checks[i]->same_as.empty()) continue;
+    const std::optional<RowCheck>& check = checks[i];
+    if (!check) continue;
+    if (check->suspicious()) warnings.push_back(explain(*check, spaces[i]));
+    if (check->same_as.empty()) continue;
     warnings.push_back(fmt::format(
         "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under "
         "two names?",
-        checks[i]->same_as, spaces[i]));
+        check->same_as, spaces[i]));
   }
   return warnings;
 }

@@ -219,8 +219,7 @@ TEST(Npy, KnowsBytesHoweverTheirOrderIsWritten) {
 }
 
 TEST(Npy, RefusesOtherTypesAndSaysHowToConvert) {
-  for (const char* descr :
-       {"", "<", "f4", "<f", "<f1", "<f16", "|f4", "!f4", "<c8", "<M8[s]", "|V2", "<f4 ", "<f44"}) {
+  for (const char* descr : {"", "<", "f4", "<f", "<f1", "<f16", "|f4", "!f4", "<c8", "<M8[s]", "|V2", "<f4 ", "<f44"}) {
     expect_refused(npy_file(npy_dictionary(descr, "(0, 3)"), ""), "astype('float32')");
   }
   for (const char* descr : {"|O", "<U4", "|S4"}) {

@@ -59,7 +59,7 @@ void Dense::multiply(double scale, const Block& a, Side a_side, const Block& b, 
 
 /// By the factor R whose inverse B is: R x or x R^T, and R^T x.
 void Dense::divide(const Whitener& whitener, cublasSideMode_t side, cublasOperation_t order, const Block& x) const {
-  const Matrix64& factor = whitener.factor()->factor();
+  const Matrix64& factor = whitener.factor().value().factor();
   const DeviceArray<double> own = upload(factor.view());
   const double one = 1;
   check(cublasDtrsm(blas(), side, CUBLAS_FILL_MODE_LOWER, order, CUBLAS_DIAG_NON_UNIT, size_of(x.rows), size_of(x.cols),
