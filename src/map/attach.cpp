@@ -81,7 +81,8 @@ Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, 
   if (settings.by != AttachBy::ridge) {
     curve = attach_by_kernel(*targets_, support.view(), bundle_.similarity, statistics, settings.kernel, progress);
   }
-  if (!line || !curve) return std::move(line ? line : curve).value();
+  if (!line) return std::move(curve).value();
+  if (!curve) return *std::move(line);
   const AttachChoice choice{line->ridge.value().error, curve->kernel.value().error};
   Attachment& better = choice.kernel_error < choice.ridge_error ? *curve : *line;
   better.choice = choice;

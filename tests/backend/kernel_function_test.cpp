@@ -10,7 +10,6 @@ namespace kedge {
 namespace {
 
 using test::KernelCase;
-using test::random_matrix;
 
 /// The sum of some thousand float32 terms, as the largest result is rounded.
 constexpr double kRounding = 3e-6;

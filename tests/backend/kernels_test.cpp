@@ -34,7 +34,9 @@ TEST(RowKernels, ExponentialsOfCosinesAreWithinTwoUnitsInTheLastPlace) {
 
 TEST(RowKernels, ExponentialsAreWithinTwoUnitsInTheLastPlaceForAllSizesOfNumber) {
   std::vector<float> x;
-  for (float at = -0x1p-30F; at > -87; at *= 1.00002F) x.push_back(at);
+  x.push_back(-0x1p-30F);
+  while (x.back() > -87) x.push_back(x.back() * 1.00002F);
+  x.pop_back();
   std::vector<float> out(x.size());
   cpu::exp_below(x, 0, 1, out);
   double worst = 0;
@@ -61,7 +63,11 @@ double without_line(double u) {
 
 TEST(RowKernels, ExponentialsWithoutTheirLineAreAsGoodNextToZeroAsElsewhere) {
   std::vector<float> u;
-  for (float at = 0x1p-60F; at < 80; at *= 1.0001F) u.insert(u.end(), {at, -at});
+  float at = 0x1p-60F;
+  while (at < 80) {
+    u.insert(u.end(), {at, -at});
+    at *= 1.0001F;
+  }
   std::vector<float> out = u;
   cpu::exp_without_line(out);
   double worst = 0;
