@@ -79,14 +79,15 @@ Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, 
     line = rows.map(bundle_.similarity, statistics, settings.ridge);
   }
   if (settings.by != AttachBy::ridge) {
-    curve = attach_by_kernel(*targets_, support.view(), bundle_.similarity, statistics, settings.kernel, progress);
+    curve =
+        attach_by_kernel(targets_.value(), support.view(), bundle_.similarity, statistics, settings.kernel, progress);
   }
   if (!line) return std::move(curve).value();
   if (!curve) return *std::move(line);
   const AttachChoice choice{line->ridge.value().error, curve->kernel.value().error};
-  Attachment& better = choice.kernel_error < choice.ridge_error ? *curve : *line;
+  Attachment better = std::move(choice.kernel_error < choice.ridge_error ? curve : line).value();
   better.choice = choice;
-  return std::move(better);
+  return better;
 }
 
 Attachment Attacher::attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,

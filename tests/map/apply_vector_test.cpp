@@ -14,7 +14,7 @@ thread_local std::size_t allocations = 0;
 
 // Eigen calls malloc itself, so counting operator new would not do.
 extern "C" {
-void* __libc_malloc(std::size_t size);
+void* __libc_malloc(std::size_t size);  // NOLINT(bugprone-reserved-identifier): glibc's own name
 void* malloc(std::size_t size) {
   ++allocations;
   return __libc_malloc(size);
@@ -49,8 +49,8 @@ class ApplyVector : public ::testing::TestWithParam<Similarity> {
 };
 
 TEST_P(ApplyVector, GivesWhatABlockGives) {
-  for (const std::size_t dim : {1, 7, 768, 1024, 2500}) {
-    for (const std::size_t anchors : {1, 4, 30}) {
+  for (const std::size_t dim : {1U, 7U, 768U, 1024U, 2500U}) {
+    for (const std::size_t anchors : {1U, 4U, 30U}) {
       const RelativeMap map = map_of(anchors, dim);
       const Matrix x = test::random_matrix(3, dim, 3);
       const Matrix rr = map.apply(x.view());
