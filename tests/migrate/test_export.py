@@ -72,6 +72,7 @@ def test_queries_get_length_1_where_the_rows_have_it(spaces, translator):
     assert faiss_pre_transform(translator, products, normalize=False).chain.size() == 1
 
 
+@pytest.mark.long
 def test_what_does_not_fit_is_refused(spaces, translator, tmp_path):
     with pytest.raises(UsageError, match="12 values, but the index holds vectors of 16"):
         faiss_pre_transform(translator, faiss.IndexFlatL2(NEW))
