@@ -6,15 +6,20 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-CORE = ["base", "backend", "io", "space", "anchors", "solve", "param", "map", "eval"]
+CORE = ["base", "compute", "io", "space", "regress", "anchors", "map", "bundle", "fit", "eval"]
 LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing of them
 LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
     "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base", "wording.h": "base",
-    "device.h": "backend", "rows.h": "io", "outputs.h": "io", "space.h": "space", "draw.h": "space", "moments.h": "space", "whitening.h": "space", "similarity.h": "space", "anchors.h": "anchors",
-    "support.h": "anchors", "param.h": "param", "consensus.h": "solve", "kernel.h": "solve", "relative_map.h": "map", "attachment.h": "map",
-    "translate.h": "map", "bundle.h": "map", "export.h": "map", "fit.h": "map",
-    "row_check.h": "space", "metrics.h": "eval", "retrieve.h": "eval", "validate.h": "eval",
+    "device.h": "compute",
+    "outputs.h": "io", "rows.h": "io",
+    "draw.h": "space", "moments.h": "space", "row_check.h": "space", "similarity.h": "space", "space.h": "space", "support.h": "space", "whitening.h": "space",
+    "kernel.h": "regress",
+    "anchors.h": "anchors", "consensus.h": "anchors", "param.h": "anchors",
+    "attachment.h": "map", "relative_map.h": "map",
+    "bundle.h": "bundle", "export.h": "bundle", "translate.h": "bundle",
+    "fit.h": "fit",
+    "metrics.h": "eval", "retrieve.h": "eval", "validate.h": "eval",
     "lab/head.h": "head", "lab/stitch.h": "stitch", "lab/results.h": "results",
 }
 HOUSES = {"include": CORE, "src": CORE, "lab/include": LAB, "lab": LAB}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/backend.h"
+#include "compute/backend.h"
 
 #include <functional>
 #include <memory>

@@ -2,9 +2,9 @@
 // Kernel maps on the GPU: how close one comes to its two products by cuBLAS, of the same sizes and in the same run, and
 // how long its linear system takes. Prints a table.
 //   kedge_gpu_kernel_bench [apply] [stream] [system]      all of them by default
-#include "backend/cuda/check.h"
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/kernel_apply.h"
+#include "compute/cuda/check.h"
+#include "compute/cuda/cuda.h"
+#include "compute/cuda/kernel_apply.h"
 #include "base/parallel.h"
 #include "measure.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cuda.h"
-#include "backend/threads.h"
-#include "backend/whitened_covariance.h"
+#include "compute/cuda/cuda.h"
+#include "compute/threads.h"
+#include "compute/whitened_covariance.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
-#include "solve/consensus.h"
+#include "anchors/consensus.h"
 #include "space/sum_rows.h"
 
 #include <kedge/kedge.h>

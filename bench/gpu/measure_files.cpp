@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/backend.h"
+#include "compute/backend.h"
 #include "base/aligned.h"
 #include "base/parallel.h"
 #include "measure.h"

@@ -3,7 +3,7 @@
 // costs in the step if nothing is beside it.
 #include "collecting_backend.h"
 #include "measure.h"
-#include "param/trainer.h"
+#include "anchors/param/trainer.h"
 
 #include <fmt/format.h>
 

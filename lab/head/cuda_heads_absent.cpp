@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/cuda.h"
+#include "compute/cuda/cuda.h"
 #include "head/cuda/cuda_heads.h"
 
 namespace kedge::cuda {

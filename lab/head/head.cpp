@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/products.h"
-#include "backend/threads.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "head/logistic.h"
 #include "head/training.h"
 #include "head/yardstick.h"
-#include "solve/ridge.h"
+#include "regress/ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/logistic.h"
 
-#include "backend/products.h"
+#include "compute/products.h"
 #include "base/eigen.h"
 #include "head/lbfgs.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/cholesky.h"
+#include "compute/cholesky.h"
 #include "head/cuda/cuda_heads.h"
 
 #include <kedge/device.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/mlp.h"
 
-#include "backend/products.h"
+#include "compute/products.h"
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/plane.h"
 
-#include "backend/eigh.h"
-#include "backend/products.h"
+#include "compute/eigh.h"
+#include "compute/products.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/run_cost.h"
 
-#include "map/fit_options.h"
-#include "solve/kernel_ridge.h"
+#include "fit/fit_options.h"
+#include "regress/kernel_ridge.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/threads.h"
+#include "compute/threads.h"
 #include "base/parallel.h"
-#include "map/fit_spaces.h"
+#include "fit/fit_spaces.h"
 #include "stitch/figures.h"
 #include "stitch/stitch_run.h"
 #include "stitch/stitch_settings.h"

@@ -3,7 +3,7 @@
 
 #include "base/parallel.h"
 #include "base/eigen.h"
-#include "map/fit_spaces.h"
+#include "fit/fit_spaces.h"
 #include "stitch/stitch_plan.h"
 
 #include <fmt/format.h>

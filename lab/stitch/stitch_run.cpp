@@ -3,9 +3,9 @@
 
 #include "base/eigen.h"
 #include "head/yardstick.h"
-#include "map/attach.h"
-#include "map/fit_options.h"
-#include "map/fit_spaces.h"
+#include "fit/attach.h"
+#include "fit/fit_options.h"
+#include "fit/fit_spaces.h"
 #include "stitch/resample.h"
 
 #include <fmt/format.h>

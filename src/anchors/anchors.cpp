@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/farthest.h"
-#include "backend/neighbors.h"
-#include "backend/threads.h"
+#include "space/farthest.h"
+#include "compute/neighbors.h"
+#include "compute/threads.h"
 #include "base/random.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/eigh.h"
-#include "backend/neighbors.h"
-#include "backend/products.h"
-#include "backend/svd.h"
-#include "backend/threads.h"
+#include "compute/eigh.h"
+#include "compute/neighbors.h"
+#include "compute/products.h"
+#include "compute/svd.h"
+#include "compute/threads.h"
 #include "base/eigen.h"
 #include "eval/unit_rows.h"
 

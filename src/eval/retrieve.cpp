@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <kedge/retrieve.h>
 
-#include "backend/products.h"
-#include "backend/threads.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "eval/count_better.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "map/fit_options.h"
+#include "fit/fit_options.h"
 
-#include "backend/threads.h"
+#include "compute/threads.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

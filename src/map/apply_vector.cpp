@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One embedding through a map, with nothing allocated and no other thread asked for.
-#include "backend/cpu/kernels.h"
+#include "compute/cpu/kernels.h"
 #include "map/fold.h"
 
 #include <kedge/relative_map.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "map/statistics.h"
+#include "space/statistics.h"
 
 #include <optional>
 

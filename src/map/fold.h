@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/kernel_function.h"
+#include "compute/kernel_function.h"
 #include "base/eigen.h"
 
 #include <kedge/relative_map.h>

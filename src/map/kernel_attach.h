@@ -2,8 +2,8 @@
 #pragma once
 
 #include "map/ridge_attach.h"
-#include "map/statistics.h"
-#include "solve/kernel_ridge.h"
+#include "space/statistics.h"
+#include "regress/kernel_ridge.h"
 
 #include <kedge/attachment.h>
 #include <kedge/progress.h>

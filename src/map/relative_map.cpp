@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cholesky.h"
-#include "backend/cpu/kernels.h"
-#include "backend/products.h"
-#include "backend/threads.h"
+#include "compute/cholesky.h"
+#include "compute/cpu/kernels.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>

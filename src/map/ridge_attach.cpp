@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/ridge_attach.h"
 
-#include "backend/products.h"
+#include "compute/products.h"
 #include "map/fold.h"
-#include "solve/consensus.h"
+#include "anchors/consensus.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

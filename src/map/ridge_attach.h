@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/eigen.h"
-#include "map/statistics.h"
-#include "solve/repeated_rows.h"
-#include "solve/ridge.h"
+#include "space/statistics.h"
+#include "regress/repeated_rows.h"
+#include "regress/ridge.h"
 
 #include <kedge/attachment.h>
 

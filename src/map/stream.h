@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/row_worker.h"
+#include "compute/row_worker.h"
 
 #include <kedge/matrix.h>
 #include <kedge/progress.h>

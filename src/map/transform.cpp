@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/stream.h"
 
-#include "backend/cuda/cuda.h"
-#include "backend/threads.h"
+#include "compute/cuda/cuda.h"
+#include "compute/threads.h"
 #include "base/aligned.h"
 #include "base/finite.h"
 #include "base/parallel.h"

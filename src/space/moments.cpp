@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/products.h"
-#include "backend/threads.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/finite.h"
 #include "space/row_ids.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/row_sketch.h"
 
-#include "backend/cholesky.h"
-#include "backend/products.h"
+#include "compute/cholesky.h"
+#include "compute/products.h"
 #include "base/random.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/sum_rows.h"
 
-#include "backend/cuda/cuda.h"
-#include "backend/products.h"
-#include "backend/threads.h"
+#include "compute/cuda/cuda.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "space/row_ids.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/whitening_basis.h"
 
-#include "backend/threads.h"
+#include "compute/threads.h"
 #include "base/eigen.h"
 
 #include <span>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/eigh.h"
-#include "backend/whitener.h"
+#include "compute/eigh.h"
+#include "compute/whitener.h"
 
 #include <kedge/matrix.h>
 #include <kedge/whitening.h>

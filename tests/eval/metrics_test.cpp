@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/neighbors.h"
+#include "compute/neighbors.h"
 #include "support.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heads that a GPU trains, against those of the processor.
-#include "backend/operation_cases.h"
+#include "compute/operation_cases.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
-#include "backend/cuda/cuda.h"
-#include "backend/centred_rows.h"
+#include "compute/cuda/cuda.h"
+#include "compute/centred_rows.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"

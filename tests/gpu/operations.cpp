@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/devices.h"
-#include "backend/operation_cases.h"
-#include "backend/reference_backend.h"
+#include "compute/devices.h"
+#include "compute/operation_cases.h"
+#include "compute/reference_backend.h"
 #include "gpu/check.h"
 
 #include <kedge/error.h>

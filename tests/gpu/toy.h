@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/backend.h"
-#include "backend/operation_cases.h"
+#include "compute/backend.h"
+#include "compute/operation_cases.h"
 
 #include <kedge/space.h>
 

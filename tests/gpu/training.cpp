@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/devices.h"
-#include "backend/sequence.h"
+#include "compute/devices.h"
+#include "compute/sequence.h"
 #include "gpu/check.h"
 #include "gpu/toy.h"
 

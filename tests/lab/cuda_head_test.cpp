@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/needs_gpu.h"
+#include "compute/needs_gpu.h"
 #include "head/logistic.h"
 
 #include <kedge/lab/head.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "backend/neighbors.h"
+#include "compute/neighbors.h"
 #include "support.h"
 
 #include <kedge/lab/stitch.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/kernel_cases.h"
+#include "compute/kernel_cases.h"
 #include "support.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/products.h"
+#include "compute/products.h"
 #include "space/sum_rows.h"
 #include "space/whitening_basis.h"
 #include "support.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/cuda/logistic_kernels.h"
 
-#include "backend/cuda/check.h"
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/lane.h"
-#include "backend/cuda/memory.h"
+#include "compute/cuda/check.h"
+#include "compute/cuda/cuda.h"
+#include "compute/cuda/lane.h"
+#include "compute/cuda/memory.h"
 #include "base/checked.h"
 #include "head/cuda/cuda_heads.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/cuda/check.h"
-#include "backend/cuda/reduce.cuh"
+#include "compute/cuda/check.h"
+#include "compute/cuda/reduce.cuh"
 #include "head/cuda/mlp_kernels.h"
 
 namespace kedge::cuda {

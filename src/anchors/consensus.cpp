@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anchors/consensus.h"
+
+#include "compute/cuda/cuda.h"
+#include "compute/eigh.h"
+#include "compute/whitened_covariance.h"
+#include "base/eigen.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// A direction of all spaces side by side, and how far they agree on it.
+struct Direction {
+  std::size_t pair;  ///< its eigenpair
+  double agreement;
+};
+
+/// 0 where the spaces are independent or contradict each other, about 1 where all say the same and say it strongly:
+/// shrinkage leaves directions of little variance less than 1, and strong ones a little more. So that the latter do not
+/// pass for agreement, some of the variance has to be shared. One space always agrees with itself.
+double agreement_on(double variance, double own_variance, std::size_t spaces) {
+  if (spaces == 1) return 1;
+  constexpr double kRounding = 1e-9;
+  const double shared = variance - own_variance;
+  const double above = (variance - 1) / static_cast<double>(spaces - 1);
+  return std::min(shared, above) > kRounding ? above : 0;
+}
+
+/// By falling variance, but those that the spaces do not agree on come last.
+std::vector<Direction> directions_of(const Directions& found, std::size_t count, std::size_t spaces) {
+  const std::vector<double>& variances = found.pairs.values;
+  std::vector<Direction> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t pair = variances.size() - 1 - i;
+    all.push_back({pair, agreement_on(variances[pair], found.own_variances[pair], spaces)});
+  }
+  std::ranges::stable_partition(all, [](const Direction& one) { return one.agreement > 0; });
+  return all;
+}
+
+/// Eigenpairs that have variance, and no more than centred rows have directions.
+std::size_t directions(std::span<const double> ascending, std::size_t rows, std::size_t dim) {
+  const double rounding = ascending.back() * static_cast<double>(dim) * std::numeric_limits<double>::epsilon();
+  const auto varying =
+      static_cast<std::size_t>(std::ranges::count_if(ascending, [&](double value) { return value > rounding; }));
+  return std::min(varying, std::max<std::size_t>(rows - 1, 1));
+}
+
+/// The directions the spaces agree on, one by row, weighted and scaled to unit variance.
+EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const Direction> agreed, double power) {
+  EigenRows<double> directions(static_cast<Eigen::Index>(agreed.size()),
+                               static_cast<Eigen::Index>(pairs.vectors.cols()));
+  for (std::size_t a = 0; a < agreed.size(); ++a) {
+    const std::size_t from = agreed[a].pair;
+    const double scale = std::pow(agreed[a].agreement, power) / std::sqrt(pairs.values[from]);
+    directions.row(static_cast<Eigen::Index>(a)) = scale * as_eigen(pairs.vectors.row(from));
+  }
+  return directions;
+}
+
+/// The scores of the support rows, summed over the spaces.
+EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directions) {
+  const auto width = static_cast<std::size_t>(directions.cols());
+  const MatrixView<double> all{directions.data(), static_cast<std::size_t>(directions.rows()), width, width};
+  EigenRows<double> scores =
+      EigenRows<double>::Zero(static_cast<Eigen::Index>(task.rows.front()->rows()), directions.rows());
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < task.rows.size(); first += task.bases[i].dim(), ++i) {
+    const auto folded = all.middle_cols(first, task.bases[i].dim());
+    task.bases[i].whitener()->fold_rows(folded);
+    const Matrix64 own = task.rows[i]->times(folded);
+    scores += as_eigen(own.view());
+  }
+  return scores;
+}
+
+/// LAPACK's choice of signs may differ between machines: the largest score of each direction is made positive.
+void fix_signs(EigenRows<double>& scores) {
+  Eigen::ArrayXXd least = scores.row(0);
+  Eigen::ArrayXXd most = scores.row(0);
+  for (Eigen::Index r = 1; r < scores.rows(); ++r) {
+    least = least.min(scores.row(r).array());
+    most = most.max(scores.row(r).array());
+  }
+  const Eigen::ArrayXXd signs = (-least > most).select(-Eigen::ArrayXXd::Ones(1, scores.cols()), 1.0);
+  for (Eigen::Index r = 0; r < scores.rows(); ++r) scores.row(r).array() *= signs;
+}
+
+}  // namespace
+
+Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
+  if (!(options.power >= 0) || std::isinf(options.power)) {
+    throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
+  }
+  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::size_t> dims;
+  for (const WhiteningBasis& basis : task.bases) {
+    whiteners.push_back(basis.whitener());
+    dims.push_back(basis.dim());
+  }
+  const std::size_t dim = joint.dim();
+  const std::size_t rows = joint.rows();
+  const auto covariance = on_gpu(dim, device) ? cuda::whiten_covariance(joint.scatter().view(),
+                                                                        1 / static_cast<double>(rows), whiteners, dims)
+                                              : whiten_covariance(std::move(joint).covariance(), whiteners, dims);
+  Directions leading = covariance->leading(task.anchors);
+  std::size_t anchors = directions(leading.pairs.values, rows, dim);
+  std::vector<Direction> found = directions_of(leading, anchors, dims.size());
+  if (found.back().agreement == 0 && leading.pairs.values[found.back().pair] > 1 && anchors < dim) {
+    // Directions that are just strong took the places of weaker ones that are shared.
+    leading = covariance->leading(dim);
+    found = directions_of(leading, directions(leading.pairs.values, rows, dim), dims.size());
+    found.resize(anchors);
+  }
+  std::erase_if(found, [](const Direction& one) { return one.agreement == 0; });
+  if (found.empty()) {
+    throw Error(Code::bad_argument,
+                "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, "
+                "lower the shrinkage");
+  }
+  EigenRows<double> scores = scores_of(task, weighted_directions(leading.pairs, found, options.power));
+  fix_signs(scores);
+  Consensus result{Matrix(task.rows.front()->rows(), found.size()), {}};
+  as_eigen(result.targets.view()) = scores.cast<float>();
+  for (const Direction& one : found) result.eigenvalues.push_back(leading.pairs.values[one.pair]);
+  if (!as_eigen(result.targets.view()).allFinite()) {
+    throw Error(Code::bad_argument,
+                fmt::format("power is {}, which makes the targets too large for float32; lower it", options.power));
+  }
+  return result;
+}
+
+std::size_t agreed_anchors(const Matrix& targets) {
+  std::size_t used = targets.cols();
+  while (used > 1 && as_eigen(targets.view()).col(static_cast<Eigen::Index>(used) - 1).isZero(0)) --used;
+  return used;
+}
+
+}  // namespace kedge

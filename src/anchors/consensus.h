@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/centred_rows.h"
+#include "space/whitening_basis.h"
+
+#include <kedge/consensus.h>
+#include <kedge/device.h>
+#include <kedge/whitening.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace kedge {
+
+/// What the consensus is taken of, by space.
+struct ConsensusTask {
+  std::span<const WhiteningBasis> bases;
+  std::span<const CentredRows* const> rows;  ///< the support, less the means of the bases
+  std::size_t anchors = 0;
+};
+
+/// The targets at the support, support x anchors: the scores of the directions that the whitened spaces, side by side,
+/// vary in most, each weighted by how far the spaces agree on it.
+struct Consensus {
+  Matrix targets;
+  std::vector<double> eigenvalues;  ///< of each anchor, descending
+};
+
+/// `joint` are the moments of the spaces side by side. Where the spaces agree on fewer directions than anchors were
+/// asked for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no
+/// number
+/// >= 0.
+[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
+                                       Device device = Device::cpu);
+
+/// How many anchors targets have before those at the end that are always 0, which bundles of earlier versions may have.
+[[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);
+
+}  // namespace kedge

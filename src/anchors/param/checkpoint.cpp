@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anchors/param/checkpoint.h"
+
+#include "base/file_version.h"
+#include "base/finite.h"
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "anchors/param/history.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <kedge/error.h>
+#include <kedge/version.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+constexpr std::string_view kFormat = "kedge checkpoint ";  // and its version
+constexpr unsigned kFormatVersion = 1;
+constexpr JsonLimits kPurpose{.deepest = 4, .most_members = 1000};
+
+io::TensorBytes tensor(const char* name, const Matrix& matrix) {
+  return {name, io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
+}
+
+Matrix read(const io::ByteSource& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
+  const io::ArrayInfo& array = info.tensor(name, path);
+  if (array.dtype != io::DType::f32 || array.shape.size() != 2) {
+    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' is damaged", path, name));
+  }
+  Matrix matrix(array.shape[0], array.shape[1]);
+  io::read_values(file, array, 0, matrix.cells());
+  if (!all_finite(std::span<const float>(matrix.cells()))) {
+    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' holds NaN or infinity", path, name));
+  }
+  return matrix;
+}
+
+using Json = nlohmann::ordered_json;
+
+/// Adds "seed was 1, now 0" for every member of the two objects that is not the same.
+void add_differences(const Json& before, const Json& now, std::vector<std::string>& to) {
+  for (const auto& [name, value] : now.items()) {
+    const Json was = before.value(name, Json());
+    if (was != value) to.push_back(fmt::format("{} was {}, now {}", name, was.dump(), value.dump()));
+  }
+}
+
+std::string differences(const std::string& before, const std::string& now) {
+  constexpr const char* kOptions = "param";  // an object of its own
+  constexpr const char* kBackend = "backend";
+  if (!json_problem(before, kPurpose).empty()) return "it was " + before;
+  Json old = Json::parse(before);
+  Json fresh = Json::parse(now);
+  if (!old.is_object() || !old.value(kOptions, Json()).is_object()) return "it was " + before;
+  for (Json* purpose : {&old, &fresh}) purpose->emplace(kBackend, "cpu");  // which is not written down
+  std::vector<std::string> found;
+  add_differences(old[kOptions], fresh[kOptions], found);
+  old.erase(kOptions);
+  fresh.erase(kOptions);
+  add_differences(old, fresh, found);
+  return found.empty() ? "it was " + before : fmt::format("{}", fmt::join(found, "; "));
+}
+
+}  // namespace
+
+void save_checkpoint(const Checkpoint& c, const std::string& path) {
+  const io::TensorBytes tensors[] = {tensor("logits", c.logits), tensor("first_moment", c.first_moment),
+                                     tensor("second_moment", c.second_moment)};
+  io::save_safetensors(path, tensors,
+                       {{"format", fmt::format("{}{}", kFormat, kFormatVersion)},
+                        {"kedge_version", std::string(version())},
+                        {"purpose", c.purpose},
+                        {"place", nlohmann::json({c.epoch, c.step, c.steps}).dump()},
+                        {"sums", history_to_json({c.sums})},
+                        {"history", history_to_json(c.history)}});
+}
+
+void require_no_other_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  const auto refuse = [&] {
+    throw Error(Code::bad_argument, fmt::format("'{}' already exists and is not a checkpoint of kedge, so it will not "
+                                                "be overwritten; name another file for checkpoints, or remove it",
+                                                path));
+  };
+  try {
+    const io::InputFile file(path);
+    const io::SafetensorsInfo info = io::parse_safetensors(file);
+    const auto format = info.metadata.find("format");
+    if (format == info.metadata.end() || !format->second.starts_with(kFormat)) refuse();
+  } catch (const Error&) {
+    refuse();
+  }
+}
+
+Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) {
+  return read_checkpoint(io::InputFile(path), purpose);
+}
+
+Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose) {
+  const std::string& path = file.label();
+  const io::SafetensorsInfo info = io::parse_safetensors(file);
+  const auto refuse = [&](std::string_view what) { throw Error(Code::bad_file, fmt::format("{}: {}", path, what)); };
+  const auto text = [&](const char* key) {
+    const auto found = info.metadata.find(key);
+    if (found == info.metadata.end()) refuse("it is not a checkpoint of kedge");
+    return found->second;
+  };
+  const std::string format = text("format");
+  if (!format.starts_with(kFormat)) refuse("it is not a checkpoint of kedge");
+  const auto written_by = info.metadata.find("kedge_version");
+  const std::string problem = format_problem(std::string_view(format).substr(kFormat.size()), kFormatVersion,
+                                             written_by == info.metadata.end() ? "" : written_by->second);
+  if (!problem.empty()) refuse(problem);
+  if (text("purpose") != purpose) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} belongs to a different training run, so it cannot be resumed with these options: {}",
+                            path, differences(text("purpose"), purpose)));
+  }
+  Checkpoint c;
+  c.purpose = purpose;
+  try {
+    const auto place = parse_json(text("place"), "its place", {.deepest = 1, .longest_list = 3});
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its position is damaged");
+    }
+    c.epoch = place[0].get<std::size_t>();
+    c.step = place[1].get<std::size_t>();
+    c.steps = place[2].get<std::uint64_t>();
+    c.sums = history_from_json(text("sums")).at(0);
+    c.history = history_from_json(text("history"));
+  } catch (const std::exception&) {
+    refuse("it is damaged");
+  }
+  c.logits = read(file, info, "logits", path);
+  c.first_moment = read(file, info, "first_moment", path);
+  c.second_moment = read(file, info, "second_moment", path);
+  if (std::ranges::any_of(c.second_moment.cells(), [](float value) { return value < 0; })) {
+    refuse("its tensor 'second_moment' holds negative values, which training never produces");
+  }
+  return c;
+}
+
+}  // namespace kedge

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/backend.h"
+
+#include <kedge/param.h>
+#include <kedge/progress.h>
+#include <kedge/space.h>
+#include <kedge/whitening.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// What PARAM learns from.
+struct ParamTask {
+  std::span<const Space> spaces;
+  std::span<const std::int64_t> support_ids;  ///< row numbers of the files
+  std::size_t anchors = 0;
+  std::uint64_t seed = 0;
+  WhiteningOptions whitening;  ///< what was asked for; a checkpoint remembers it
+  ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
+};
+
+struct ParamResult {
+  Matrix mixture;
+  std::vector<Losses> history;  ///< means by epoch
+};
+
+/// Learns the mixture in whitened coordinates; `whitenings` are those of the spaces, in order. Where an exception out
+/// of `progress` stops it, a checkpoint of the last step is written before the exception goes on; where a loss is not
+/// finite, the last checkpoint stays as it is.
+[[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
+                                        const ParamOptions& options, const CheckpointOptions& checkpoints,
+                                        const Progress& progress);
+
+}  // namespace kedge

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anchors/param/refine.h"
+
+#include "compute/products.h"
+#include "base/eigen.h"
+#include "base/random.h"
+#include "anchors/param/alignment.h"
+#include "anchors/param/refine_objective.h"
+#include "regress/repeated_rows.h"
+#include "regress/ridge.h"
+#include "anchors/param/whitened.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+/// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
+Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
+  const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
+  whiten(whitening, support.view());
+  const auto rows = as_eigen(support.view());
+  const double share = 1 / static_cast<double>(support.rows());
+  Matrix64 gram(support.cols(), support.cols());
+  add_gram(gram.view(), Triangle::upper, support.view(), share);
+  const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows());
+  Matrix64 cross(support.cols(), targets.cols());
+  set_product(cross.view(), rows.transpose(), targets.view(), share);
+  const double strength = Ridge(basis, cross, spread_of(targets.view()), distinct).best();
+  Matrix64 turned(support.cols(), support.rows());
+  as_eigen(turned.view()) = share * rows.transpose();
+  const Matrix64 solved = Ridge(basis, turned, {}).solve(strength);
+  Matrix regressor(support.rows(), support.cols());
+  as_eigen(regressor.view()) = as_eigen(solved.view()).transpose().cast<float>();
+  return regressor;
+}
+
+/// The regressors of all spaces side by side, support x (sum of dims).
+std::unique_ptr<Tensor> upload_regressors(Backend& backend, const RefineSources& sources, const Matrix64& targets,
+                                          std::size_t width) {
+  auto all = backend.make(targets.rows(), width);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < sources.supports.size(); ++i) {
+    const Matrix own = regressor_of(sources.supports[i], sources.whitenings[i], targets);
+    backend.upload(own.view(), all->panel().columns(column, own.cols()));
+    column += own.cols();
+  }
+  return all;
+}
+
+/// The targets on their way, turned: anchors x support.
+class Refiner {
+ public:
+  Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
+      : backend_(backend), objective_(objective), number_(backend.make_integers(1)), adam_{static_cast<float>(rate),
+                                                                                           0.9F,
+                                                                                           0.999F,
+                                                                                           1e-8F,
+                                                                                           0,
+                                                                                           number_->data()} {
+    for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
+      *tensor = backend.make(start.rows(), start.cols());
+    }
+    backend.upload(start.view(), values_->panel());
+  }
+
+  void pass(std::span<const std::uint32_t> rows, std::size_t batch, Random& random) {
+    const std::vector<std::size_t> order = random.sample(rows.size(), rows.size());
+    for (std::size_t first = 0; first + batch <= order.size(); first += batch) {
+      std::vector<std::uint32_t> chosen;
+      for (std::size_t i = first; i < first + batch; ++i) chosen.push_back(rows[order[i]]);
+      (void)objective_.evaluate(values_->panel(), chosen, gradient_->panel());
+      backend_.upload(std::array{++steps_}, *number_);
+      backend_.step_values(gradient_->panel(), adam_, values_->panel(), first_moment_->panel(),
+                           second_moment_->panel());
+    }
+  }
+  double loss(std::span<const std::uint32_t> rows) { return objective_.evaluate(values_->panel(), rows, {}); }
+  void read(Matrix& values) { backend_.download(values_->panel(), values.view()); }
+
+ private:
+  Backend& backend_;
+  RefineObjective& objective_;
+  std::uint32_t steps_ = 0;
+  std::unique_ptr<Integers> number_;
+  AdamStep adam_;
+  std::unique_ptr<Tensor> values_, gradient_, first_moment_, second_moment_;
+};
+
+}  // namespace
+
+RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
+  std::vector<bool> taken(space.rows());
+  for (const std::size_t row : space.find(support_ids)) taken[row] = true;
+  const std::size_t count = std::clamp<std::size_t>(space.rows() / 10, 2, most);
+  const std::vector<std::size_t> order = random.sample(space.rows(), space.rows());
+  RefineRows split;
+  std::vector<bool> watched(space.rows());
+  for (const bool support : {false, true}) {
+    for (const std::size_t row : order) {
+      if (split.watched.size() == count || taken[row] != support) continue;
+      split.watched.push_back(static_cast<std::uint32_t>(row));
+      watched[row] = true;
+    }
+  }
+  for (std::size_t row = 0; row < space.rows(); ++row) {
+    if (!watched[row]) split.learned.push_back(static_cast<std::uint32_t>(row));
+  }
+  return split;
+}
+
+void require_refinement(std::size_t spaces, const ConsensusOptions& options) {
+  if (spaces < 2) {
+    throw Error(Code::bad_argument,
+                fmt::format("refinement compares spaces with each other, but there is only one; leave {} at 0",
+                            option_words("refine-epochs")));
+  }
+  if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
+    throw Error(Code::bad_argument,
+                fmt::format("{} is {}, expected a positive number", option_words("refine-rate"), options.refine_rate));
+  }
+  if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
+    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a number of {} or more", option_words("refine-tau"),
+                                                options.refine_tau, Backend::kLeastTau));
+  }
+  if (options.refine_batch < 2)
+    throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
+}
+
+std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
+                              std::size_t anchors, std::size_t batch) {
+  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
+  return (rows + support + batch + 2 * anchors) * width + 4 * support * anchors + dims.size() * batch * anchors +
+         Alignment::floats_needed(dims.size(), batch, anchors);
+}
+
+Refined refine_targets(Backend& backend, const RefineSources& sources, std::span<const Space> rows,
+                       std::span<const std::int64_t> support_ids, const Matrix& targets,
+                       const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
+  require_refinement(rows.size(), options);
+  const EigenRows<double> moving = as_eigen(targets.view()).cast<double>();
+  Matrix64 exact(targets.rows(), targets.cols());
+  as_eigen(exact.view()) = moving;
+  Matrix turned(exact.cols(), exact.rows());
+  as_eigen(turned.view()) = moving.transpose().cast<float>();
+
+  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // than the numbers that drew the support
+  Random random(seed ^ kOther);
+  const RefineRows split = split_rows(rows.front(), support_ids, options.refine_batch, random);
+  const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
+  std::vector<std::size_t> dims;
+  for (const Space& space : rows) dims.push_back(space.dim());
+  const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
+  const std::size_t largest = std::max(batch, split.watched.size());
+  backend.require_memory(refinement_floats(dims, rows.front().rows(), targets.rows(), targets.cols(), largest),
+                         "refinement",
+                         fmt::format("give fewer {}, or lower {} or {}", option_words("rows"), option_words("support"),
+                                     option_words("anchors")));
+  WhitenedSpaces spaces = whiten_spaces(backend, rows, sources.whitenings, progress);
+  const auto regressors = upload_regressors(backend, sources, exact, width);
+  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest,
+                            options.refine_tau);
+  const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));
+  Refiner refiner(backend, objective, turned, options.refine_rate * size);
+
+  Refined result{targets, {refiner.loss(split.watched)}};
+  double least = result.losses.front();
+  std::size_t best = 0;
+  for (std::size_t epoch = 1; epoch <= options.refine_epochs && epoch <= best + options.refine_patience; ++epoch) {
+    refiner.pass(split.learned, batch, random);
+    result.losses.push_back(refiner.loss(split.watched));
+    if (!std::isfinite(result.losses.back())) {
+      throw Error(Code::failed,
+                  fmt::format("refinement diverged in epoch {}; lower {}", epoch, option_words("refine-rate")));
+    }
+    if (result.losses.back() < least) {
+      least = result.losses.back();
+      best = epoch;
+      refiner.read(turned);
+    }
+    const std::string detail = fmt::format("loss on held-out rows {:.4f}, best {:.4f}", result.losses.back(), least);
+    if (progress) progress({"refining", epoch, options.refine_epochs, detail});
+  }
+  as_eigen(result.targets.view()) = as_eigen(turned.view()).transpose();
+  return result;
+}
+
+}  // namespace kedge

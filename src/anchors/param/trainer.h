@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/backend.h"
+#include "anchors/param/checkpoint.h"
+#include "anchors/param/objective.h"
+
+#include <kedge/error.h>
+#include <kedge/param.h>
+#include <kedge/progress.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kedge {
+
+/// A loss that is NaN or infinite: the state it was computed from is lost, so no checkpoint should be made of it.
+class LossNotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Learns the logits of a mixture by Adam on shuffled batches. Every random number follows from the seed and the epoch,
+/// so that training continued from a checkpoint takes the very same steps.
+class Trainer {
+ public:
+  Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
+          const ParamOptions& options, std::uint64_t seed);
+
+  /// All epochs that are left. Progress is called after each step, or after as many as the backend likes to queue, and
+  /// may throw to stop; the state is then that after the last step. A loss that is not finite throws LossNotFinite,
+  /// which names the step.
+  void run(const Progress& progress);
+
+  /// Steps on the next batches, no more than are left of the epoch.
+  void take_steps(std::size_t count);
+  void step() { take_steps(1); }
+  [[nodiscard]] bool done() const { return epoch_ >= options_.epochs; }
+
+  [[nodiscard]] Checkpoint checkpoint(const std::string& purpose) const;
+  /// Throws Error(Code::bad_file) if the sizes differ.
+  void restore(const Checkpoint& checkpoint);
+
+  [[nodiscard]] std::size_t epoch() const { return epoch_; }
+  [[nodiscard]] Matrix logits() const { return read(*logits_); }
+  [[nodiscard]] Matrix mixture() const { return read(*mixture_); }
+  [[nodiscard]] const std::vector<Losses>& history() const { return history_; }
+
+ private:
+  void enqueue_step();
+  void give_order();
+  void shuffle(std::size_t epoch);
+  void count_step(const Losses& losses);
+  void report(const Progress& progress, double seconds, std::uint64_t since);
+  [[nodiscard]] Matrix read(Tensor& tensor) const;
+
+  Backend& backend_;
+  ParamOptions options_;
+  std::uint64_t seed_;
+  Objective objective_;
+  std::size_t rows_, batch_, steps_per_epoch_;
+  std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_;
+  std::unique_ptr<Tensor> log_;  ///< losses of the steps of an epoch
+  std::unique_ptr<Integers> order_,
+      taken_;                            ///< rows of the epoch under way, and steps taken, as the backend knows them
+  std::size_t given_epoch_;              ///< whose order that is
+  std::vector<std::uint32_t> shuffled_;  ///< the order of an epoch to come, made while the backend works
+  std::size_t shuffled_epoch_;
+  std::unique_ptr<Recording> recording_;
+  std::size_t epoch_ = 0, step_ = 0;
+  std::uint64_t steps_ = 0;
+  Losses last_, sums_;
+  std::vector<Losses> history_;
+};
+
+}  // namespace kedge

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bundle/bundle_reader.h"
+
+#include "io/tensor_file.h"
+#include "bundle/bundle_check.h"
+#include "anchors/param/history.h"
+#include "anchors/param/param_options.h"
+#include "regress/kernel_ridge.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+using Json = nlohmann::json;
+
+class BundleReader {
+ public:
+  explicit BundleReader(const io::ByteSource& file) : file_(file, "kedge bundle", kBundleFormat, "a bundle") {}
+
+  Bundle read() const {
+    Bundle bundle;
+    file_.guard([&] { read_parts(bundle); });
+    return bundle;
+  }
+
+  RelativeMap read_map(std::string_view name) const {
+    std::optional<RelativeMap> map;
+    file_.guard([&] {
+      const auto names = file_.json("spaces").get<std::vector<std::string>>();
+      if (std::ranges::find(names, name) == names.end()) throw unknown_space(name, names);
+      const Json how = file_.says("attached") ? file_.json("attached") : Json::object();
+      map = read_map(std::string(name), parse_similarity(file_.text("similarity")),
+                     how.empty() ? how : how.at(std::string(name)));
+      const std::vector<std::size_t>& mixture = file_.shape("mixture", io::DType::f32, 2);
+      require_anchors(*map, mixture[0]);
+      require_kernel(map->space(), *map, mixture[1]);
+    });
+    return std::move(map).value();
+  }
+
+ private:
+  void read_parts(Bundle& bundle) const {
+    bundle.kedge_version = file_.text("kedge_version");
+    bundle.method = parse_method(file_.text("method"));
+    bundle.similarity = parse_similarity(file_.text("similarity"));
+    bundle.seed = file_.whole_number(file_.json("seed"));
+    read_options(bundle);
+    if (bundle.method == Method::param) {
+      bundle.param = param_options_from_json(file_.text("param"));
+      require_valid(bundle.param);
+      bundle.history = history_from_json(file_.text("history"));
+    }
+    bundle.sources = file_.json("sources").get<std::vector<std::string>>();
+    bundle.mixture = file_.matrix("mixture");
+    bundle.support_ids = file_.integers("support_ids");
+    if (file_.has("targets")) bundle.targets = file_.matrix("targets");
+    if (file_.has("sketch")) bundle.sketch = file_.matrix("sketch");
+    if (file_.has("targets") && bundle.targets.cells().empty()) file_.refuse("its targets are empty");
+    if (file_.has("sketch") && bundle.sketch.cells().empty()) file_.refuse("its sketch is empty");
+    require_consistent(bundle);
+    read_spaces(bundle);
+  }
+
+  void read_options(Bundle& bundle) const {
+    const Json options = file_.json("options");
+    bundle.whitening.shrinkage = file_.number(options, "shrinkage", 0, 1);
+    bundle.whitening.epsilon = file_.number(options, "epsilon", 0);
+    bundle.rows = {file_.whole_number(options.at("rows").at(0)), file_.whole_number(options.at("rows").at(1))};
+    read_later_options(bundle, options);
+  }
+
+  /// What the first bundles did not say is as it was then, which is the default.
+  void read_later_options(Bundle& bundle, const Json& options) const {
+    const auto name = [&](const char* key, std::string_view otherwise) {
+      return options.value(key, std::string(otherwise));
+    };
+    const auto count = [&](const char* key) { return options.contains(key) ? file_.whole_number(options[key]) : 0; };
+    const auto positive = [&](const char* key, double otherwise) {
+      return options.contains(key) ? file_.number(options, key, 0) : otherwise;
+    };
+    ConsensusOptions& consensus = bundle.consensus;
+    bundle.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(bundle.shrinkage_rule)));
+    bundle.attach_by = parse_attach_by(name("attach", to_string(bundle.attach_by)));
+    bundle.support_select = parse_support_select(name("support_select", to_string(bundle.support_select)));
+    const std::string support_by = name("support_by", "row");
+    if (support_by != "row" && support_by != "id") {
+      file_.refuse("its support is by '" + support_by + "', expected row or id");
+    }
+    bundle.by_id = support_by == "id";
+    bundle.keep = count("keep");
+    consensus.power = positive("power", consensus.power);
+    consensus.refine_epochs = count("refine_epochs");
+    consensus.refine_rate = positive("refine_rate", consensus.refine_rate);
+    consensus.refine_tau = positive("refine_tau", consensus.refine_tau);
+    if (options.contains("refine_batch")) consensus.refine_batch = count("refine_batch");
+    if (options.contains("refine_patience")) consensus.refine_patience = count("refine_patience");
+    if (file_.says("refine_losses")) {
+      bundle.refine_losses = file_.json("refine_losses").get<std::vector<double>>();
+    }
+  }
+
+  void read_spaces(Bundle& bundle) const {
+    const Json attached = file_.says("attached") ? file_.json("attached") : Json::object();
+    const Json by_mixture = {{"by", "mixture"}, {"shrinkage", bundle.whitening.shrinkage}};
+    for (const auto& name : file_.json("spaces").get<std::vector<std::string>>()) {
+      require_space_name(name);
+      Attachment space = read_space(bundle, name, attached.empty() ? by_mixture : attached.at(name));
+      require_fits(bundle, space);
+      bundle.spaces.push_back(std::move(space));
+    }
+    require_sources(bundle);
+  }
+
+  RidgeFit read_fit(const Json& how, const std::string& r2) const {
+    return {file_.number(how, "strength", 0), file_.number(how, "whitening", 0, 1), file_.vector(r2),
+            file_.number(how, "r2", std::numeric_limits<double>::lowest())};
+  }
+
+  RowCheck::Block read_block(const Json& from) const {
+    RowCheck::Block block{{file_.whole_number(from.at("begin")), RowRange::kEnd},
+                          file_.number(from, "found_first", 0, 1)};
+    if (from.contains("end")) block.rows.end = file_.whole_number(from["end"]);
+    if (block.rows.begin >= block.rows.end) file_.refuse("its check of rows ends before it begins");
+    return block;
+  }
+
+  RowCheck read_row_check(const Json& from) const {
+    constexpr double kAny = std::numeric_limits<double>::max();
+    RowCheck check;
+    check.rows = file_.whole_number(from.at("rows"));
+    check.among = file_.whole_number(from.at("among"));
+    check.found_first = file_.number(from, "found_first", 0, 1);
+    check.deviations = file_.number(from, "deviations", -kAny);
+    if (check.among == 0 || check.among > check.rows) file_.refuse("its check of rows does not add up");
+    if (from.contains("same_as")) require_space_name(check.same_as = from["same_as"].get<std::string>());
+    if (from.contains("block")) check.block = read_block(from["block"]);
+    if (!from.contains("found_first_then")) return check;
+    check.found_first_then = file_.number(from, "found_first_then", 0, 1);
+    check.remedy = from.contains("shift") ? RowCheck::Remedy::shift : RowCheck::Remedy::sorted_ids;
+    if (check.remedy == RowCheck::Remedy::shift) {
+      const Json& shift = from["shift"];
+      if (!shift.is_number_integer() || shift == 0) file_.refuse("its shift of rows is no whole number, or 0");
+      check.shift = static_cast<std::int64_t>(file_.number(from, "shift", -1e9, 1e9));
+    }
+    return check;
+  }
+
+  /// Whoever wrote the first format knew no kernels, and other readers of it would compute other values.
+  void require_format_with_kernels(const std::string& what) const {
+    if (file_.version() > kFirstBundleFormat) return;
+    file_.refuse(fmt::format("it has {}, but says that it has format version {}, in which there are none", what,
+                             kFirstBundleFormat));
+  }
+
+  /// `prefix` is the name of a space and what its map is.
+  std::optional<Kernel> read_kernel(const std::string& prefix, const Json& how) const {
+    require_format_with_kernels("a kernel");
+    Kernel kernel{file_.number(how, "width", kLeastWidth, kMostWidth),
+                  {},
+                  file_.matrix(prefix + "kernel_rows"),
+                  file_.matrix(prefix + "kernel_coefficients")};
+    if (file_.has(prefix + "kernel_whitener")) kernel.whitener = file_.matrix(prefix + "kernel_whitener");
+    return kernel;
+  }
+
+  RelativeMap read_map(const std::string& name, Similarity similarity, const Json& how) const {
+    const std::string prefix = name + ".";
+    return {name,
+            similarity,
+            file_.matrix(prefix + "weight"),
+            file_.vector(prefix + "bias"),
+            file_.vector(prefix + "mean"),
+            how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : no_kernel(prefix)};
+  }
+
+  /// Without it such a map would be read as a line, and give other values.
+  std::optional<Kernel> no_kernel(const std::string& prefix) const {
+    for (const char* part : {"kernel_rows", "kernel_coefficients", "kernel_whitener"}) {
+      if (file_.has(prefix + part)) file_.refuse(fmt::format("nothing is said of its tensor '{}{}'", prefix, part));
+    }
+    return {};
+  }
+
+  KernelFit read_kernel_numbers(const Json& how) const {
+    return {file_.number(how, "width", kLeastWidth, kMostWidth),
+            file_.number(how, "strength", 0),
+            file_.number(how, "whitening", 0, 1),
+            {},
+            file_.number(how, "r2", -1, 1),
+            file_.number(how, "error", 0)};
+  }
+
+  KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
+    KernelFit fit = read_kernel_numbers(how);
+    fit.r2 = file_.vector(r2);
+    return fit;
+  }
+
+  RelativeMap read_reverse(const std::string& name, Similarity similarity, const Json& how) const {
+    const std::string prefix = name + ".reverse_";
+    return {how.at("space").get<std::string>(), similarity,
+            file_.matrix(prefix + "weight"),    file_.vector(prefix + "bias"),
+            file_.vector(prefix + "mean"),      read_kernel(prefix, how)};
+  }
+
+  void require_anchors(const RelativeMap& map, std::size_t anchors) const {
+    if (map.output_dim() == anchors) return;
+    file_.refuse(fmt::format("it has {} anchors, but the map of '{}' has {}", anchors, map.space(), map.output_dim()));
+  }
+
+  Attachment read_space(const Bundle& bundle, const std::string& name, const Json& how) const {
+    Attachment space{std::make_shared<RelativeMap>(read_map(name, bundle.similarity, how)),
+                     parse_attach_by(how.at("by").get<std::string>()), file_.number(how, "shrinkage", 0, 1)};
+    if (how.contains("ridge")) space.ridge = read_fit(how["ridge"], name + ".r2");
+    if (how.contains("mixture")) {
+      space.mixture = MixtureFit{file_.vector(name + ".r2"), file_.number(how["mixture"], "r2", -1, 1)};
+    }
+    if (how.contains("kernel")) space.kernel = read_kernel_fit(how["kernel"], name + ".r2");
+    if (how.contains("choice")) {
+      require_format_with_kernels("a choice between ridge and kernel");
+      space.choice =
+          AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
+    }
+    if (how.contains("reverse")) {
+      const Json& reverse = how["reverse"];
+      space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, reverse));
+      if (reverse.contains("strength")) space.reverse_fit = read_kernel_numbers(reverse);
+    } else {
+      (void)no_kernel(name + ".reverse_");
+    }
+    if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
+    if (how.contains("decoder")) {
+      space.decoder =
+          std::make_shared<Decoder>(Decoder{file_.matrix(name + ".decode_weight"), file_.vector(name + ".decode_bias"),
+                                            read_fit(how["decoder"], name + ".decode_r2")});
+    }
+    return space;
+  }
+
+  io::TensorFile file_;
+};
+
+}  // namespace
+
+Bundle read_bundle(const io::ByteSource& file) {
+  return BundleReader(file).read();
+}
+
+RelativeMap read_map(const io::ByteSource& file, std::string_view space) {
+  return BundleReader(file).read_map(space);
+}
+
+}  // namespace kedge

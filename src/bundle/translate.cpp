@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cuda/cuda.h"
+#include "compute/products.h"
+#include "compute/threads.h"
+#include "map/fold.h"
+#include "map/stream.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/translate.h>
+
+namespace kedge {
+
+Translator::Translator(const Bundle& bundle, const std::string& from, const std::string& to) : from_(from), to_(to) {
+  const std::shared_ptr<const RelativeMap> held = bundle.map(from);
+  const RelativeMap& map = *held;
+  const Attachment& target = bundle.space(to);
+  if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
+    throw Error(Code::bad_argument, fmt::format("the map of '{}' has the similarity {}, which cannot be inverted; "
+                                                "translation needs a bundle with the similarity wip",
+                                                from, to_string(map.similarity())));
+  }
+  if (!target.decoder) {
+    throw Error(Code::bad_argument, fmt::format("space '{}' has no decoder, so nothing can be translated into it; "
+                                                "attach it again to a bundle with the similarity wip",
+                                                to));
+  }
+  if (target.reverse && target.reverse->space() == from) {
+    weight_ = target.reverse->weight();
+    bias_ = target.reverse->bias();
+    mean_ = target.reverse->mean();
+    kernel_ = target.reverse->kernel();
+    return;
+  }
+  const Work work;
+  const EigenRows<double> decode = as_eigen(target.decoder->weight.view()).cast<double>();
+  const EigenRows<double> encode = as_eigen(map.weight().view()).cast<double>();
+  weight_ = Matrix(target.decoder->weight.rows(), map.input_dim());
+  bias_.resize(weight_.rows());
+  as_eigen(weight_.view()) = product(decode, encode).cast<float>();
+  const Eigen::RowVectorXd start = as_eigen(std::span(map.bias())).cast<double>();
+  const Eigen::RowVectorXd end = as_eigen(std::span(target.decoder->bias)).cast<double>();
+  as_eigen(std::span(bias_)) = (product(start, decode.transpose()) + end).cast<float>();
+  if (map.kernel()) {
+    mean_ = map.mean();
+    kernel_ = map.kernel();
+    kernel_->coefficients = Matrix(kernel_->rows.rows(), weight_.rows());
+    as_eigen(kernel_->coefficients.view()) =
+        product(as_eigen(map.kernel()->coefficients.view()).cast<double>().eval(), decode.transpose()).cast<float>();
+  }
+  const bool curved = kernel_ && !as_eigen(kernel_->coefficients.view()).allFinite();
+  if (curved || !as_eigen(weight_.view()).allFinite() || !as_eigen(std::span(bias_)).allFinite()) {
+    throw Error(Code::bad_argument,
+                fmt::format("the values of '{}' and '{}' differ so much in scale that a translation does not fit in "
+                            "float32; rescale one space and attach it again",
+                            from, to));
+  }
+}
+
+void Translator::apply(MatrixView<const float> x, MatrixView<float> y) const {
+  if (x.cols != input_dim() || y.cols != output_dim() || x.rows != y.rows) {
+    throw Error(Code::bad_argument,
+                fmt::format("translating '{}' to '{}' takes rows of {} values to rows of {}, got {} x {} and {} x {}",
+                            from_, to_, input_dim(), output_dim(), x.rows, x.cols, y.rows, y.cols));
+  }
+  require_apart(x, y);
+  if (!kernel_) return apply_affine(weight_.view(), bias_, x, y);
+  const Work work;
+  apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, y);
+}
+
+Matrix Translator::apply(MatrixView<const float> x) const {
+  Matrix y(x.rows, output_dim());
+  apply(x, y.view());
+  return y;
+}
+
+void translate(const Translator& translator, const Space& input, const std::string& output_path,
+               const Progress& progress, const StreamOptions& options) {
+  const Work work;
+  require_device(options.device);
+  const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
+  const std::size_t from = translator.input_dim(), to = translator.output_dim();
+  const auto gpu_rows = [&] {
+    return translator.kernel() ? cuda::kernel_rows(kernel_function(*translator.kernel(), translator.weight(),
+                                                                   translator.bias(), translator.mean()),
+                                                   options.precision)
+                               : cuda::affine_rows(translator.weight().view(), translator.bias(), options.precision);
+  };
+  const MakeRowWorker make_worker = options.device == Device::cuda ? gpu_rows() : processor_rows(from, to, apply);
+  stream({translator.from(), "translating", from, to, make_worker}, input, output_path, options, progress);
+}
+
+}  // namespace kedge

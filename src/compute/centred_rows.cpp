@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/centred_rows.h"
+
+#include "compute/cuda/cuda.h"
+#include "compute/eigh.h"
+#include "compute/products.h"
+#include "compute/tridiagonal.h"
+#include "base/eigen.h"
+
+#include <mutex>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+Matrix64 whitened(Matrix64 gram, const Whitener* whitener) {
+  if (whitener == nullptr) return gram;
+  whitener->whiten_rows(gram.view());
+  whitener->whiten_columns(gram.view());
+  return gram;
+}
+
+class TridiagonalGram final : public DecomposedGram {
+ public:
+  TridiagonalGram(Matrix64 gram, std::shared_ptr<const Whitener> whitener)
+      : whitener_(std::move(whitener)), tridiagonal_(whitened(std::move(gram), whitener_.get())) {}
+
+  [[nodiscard]] std::size_t dim() const override { return tridiagonal_.dim(); }
+  [[nodiscard]] std::vector<double> eigenvalues() const override { return tridiagonal_.eigenvalues(); }
+  void to_inside(MatrixView<double> cross) const override {
+    if (whitener_) whitener_->whiten_columns(cross);
+    tridiagonal_.to_inside(cross);
+  }
+  void solve(double k, MatrixView<const double> x, MatrixView<double> y) const override { tridiagonal_.solve(k, x, y); }
+  void to_outside(MatrixView<double> solution) const override {
+    tridiagonal_.to_outside(solution);
+    if (whitener_) whitener_->fold_columns(solution);
+  }
+
+ private:
+  std::shared_ptr<const Whitener> whitener_;
+  Tridiagonal tridiagonal_;
+};
+
+class RowsInMemory final : public CentredRows {
+ public:
+  RowsInMemory(const Matrix64& rows, std::span<const double> mean) : rows_(rows) {
+    as_eigen(rows_.view()).rowwise() -= as_eigen(mean);
+  }
+
+  [[nodiscard]] std::size_t rows() const override { return rows_.rows(); }
+  [[nodiscard]] std::size_t dim() const override { return rows_.cols(); }
+  [[nodiscard]] std::vector<double> means() const override {
+    const Eigen::RowVectorXd means = column_means(rows_.view());
+    return {means.begin(), means.end()};
+  }
+  [[nodiscard]] std::vector<double> mean_squares() const override {
+    std::vector<double> squares(dim());
+    auto sums = as_eigen(std::span(squares));
+    for (std::size_t r = 0; r < rows(); ++r) sums += share() * as_eigen(rows_.row(r)).cwiseAbs2();
+    return squares;
+  }
+  [[nodiscard]] Matrix64 times(MatrixView<const double> weights) const override {
+    Matrix64 result(rows(), weights.rows);
+    set_product(result.view(), rows_.view(), as_eigen(weights).transpose());
+    return result;
+  }
+  [[nodiscard]] Matrix64 cross(MatrixView<const double> targets) const override {
+    Matrix64 result(dim(), targets.cols);
+    set_product(result.view(), as_eigen(rows_.view()).transpose(), targets, share());
+    return result;
+  }
+  [[nodiscard]] std::shared_ptr<const DecomposedGram> decompose(
+      std::shared_ptr<const Whitener> whitener) const override {
+    std::call_once(has_gram_, [this] {
+      gram_ = Matrix64(dim(), dim());
+      add_gram(gram_.view(), Triangle::lower, rows_.view(), share());
+      mirror_lower(gram_.view());
+    });
+    return decompose_gram(gram_, std::move(whitener));
+  }
+
+ private:
+  [[nodiscard]] double share() const { return 1 / static_cast<double>(rows()); }
+
+  Matrix64 rows_;
+  mutable std::once_flag has_gram_;
+  mutable Matrix64 gram_;
+};
+
+}  // namespace
+
+std::shared_ptr<const DecomposedGram> decompose_gram(Matrix64 gram, std::shared_ptr<const Whitener> whitener) {
+  return std::make_shared<TridiagonalGram>(std::move(gram), std::move(whitener));
+}
+
+std::unique_ptr<const CentredRows> centre_rows(const Matrix64& rows, std::span<const double> mean, Device device) {
+  if (on_gpu(rows.cols(), device)) return cuda::centre_rows(rows.view(), mean);
+  return std::make_unique<RowsInMemory>(rows, mean);
+}
+
+}  // namespace kedge

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/backend.h"
+
+#include <span>
+
+// What the CPU backend does to one row. Plain loops that the compiler turns into vector instructions, once for each
+// kind of processor; the right ones are chosen when the program starts.
+namespace kedge::cpu {
+
+/// out += rows x, for rows as long as x; what BLAS would do on one thread, and faster where rows are few.
+void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
+/// out += the sum of the rows, each times its weight.
+void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
+
+/// out += sum of |row - x| for each of the rows, as long as x.
+void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
+
+/// to = a + sign b.
+void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to);
+/// What is left to add between the products of StrassenMatrix: with u = b + a, b = u + d, d = u + c + d and c = u + c.
+void combine(std::span<const float> a, std::span<float> b, std::span<float> c, std::span<float> d);
+[[nodiscard]] float dot(std::span<const float> x, std::span<const float> y);
+[[nodiscard]] float length(std::span<const float> x);
+/// unit = x / length; zero for a zero row.
+void normalize(std::span<const float> x, float length, std::span<float> unit);
+void normalize_backward(std::span<const float> unit, float length, std::span<const float> dunit, float beta,
+                        std::span<float> dx);
+
+/// out = softmax(x / temperature).
+void softmax(std::span<const float> x, float temperature, std::span<float> out);
+
+/// row = exp((row - 1) / tau), added to `columns` too; returns its sum. Cosines are at most 1.
+float exponentials(std::span<float> row, float tau, std::span<float> columns);
+/// row *= step (1 / row_sum + inverse_columns).
+void scale_exponentials(std::span<float> row, float step, float row_sum, std::span<const float> inverse_columns);
+
+/// One row of Backend::coverage: writes the gradient of the products, adds it to `sums`, returns the sum of q D.
+/// `scratch` is as long as the row.
+float coverage(std::span<const float> r, float x_length, std::span<const float> a_lengths, float tau, float scale,
+               std::span<float> dr, std::span<float> sums, std::span<float> scratch);
+
+/// One row of Backend::step_logits.
+void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& adam,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture);
+/// One row of Backend::step_values.
+void step_values(std::span<const float> dvalues, const AdamStep& adam, std::span<float> values, std::span<float> first,
+                 std::span<float> second);
+
+}  // namespace kedge::cpu

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/cuda/affine.h"
+#include "compute/cuda/lane.h"
+#include "compute/cuda/memory.h"
+#include "compute/kernel_function.h"
+
+#include <kedge/device.h>
+
+namespace kedge::cuda {
+
+/// A kernel function in the GPU's memory. What applies it only reads it.
+struct DeviceKernel {
+  /// Waits until all of it is there.
+  DeviceKernel(const KernelFunction& function, Precision asked);
+
+  std::size_t input_dim, output_dim, support;
+  float width;
+  bool whitened;
+  Precision precision;
+  DeviceArray<float> whitener, rows, coefficients, weight, bias, mean;
+};
+
+/// Takes rows in the GPU's memory through a kernel function: some of them at a time, and those through some of the
+/// support at a time, so that what lies between its products is bounded whatever the number of either.
+class KernelApply {
+ public:
+  KernelApply(const DeviceKernel& function, std::size_t most_rows);
+
+  /// How much memory one takes, in float32 values.
+  [[nodiscard]] static std::size_t values(const DeviceKernel& function, std::size_t most_rows);
+  /// Queued on the lane. x is changed on the way.
+  void apply(const Lane& lane, Panel x, Panel y);
+
+ private:
+  void apply_some(const Lane& lane, Panel x, Panel y);
+
+  const DeviceKernel& function_;
+  std::size_t tile_, rows_;
+  AffinePlans plans_;
+  DeviceArray<float> unit_, curves_;
+};
+
+}  // namespace kedge::cuda

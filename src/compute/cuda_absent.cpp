@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cuda/cuda.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
+
+namespace kedge::cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(Code::failed, fmt::format("this build of kedge has no CUDA; install the CUDA toolkit and configure with "
+                                        "-DKEDGE_CUDA=ON, or use {}",
+                                        option_words("device", "cpu")));
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> devices() {
+  return {};
+}
+
+void require() {
+  refuse();
+}
+
+void put_back() noexcept {}
+
+void warm_up() noexcept {}
+
+std::unique_ptr<Backend> make_backend(Precision) {
+  refuse();
+}
+
+template <class T>
+std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t) {
+  refuse();
+}
+template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
+template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
+
+Eigenpairs eigh(const Matrix64&) {
+  refuse();
+}
+
+Eigenpairs eigh_with_root(const Matrix64&, Matrix64&) {
+  refuse();
+}
+
+std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double>, std::span<const double>) {
+  refuse();
+}
+
+std::unique_ptr<const WhitenedCovariance> whiten_covariance(MatrixView<const double>, double,
+                                                            std::span<const std::shared_ptr<const Whitener>>,
+                                                            std::span<const std::size_t>) {
+  refuse();
+}
+
+MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Precision) {
+  refuse();
+}
+
+MakeRowWorker kernel_rows(const KernelFunction&, Precision) {
+  refuse();
+}
+
+std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float>) {
+  refuse();
+}
+
+void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::span<std::size_t>,
+                  const std::function<void(std::size_t)>&) {
+  refuse();
+}
+
+}  // namespace kedge::cuda

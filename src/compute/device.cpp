@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/cuda/cuda.h"
+#include "compute/threads.h"
+
+#include <fmt/format.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <kedge/wording.h>
+#include <unistd.h>
+
+namespace kedge {
+
+std::vector<DeviceInfo> devices() {
+  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<DeviceInfo> all{{Device::cpu, fmt::format("processor, {} threads", threads()), pages * page}};
+  for (DeviceInfo& gpu : cuda::devices()) all.push_back(std::move(gpu));
+  return all;
+}
+
+void require_device(Device device) {
+  const Work work;  // to ask selects nothing
+  if (device == Device::cuda) cuda::require();
+}
+
+void require_precision(Device device, Precision precision) {
+  if (device != Device::cpu || precision != Precision::bf16) return;
+  throw Error(Code::bad_argument,
+              fmt::format("precision bf16 is for learning on a GPU, but the device is the processor; use {} or {}",
+                          option_words("precision", "fp32"), option_words("device", "cuda")));
+}
+
+}  // namespace kedge

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/kernel_system.h"
+
+#include "compute/cuda/cuda.h"
+#include "compute/lapack_status.h"
+#include "compute/products.h"
+#include "compute/threads.h"
+#include "base/checked.h"
+#include "base/parallel.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kedge {
+namespace {
+
+/// Cosines lie above the diagonal of one matrix, and stay there; the factor lies below and on it.
+class CpuSystem final : public KernelSystem {
+ public:
+  explicit CpuSystem(MatrixView<const float> rows)
+      : matrix_(rows.rows, rows.rows), dim_(checked_int(rows.rows, "the rows of a kernel")), squares_(rows.rows) {
+    // Some columns at a time, as all of them in float64 may take as much memory as the matrix does.
+    constexpr std::size_t kColumns = 256;
+    for (std::size_t first = 0; first < rows.cols; first += kColumns) {
+      add_products(rows.middle_cols(first, std::min(kColumns, rows.cols - first)));
+    }
+    for (std::size_t i = 0; i < rows.rows; ++i) squares_[i] = matrix_.row(i)[i];
+  }
+
+  bool factor(double width, double ridge) override {
+    fill(width, ridge);
+    double largest = 0;
+    for (std::size_t i = 0; i < matrix_.rows(); ++i) largest = std::max(largest, matrix_.row(i)[i]);
+    // The lower triangle by rows is the upper one by columns, which needs no copy.
+    const BlasCall call;
+    const lapack_int status = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', dim_, matrix_.cells().data(), dim_);
+    require_lapack_memory(status);
+    if (status != 0) return false;
+    // A pivot that rounding may have made is no pivot.
+    const double least = largest * static_cast<double>(dim_) * std::numeric_limits<double>::epsilon();
+    for (std::size_t i = 0; i < matrix_.rows(); ++i) {
+      if (!(matrix_.row(i)[i] * matrix_.row(i)[i] > least)) return false;
+    }
+    return true;
+  }
+
+  void solve(MatrixView<double> x) const override {
+    solve_lower(CblasNoTrans, 0, x);
+    solve_lower(CblasTrans, 0, x);
+  }
+
+  /// The squared lengths of columns of the factor's inverse. A column begins at its position, so those that lie
+  /// together are solved for together, without what is above the first of them.
+  std::vector<double> inverse_diagonal(std::span<const std::size_t> positions) const override {
+    constexpr std::size_t kTogether = 256;
+    std::vector<double> result;
+    result.reserve(positions.size());
+    std::vector<double> columns;
+    for (; !positions.empty(); positions = positions.subspan(std::min(kTogether, positions.size()))) {
+      const auto some = positions.first(std::min(kTogether, positions.size()));
+      const std::size_t first = some.front(), below = matrix_.rows() - first;
+      columns.assign(checked_mul(below, some.size()), 0.0);
+      const MatrixView<double> x{columns.data(), below, some.size(), some.size()};
+      for (std::size_t c = 0; c < some.size(); ++c) x.row(some[c] - first)[c] = 1;
+      solve_lower(CblasNoTrans, first, x);
+      const Eigen::RowVectorXd lengths = as_eigen(x).colwise().squaredNorm();
+      result.insert(result.end(), lengths.begin(), lengths.end());
+    }
+    return result;
+  }
+
+ private:
+  void add_products(MatrixView<const float> columns) {
+    Matrix64 turned(columns.cols, columns.rows);
+    as_eigen(turned.view()) = as_eigen(columns).transpose().cast<double>();
+    add_gram(matrix_.view(), Triangle::upper, turned.view());
+  }
+
+  /// The kernel below the diagonal, from the cosines above it: square by square, as one of them is read down its
+  /// columns.
+  void fill(double width, double ridge) {
+    constexpr std::size_t kSide = 64;
+    const std::size_t n = matrix_.rows();
+    const auto kernel = [width](double cosine) { return std::exp(width * (cosine - 1)); };
+    parallel_blocks(n, kSide, threads(), [&] {
+      return [&](std::size_t first, std::size_t count) {
+        for (std::size_t left = 0; left <= first; left += kSide) {
+          for (std::size_t r = first; r < first + count; ++r) {
+            const auto row = matrix_.row(r);
+            for (std::size_t c = left; c < std::min(left + kSide, r); ++c) row[c] = kernel(matrix_.row(c)[r]);
+          }
+        }
+        for (std::size_t r = first; r < first + count; ++r) matrix_.row(r)[r] = kernel(squares_[r]) + ridge;
+      };
+    });
+  }
+
+  /// x = L^-1 x, or L^-T x, for the part of the factor L that begins at `first`.
+  void solve_lower(CBLAS_TRANSPOSE order, std::size_t first, MatrixView<double> x) const {
+    if (x.rows == 0 || x.cols == 0) return;
+    const BlasCall call;
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit, static_cast<int>(x.rows),
+                checked_int(x.cols, "a matrix's columns"), 1, &matrix_.row(first)[first], dim_, x.data,
+                checked_int(x.stride, "a matrix's stride"));
+  }
+
+  Matrix64 matrix_;
+  int dim_;
+  std::vector<double> squares_;  // of the rows' lengths
+};
+
+}  // namespace
+
+std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float> rows, Device device) {
+  if (device == Device::cuda) return cuda::make_kernel_system(rows);
+  return std::make_unique<CpuSystem>(rows);
+}
+
+}  // namespace kedge

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/threads.h"
+
+#include "compute/cuda/cuda.h"
+#include "base/parallel.h"
+
+#include <cblas.h>
+#include <fmt/format.h>
+#include <kedge/device.h>
+#include <kedge/error.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <thread>
+
+// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+extern "C" {
+[[gnu::weak]] int omp_get_max_threads();
+[[gnu::weak]] void omp_set_num_threads(int);
+}
+
+namespace kedge {
+namespace {
+
+struct State {
+  std::mutex lock;
+  unsigned threads = 0;  // 0: not set yet
+};
+
+/// Who is in BLAS, and who waits to get in: in the order in which they came, so that nobody waits for ever.
+struct Blas {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::size_t came = 0, let_in = 0;  // how many, ever
+  std::size_t inside = 0;
+  unsigned threads = 1;  // of each call inside
+  int found = 1;         // the process's own number, while any is inside
+};
+
+/// Of the calling thread.
+struct Here {
+  std::size_t works = 0;
+  unsigned threads = 1;  // while there are any
+};
+
+thread_local Here here;
+
+State& state() {
+  static State instance;
+  return instance;
+}
+
+Blas& blas() {
+  static Blas instance;
+  return instance;
+}
+
+// A process that is forked has only the thread that forked it: nobody else is in BLAS there, waits, or holds a lock.
+void before_fork() {
+  state().lock.lock();
+  blas().lock.lock();
+}
+void after_fork_in_parent() {
+  blas().lock.unlock();
+  state().lock.unlock();
+}
+void after_fork_in_child() {
+  Blas& b = blas();
+  b.inside = 0;
+  b.let_in = b.came;
+  new (&b.changed) std::condition_variable;  // the old one counts threads that are not there
+  after_fork_in_parent();
+}
+const int prepared_for_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+
+unsigned usable_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return static_cast<unsigned>(CPU_COUNT(&allowed));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+/// All cores, or fewer where the environment says so to BLAS. Asked before kedge tells BLAS anything.
+unsigned default_threads() {
+  constexpr const char* kNames[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
+  const bool said =
+      std::any_of(std::begin(kNames), std::end(kNames), [](const char* name) { return std::getenv(name); });
+  if (!said) return usable_cores();
+  return std::min(usable_cores(), static_cast<unsigned>(std::max(1, openblas_get_num_threads())));
+}
+
+unsigned threads_locked(State& s) {
+  if (s.threads == 0) s.threads = default_threads();
+  return s.threads;
+}
+
+void tell_blas(int count) {
+  if (openblas_get_num_threads() != count) openblas_set_num_threads(count);
+}
+
+}  // namespace
+
+unsigned threads() {
+  if (OneThread::alone()) return 1;
+  if (here.works > 0) return here.threads;
+  const std::scoped_lock lock(state().lock);
+  return threads_locked(state());
+}
+
+void set_threads(unsigned count) {
+  if (count == 0 || count > kThreadsLimit) {
+    throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kThreadsLimit));
+  }
+  const std::scoped_lock lock(state().lock);
+  threads_locked(state());
+  state().threads = count;
+}
+
+Work::Work() : openmp_threads_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 0) {
+  if (here.works == 0) {
+    const std::scoped_lock lock(state().lock);
+    here.threads = threads_locked(state());
+  }
+  ++here.works;
+}
+
+Work::~Work() {
+  if (--here.works == 0) cuda::put_back();
+  if (openmp_threads_ > 0 && omp_get_max_threads() != openmp_threads_) omp_set_num_threads(openmp_threads_);
+}
+
+BlasCall::BlasCall() : BlasCall(threads()) {}
+
+BlasCall::BlasCall(unsigned threads) {
+  Blas& b = blas();
+  std::unique_lock lock(b.lock);
+  const std::size_t place = b.came++;
+  b.changed.wait(lock, [&] { return b.let_in == place && (b.inside == 0 || b.threads == threads); });
+  ++b.let_in;
+  if (b.inside++ == 0) {
+    b.found = openblas_get_num_threads();
+    b.threads = threads;
+    tell_blas(static_cast<int>(threads));
+  }
+  if (b.let_in < b.came) b.changed.notify_all();
+}
+
+std::size_t BlasCall::waiting() {
+  const std::scoped_lock lock(blas().lock);
+  return blas().came - blas().let_in;
+}
+
+BlasCall::~BlasCall() {
+  Blas& b = blas();
+  const std::scoped_lock lock(b.lock);
+  if (--b.inside > 0) return;
+  tell_blas(b.found);
+  if (b.let_in < b.came) b.changed.notify_all();
+}
+
+}  // namespace kedge

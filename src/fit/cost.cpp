@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compute/products.h"
+#include "compute/threads.h"
+#include "fit/attach.h"
+#include "fit/fit_options.h"
+#include "anchors/param/refine.h"
+#include "regress/kernel_ridge.h"
+
+#include <kedge/fit.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+namespace kedge {
+namespace {
+
+// Float64 on a GPU that is made for it.
+constexpr double kGpuRate = 1e13;
+
+/// Multiplications per second in float64, as small products show them.
+double rate_of(Device device) {
+  if (device != Device::cpu) return kGpuRate;
+  constexpr Eigen::Index kDim = 400;
+  const EigenRows<double> ones = EigenRows<double>::Ones(kDim, kDim);
+  double best = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const EigenRows<double> result = product(ones, ones);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    if (result(0, 0) == kDim) best = std::max(best, static_cast<double>(kDim * kDim * kDim) / passed.count());
+  }
+  constexpr double kOfFactoring = 0.75;  // which is no plain product
+  return kOfFactoring * best;
+}
+
+/// Multiplications in float64; those in float32 count half.
+struct Amount {
+  double work = 0;
+  std::size_t bytes = 0;
+
+  void add_kernel(std::size_t support, std::size_t dim, std::size_t outputs) {
+    work += kernel_work(support, dim, outputs);
+    bytes = std::max(bytes, kernel_bytes(support, dim, outputs));
+  }
+  [[nodiscard]] Cost on(Device device) const { return work > 0 ? Cost{work / rate_of(device), bytes} : Cost{}; }
+};
+
+/// For each batch: targets to anchors and back, rows to their RR and back, and the cosines of every pair of spaces.
+double refinement_work(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
+  const auto anchors = static_cast<double>(anchor_count(options, rows));
+  const auto support = static_cast<double>(support_size(options, rows));
+  const auto width = static_cast<double>(std::accumulate(dims.begin(), dims.end(), std::size_t{0}));
+  const auto batch = static_cast<double>(std::min(options.consensus.refine_batch, rows));
+  const auto pairs = static_cast<double>(dims.size() * (dims.size() - 1)) / 2;
+  const double step = 2 * anchors * width * (support + batch) + 3 * pairs * batch * batch * anchors;
+  return static_cast<double>(options.consensus.refine_epochs) * step * static_cast<double>(rows) / batch / 2;
+}
+
+std::size_t refinement_bytes(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
+  return sizeof(float) * refinement_floats(dims, rows, support_size(options, rows), anchor_count(options, rows),
+                                           std::min(options.consensus.refine_batch, rows));
+}
+
+}  // namespace
+
+Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::size_t rows) {
+  const Work work;
+  const FitOptions options = with_effort(asked, dims.size());
+  const std::size_t support = support_size(options, rows);
+  Amount amount;
+  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
+    amount.work += refinement_work(options, dims, rows);
+    amount.bytes = refinement_bytes(options, dims, rows);
+  }
+  if (options.method == Method::kernel && dims.size() == 2) {
+    amount.add_kernel(support, dims[0], dims[1]);
+    amount.add_kernel(support, dims[1], dims[0]);
+  } else if (makes_kernels(options)) {
+    for (const std::size_t dim : dims) amount.add_kernel(support, dim, anchor_count(options, rows));
+  }
+  return amount.on(options.device);
+}
+
+Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim) {
+  const Work work;
+  const AttachBy by = attach_by(bundle, options);
+  Amount amount;
+  if (by == AttachBy::kernel || by == AttachBy::automatic) {
+    amount.add_kernel(bundle.support_ids.size(), dim, bundle.mixture.rows());
+  }
+  return amount.on(options.device);
+}
+
+}  // namespace kedge

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/judge.h"
+
+#include "compute/threads.h"
+#include "base/parallel.h"
+#include "fit/mixture_fit.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+namespace kedge {
+namespace {
+
+constexpr Eigen::Index kSketchWidth = 64;  // of the sketch a bundle keeps
+
+std::vector<std::size_t> positions_of(const Bundle& bundle) {
+  return checked_positions(bundle.support_ids.size());
+}
+
+/// The rows that would be there if someone had saved the support in ascending order of its ids; none where it is in
+/// that order, or where the pool is not the support alone.
+FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> positions, const RowPool& pool) {
+  if (!pool.support_alone || std::ranges::is_sorted(bundle.support_ids)) return {};
+  std::vector<std::int64_t> sorted = bundle.support_ids;
+  std::ranges::sort(sorted);
+  FileRows rows;
+  for (const std::size_t position : positions) {
+    const auto place = std::ranges::lower_bound(sorted, bundle.support_ids[position]) - sorted.begin();
+    rows.push_back(pool.support[static_cast<std::size_t>(place)]);
+  }
+  return rows;
+}
+
+CheckedRows checked_rows(const std::string& space, const RowPool& pool, const Bundle& bundle,
+                         std::span<const std::size_t> positions) {
+  CheckedRows checked{space, pool, {}, rows_by_sorted_ids(bundle, positions, pool)};
+  for (const std::size_t position : positions) checked.rows.push_back(pool.support[position]);
+  return checked;
+}
+
+/// A few directions of all sources side by side.
+Matrix joint_sketch(std::span<const Sketch> sketches) {
+  Eigen::Index width = 0;
+  for (const Sketch& sketch : sketches) width += sketch.cols();
+  Sketch joined(sketches.front().rows(), width);
+  Eigen::Index column = 0;
+  for (const Sketch& sketch : sketches) {
+    joined.middleCols(column, sketch.cols()) = sketch;
+    column += sketch.cols();
+  }
+  const Sketch narrow = project_rows(joined, kSketchWidth);
+  Matrix result(static_cast<std::size_t>(narrow.rows()), static_cast<std::size_t>(narrow.cols()));
+  as_eigen(result.view()) = narrow;
+  return result;
+}
+
+/// What a bundle knows of its support rows; empty where it knows nothing.
+Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) {
+  const Matrix& known = bundle.targets.rows() != 0 ? bundle.targets : bundle.sketch;
+  if (known.rows() == 0) return {};
+  Matrix64 rows(positions.size(), known.cols());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t from = bundle.targets.rows() != 0 ? positions[i] : i;
+    as_eigen(rows.row(i)) = as_eigen(known.row(from)).cast<double>();
+  }
+  return sketch_rows(rows.view());
+}
+
+/// On a thread each, as a sketch is too small for BLAS to share out.
+template <class Step>
+void for_each_space(std::size_t spaces, const Step& step) {
+  parallel_blocks(spaces, 1, threads(), [&] { return [&](std::size_t i, std::size_t) { step(i); }; });
+}
+
+using Places = std::vector<std::size_t>;
+
+/// Spaces that are compared with each other.
+struct Sources {
+  std::vector<Sketch> sketches;
+  std::vector<Places> partners;  ///< with which of the others each is compared
+  std::vector<LookedUp> found;
+
+  [[nodiscard]] std::vector<Sketch> others(std::size_t than) const {
+    std::vector<Sketch> others;
+    for (const std::size_t partner : partners[than]) others.push_back(sketches[partner]);
+    return others;
+  }
+  [[nodiscard]] RowCheck check(std::size_t i) const { return check_of(found[i].rows, found[i].among); }
+  void look_up_each() {
+    for_each_space(sketches.size(), [&](std::size_t i) { found[i] = look_up(sketches[i], others(i)); });
+  }
+};
+
+/// `members`, or all where there are none, without one of them.
+Places without(std::size_t one, std::size_t spaces, const Places& members = {}) {
+  Places rest = members;
+  if (members.empty()) {
+    rest.resize(spaces);
+    std::iota(rest.begin(), rest.end(), std::size_t{0});
+  }
+  std::erase(rest, one);
+  return rest;
+}
+
+/// For each space, those that its rows match, two by two; each is among its own.
+std::vector<Places> matches_of(std::span<const Sketch> sketches) {
+  std::vector<Places> matches(sketches.size());
+  for_each_space(sketches.size(), [&](std::size_t i) {
+    for (std::size_t j = 0; j < sketches.size(); ++j) {
+      const LookedUp found = i == j ? LookedUp() : look_up(sketches[i], sketches.subspan(j, 1));
+      if (i == j || !check_of(found.rows, found.among).near_chance()) matches[i].push_back(j);
+    }
+  });
+  return matches;
+}
+
+/// One space that is off makes the others look off too. So they are all compared with those that most of them match;
+/// where no such majority is, each with those that it does not match, and nobody knows who is wrong. Returns whether
+/// each is of the majority.
+std::vector<bool> find_majority(Sources& sources) {
+  const std::size_t spaces = sources.sketches.size();
+  const std::vector<Places> matches = matches_of(sources.sketches);
+  const Places& most = *std::ranges::max_element(matches, {}, &Places::size);
+  std::vector<bool> is_of(spaces, true);
+  if (most.size() == spaces) return is_of;
+  const bool majority = 2 * most.size() > spaces;
+  for (std::size_t i = 0; i < spaces; ++i) {
+    is_of[i] = !majority || std::ranges::find(most, i) != most.end();
+    if (majority) {
+      sources.partners[i] = without(i, spaces, most);
+    } else if (matches[i].size() < spaces) {
+      std::erase_if(sources.partners[i],
+                    [&](std::size_t j) { return std::ranges::find(matches[i], j) != matches[i].end(); });
+    }
+  }
+  sources.look_up_each();
+  return is_of;
+}
+
+/// The one to look at among spaces of which most are right: with the oddest block of rows, or found worst.
+std::size_t most_doubtful(const Sources& sources, std::span<const CheckedRows> checked,
+                          const std::vector<bool>& considered) {
+  std::size_t worst = 0;
+  std::pair<double, double> least{std::numeric_limits<double>::infinity(), 0};
+  for (std::size_t i = 0; i < considered.size(); ++i) {
+    if (!considered[i]) continue;
+    const auto odd = find_odd_rows(sources.found[i], checked[i].rows);
+    const std::pair found{odd ? -odd->contrast : 0, sources.check(i).deviations};
+    if (found >= least) continue;
+    least = found;
+    worst = i;
+  }
+  return worst;
+}
+
+/// Of two spaces nobody knows which is off: what one is found to be, the other is the other way round.
+RowCheck mirrored(RowCheck check) {
+  check.shift = -check.shift;
+  return check;
+}
+
+Sources look_up_sources(std::span<const Matrix64> picked) {
+  Sources sources;
+  if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return sources;
+  sources.sketches.resize(picked.size());
+  sources.found.resize(picked.size());
+  for (std::size_t i = 0; i < picked.size(); ++i) sources.partners.push_back(without(i, picked.size()));
+  for_each_space(picked.size(), [&](std::size_t i) { sources.sketches[i] = sketch_rows(picked[i].view()); });
+  sources.look_up_each();
+  return sources;
+}
+
+/// The name of an earlier space that holds the very same rows; empty if there is none.
+std::string find_equal(std::span<const Matrix64> picked, std::span<const CheckedRows> checked, std::size_t i) {
+  for (std::size_t j = 0; j < i; ++j) {
+    if (std::ranges::equal(picked[i].cells(), picked[j].cells())) return checked[j].space;
+  }
+  return "";
+}
+
+/// `picked` are the rows of each space that are checked.
+std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<const Matrix64> picked,
+                                                std::span<const CheckedRows> checked) {
+  std::vector<std::optional<RowCheck>> checks(picked.size());
+  const std::size_t spaces = sources.sketches.size();
+  std::vector<bool> right(spaces, true);
+  bool certain = true;
+  for (std::size_t i = 0; i < spaces; ++i) certain = certain && is_certain(sources.check(i));
+  if (!certain && spaces > 2) right = find_majority(sources);
+  for (std::size_t i = 0; i < spaces; ++i) checks[i] = sources.check(i);
+  const std::size_t doubtful = most_doubtful(sources, checked, right);
+  for (std::size_t i = 0; i < spaces; ++i) {
+    if (right[i] && i != doubtful) continue;
+    const RowCheck found = examine(sources.found[i], checked[i], sources.others(i));
+    checks[i] = found;
+    if (spaces == 2 && found.suspicious()) checks[1 - i] = mirrored(found);
+  }
+  for (std::size_t i = 0; i < spaces; ++i) checks[i].value().same_as = find_equal(picked, checked, i);
+  return checks;
+}
+
+}  // namespace
+
+void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span<const Statistics> statistics,
+                   std::span<const RowPool> pools) {
+  const std::vector<std::size_t> positions = positions_of(bundle);
+  std::vector<Matrix64> picked;
+  std::vector<CheckedRows> checked;
+  for (std::size_t i = 0; i < supports.size(); ++i) {
+    picked.push_back(pick_rows(supports[i], positions));
+    checked.push_back(checked_rows(bundle.spaces[i].space(), pools[i], bundle, positions));
+  }
+  Sources sources = look_up_sources(picked);
+  if (bundle.targets.rows() == 0 && !sources.sketches.empty()) bundle.sketch = joint_sketch(sources.sketches);
+  const std::vector<std::optional<RowCheck>> checks = judge_rows(sources, picked, checked);
+  for_each_space(supports.size(), [&](std::size_t i) {
+    Attachment& space = bundle.spaces[i];
+    space.row_check = checks[i];
+    if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) return;
+    space.mixture = mixture_fit(bundle, *space.map, supports[i], statistics[i]);
+  });
+}
+
+void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
+                    const RowPool& pool) {
+  if (attached.by == AttachBy::mixture && bundle.targets.rows() != 0) {
+    attached.mixture = mixture_fit(bundle, *attached.map, support, statistics);
+  }
+  const std::vector<std::size_t> positions = positions_of(bundle);
+  const std::vector<Sketch> others{known_rows(bundle, positions)};
+  if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
+  attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
+                               checked_rows(attached.space(), pool, bundle, positions), others);
+}
+
+std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {
+  const Work work;
+  require_parallel(spaces);
+  FileRows ids;
+  for (const std::size_t position : checked_positions(spaces.front().rows())) {
+    ids.push_back(spaces.front().file_row(position));
+  }
+  std::vector<Matrix64> picked;
+  std::vector<CheckedRows> checked;
+  for (const Space& space : spaces) {
+    picked.push_back(space.gather(ids));
+    checked.push_back({space.name(), pool_of(space, ids), ids, {}});
+  }
+  Sources sources = look_up_sources(picked);
+  return judge_rows(sources, picked, checked);
+}
+
+}  // namespace kedge

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search on a grid. The error is smooth in the logarithms of width and strength and has one valley, so walking
+// downhill from the middle finds it with a tenth of the evaluations. Few rows choose first, then more of them.
+#include "regress/kernel_choice.h"
+
+#include "compute/kernel_system.h"
+#include "compute/products.h"
+#include "base/random.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace kedge {
+namespace {
+
+constexpr std::array kWidths{0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0};
+constexpr std::array kStrengths{1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
+constexpr std::array kWhitenings{0.0, 0.25, 0.5, 1.0};
+
+// Errors of all outputs are summed, so a few random mixtures of them tell as much.
+constexpr std::size_t kMixtures = 64;
+// Less is noise, and not worth a step towards a system that is worse conditioned.
+constexpr double kBetter = 1 - 1e-4;
+// The error says little of the whitening, so the usual one stays unless another is clearly better.
+constexpr double kClearlyBetter = 0.97;
+
+// Above this, a map would no longer be the same to 1e-5 wherever it is computed.
+constexpr double kMostRounding = 1e-4;
+
+using Place = std::array<std::size_t, 3>;  // on the grids
+using Step = std::array<int, 3>;
+constexpr std::size_t kWhitening = 0, kWidth = 1, kStrength = 2;
+
+/// Values of one axis: those of the grid, or the one that was given.
+std::vector<double> axis(std::span<const double> grid, const std::optional<double>& given) {
+  return given ? std::vector{*given} : std::vector<double>(grid.begin(), grid.end());
+}
+
+Matrix64 pick(MatrixView<const double> rows, std::span<const std::size_t> positions) {
+  Matrix64 picked(positions.size(), rows.cols);
+  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
+  return picked;
+}
+
+Matrix64 mix_outputs(Matrix64 residuals) {
+  if (residuals.cols() <= kMixtures) return residuals;
+  Random random(0);
+  Matrix64 weights(residuals.cols(), kMixtures), mixed(residuals.rows(), kMixtures);
+  for (double& weight : weights.cells()) weight = random.normal();
+  set_product(mixed.view(), residuals.view(), weights.view());
+  return mixed;
+}
+
+/// The leave-one-out errors of some of the support rows.
+class Sample {
+ public:
+  Sample(const KernelTask& task, const Matrix64& residuals, std::span<const std::size_t> rows, std::size_t most,
+         std::array<std::vector<double>, 3> axes)
+      : task_(task), axes_(std::move(axes)) {
+    const std::vector<std::size_t> positions = pick_spread(rows, most);
+    residuals_ = mix_outputs(pick(residuals.view(), positions));
+    const Matrix64 picked = pick(task.support, positions);
+    const EigenRows<double> centred = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
+    rotated_ = product(centred, as_eigen(task.coordinates.vectors.view()).transpose());
+  }
+
+  [[nodiscard]] double error(const Place& place) {
+    const auto known = errors_.find(place);
+    return known != errors_.end() ? known->second : errors_[place] = compute(place);
+  }
+
+  /// The place where no neighbour is better. Where errors are cheap, also those across the corners, as the valley may
+  /// lie askew, and then another whitening, which takes a new set of products.
+  Place descend(Place place, bool cheap) {
+    constexpr std::array<Step, 4> kAlong{{{0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}}};
+    constexpr std::array<Step, 4> kAcross{{{0, 1, 1}, {0, 1, -1}, {0, -1, 1}, {0, -1, -1}}};
+    constexpr std::array<Step, 2> kWhiter{{{1, 0, 0}, {-1, 0, 0}}};
+    for (;;) {
+      std::optional<Place> next = better_neighbour(place, kAlong, kBetter);
+      if (!next && cheap) next = better_neighbour(place, kAcross, kBetter);
+      if (!next && cheap) next = better_neighbour(place, kWhiter, kClearlyBetter);
+      if (!next) return place;
+      place = *next;
+    }
+  }
+
+ private:
+  std::optional<Place> better_neighbour(const Place& place, std::span<const Step> steps, double factor) {
+    std::optional<Place> best;
+    double least = factor * error(place);
+    for (const Step& step : steps) {
+      const std::optional<Place> other = step_from(place, step);
+      if (!other || !(error(*other) < least)) continue;
+      least = error(*other);
+      best = other;
+    }
+    return best;
+  }
+
+  /// None where the grid ends.
+  std::optional<Place> step_from(Place place, const Step& step) const {
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      if (step[i] < 0 && place[i] == 0) return {};
+      place[i] += static_cast<std::size_t>(step[i]);
+      if (place[i] >= axes_[i].size()) return {};
+    }
+    return place;
+  }
+
+  double compute(const Place& place) {
+    use_whitening(place[kWhitening]);
+    const auto rows = static_cast<double>(residuals_.rows());
+    if (!system_->factor(axes_[kWidth][place[kWidth]], axes_[kStrength][place[kStrength]] * rows))
+      return std::numeric_limits<double>::infinity();
+    Matrix64 solution = residuals_;
+    system_->solve(solution.view());
+    const std::vector<double> diagonal = system_->inverse_diagonal(all_);
+    double sum = 0;
+    for (std::size_t i = 0; i < diagonal.size(); ++i) {
+      sum += as_eigen(solution.row(i)).squaredNorm() / (diagonal[i] * diagonal[i]);
+    }
+    if (task_.tell) task_.tell(choice_work(residuals_.rows(), static_cast<std::size_t>(rotated_.cols())));
+    sum *= 1 + std::pow(rounding(solution, axes_[kWidth][place[kWidth]]) / kMostRounding, 4);
+    return std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
+  }
+
+  /// How far float32 may take values of the map off, at most and relative to the targets: coefficients that are large
+  /// and cancel leave few digits.
+  double rounding(const Matrix64& solution, double width) const {
+    const double spread = as_eigen(residuals_.view()).norm() / std::sqrt(static_cast<double>(residuals_.rows()));
+    constexpr double kDigits = std::numeric_limits<float>::epsilon() / 2;
+    const double size = kDigits * std::min(1.0, width) * std::exp(-width) * as_eigen(solution.view()).norm();
+    return spread > 0 ? size / spread : 0;
+  }
+
+  /// Rotations change no products, so f may stay in the basis of the eigenvectors.
+  void use_whitening(std::size_t index) {
+    if (system_ && index == whitening_) return;
+    whitening_ = index;
+    EigenRows<double> scaled = rotated_;
+    scaled.array().rowwise() *= whitening_scale(task_.coordinates.values, axes_[kWhitening][index]).array();
+    const Matrix unit = unit_rows(scaled);
+    system_.reset();
+    system_ = make_kernel_system(unit.view(), task_.device);
+    all_.resize(unit.rows());
+    for (std::size_t i = 0; i < all_.size(); ++i) all_[i] = i;
+  }
+
+  const KernelTask& task_;
+  std::array<std::vector<double>, 3> axes_;
+  Matrix64 residuals_;
+  EigenRows<double> rotated_;
+  std::unique_ptr<KernelSystem> system_;
+  std::size_t whitening_ = 0;
+  std::vector<std::size_t> all_;
+  std::map<Place, double> errors_;
+};
+
+}  // namespace
+
+KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, std::span<const std::size_t> rows,
+                           const KernelOptions& options) {
+  const std::array axes{axis(kWhitenings, options.whitening), axis(kWidths, options.width),
+                        axis(kStrengths, options.strength)};
+  const auto usual = std::ranges::find(kWhitenings, task.usual_whitening) - kWhitenings.begin();
+  Place place{static_cast<std::size_t>(usual), kWidths.size() / 2, kStrengths.size() / 2 - 1};
+  for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(place[i], axes[i].size() - 1);
+  const bool open = axes[0].size() + axes[1].size() + axes[2].size() > axes.size();
+  if (open) {
+    place = Sample(task, residuals, rows, kFirstRows, axes).descend(place, true);
+    if (rows.size() > kFirstRows) place = Sample(task, residuals, rows, kMoreRows, axes).descend(place, false);
+  }
+  return {axes[kWidth][place[kWidth]], axes[kStrength][place[kStrength]], axes[kWhitening][place[kWhitening]]};
+}
+
+}  // namespace kedge

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "regress/ridge.h"
+
+#include "compute/products.h"
+#include "base/eigen.h"
+#include "regress/repeated_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace kedge {
+
+namespace {
+
+Matrix64 gram_of(MatrixView<const double> features) {
+  Matrix64 gram(features.cols, features.cols);
+  add_gram(gram.view(), Triangle::upper, features, 1 / static_cast<double>(features.rows));
+  return gram;
+}
+
+Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> targets) {
+  Matrix64 cross(features.cols, targets.cols);
+  set_product(cross.view(), as_eigen(features).transpose(), targets, 1 / static_cast<double>(features.rows));
+  return cross;
+}
+
+}  // namespace
+
+std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram, std::size_t rows,
+                                                   double noise, double means) {
+  std::vector<double> values = gram->eigenvalues();
+  for (double& value : values) value = std::max(value, 0.0);  // rounding may leave a tiny negative
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  const double rounding = values.back() * static_cast<double>(values.size()) * std::numeric_limits<double>::epsilon();
+  return std::make_shared<RidgeBasis>(
+      RidgeBasis{rows, std::move(gram), std::move(values), mean, std::max(noise, rounding), means});
+}
+
+Spread spread_of(MatrixView<const double> targets) {
+  const auto y = as_eigen(targets);
+  const double share = 1 / static_cast<double>(targets.rows);
+  const Eigen::RowVectorXd means = column_means(y);
+  Eigen::RowVectorXd squares = Eigen::RowVectorXd::Zero(y.cols());
+  for (Eigen::Index r = 0; r < y.rows(); ++r) squares += share * y.row(r).cwiseAbs2();
+  Spread spread;
+  for (Eigen::Index c = 0; c < y.cols(); ++c) {
+    spread.squares.push_back(squares[c]);
+    spread.variances.push_back(std::max(0.0, squares[c] - means[c] * means[c]));
+  }
+  return spread;
+}
+
+Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct)
+    : basis_(std::move(basis)),
+      projected_(cross),
+      targets_(std::move(targets)),
+      distinct_(distinct == 0 ? basis_->rows : distinct) {
+  basis_->gram->to_inside(projected_.view());
+}
+
+Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets, double means)
+    : Ridge(make_ridge_basis(decompose_gram(gram_of(features)), features.rows, 0, means), cross_of(features, targets),
+            spread_of(targets), RepeatedRows(features).distinct(targets)) {}
+
+/// What is added to the eigenvalues; never so little that a direction without features comes to life.
+double Ridge::penalty(double rho) const {
+  return std::max({rho * basis_->mean_value, basis_->noise, std::numeric_limits<double>::min()});
+}
+
+/// Of each output: the mean squared residual over (1 - degrees of freedom / distinct rows)^2. Equal rows have the same
+/// residual e; without all c of them it is e / (1 - c h), where h is the leverage of one. The c h of all distinct rows
+/// sum to the degrees of freedom, and each is taken for their mean. With y = (T + k I)^-1 t, what the fit explains of
+/// t's output is t.y + k y.y.
+std::vector<double> Ridge::errors(double rho) const {
+  const double k = penalty(rho);
+  Matrix64 solved(projected_.rows(), projected_.cols());
+  basis_->gram->solve(k, projected_.view(), solved.view());
+  const auto t = as_eigen(projected_.view()).array();
+  const auto y = as_eigen(solved.view()).array();
+  Eigen::RowVectorXd explained = Eigen::RowVectorXd::Zero(t.cols());
+  for (Eigen::Index r = 0; r < t.rows(); ++r) explained.array() += y.row(r) * (t.row(r) + k * y.row(r));
+
+  double freedom = basis_->means;
+  for (const double value : basis_->values) freedom += value / (value + k);
+  const double left = 1 - freedom / static_cast<double>(distinct_);
+  std::vector<double> result(targets_.squares.size(), std::numeric_limits<double>::infinity());
+  if (!(left > 1e-9)) return result;  // nothing is left to judge by
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const double error = targets_.squares[i] - explained[static_cast<Eigen::Index>(i)];
+    if (!std::isnan(error)) result[i] = std::max(0.0, error) / (left * left);
+  }
+  return result;
+}
+
+double Ridge::gcv(double rho) const {
+  const std::vector<double> all = errors(rho);
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+double Ridge::best() const {
+  std::array<double, kStrengths.size()> errors{};
+  std::ranges::transform(kStrengths, errors.begin(), [this](double rho) { return gcv(rho); });
+  return kStrengths[static_cast<std::size_t>(std::ranges::min_element(errors) - errors.begin())];
+}
+
+Matrix64 Ridge::solve(double rho) const {
+  Matrix64 solution = projected_;
+  basis_->gram->solve(penalty(rho), projected_.view(), solution.view());
+  basis_->gram->to_outside(solution.view());
+  return solution;
+}
+
+std::vector<float> Ridge::r2(double rho) const {
+  const std::vector<double> all = errors(rho);
+  std::vector<float> result(all.size());
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    const double share = targets_.variances[c] > 0 ? 1 - all[c] / targets_.variances[c] : 0;
+    result[c] = static_cast<float>(std::max(share, -1.0));
+  }
+  return result;
+}
+
+double Ridge::mean_r2(double rho) const {
+  const std::vector<float> all = r2(rho);
+  double sum = 0;
+  std::size_t varying = 0;
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    if (targets_.variances[c] == 0) continue;
+    sum += all[c];
+    ++varying;
+  }
+  return varying == 0 ? 0 : sum / static_cast<double>(varying);
+}
+
+}  // namespace kedge

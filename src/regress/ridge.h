@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compute/centred_rows.h"
+
+#include <kedge/matrix.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace kedge {
+
+/// The features of a ridge, decomposed once for all strengths and targets.
+struct RidgeBasis {
+  std::size_t rows;
+  std::shared_ptr<const DecomposedGram> gram;  ///< features^T features / rows
+  std::vector<double> values;                  ///< its eigenvalues
+  double mean_value = 0;
+  double noise = 0;  ///< eigenvalues below it mean nothing
+  double means = 0;  ///< degrees of freedom that centring took: 1 where the rows are centred on their own mean
+};
+
+/// `noise` is known of features whose own rounding is coarser than float64's.
+[[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram,
+                                                                 std::size_t rows, double noise = 0, double means = 0);
+
+/// How far each target varies.
+struct Spread {
+  std::vector<double> squares, variances;  ///< the mean square, and that around the mean
+};
+[[nodiscard]] Spread spread_of(MatrixView<const double> targets);
+
+/// Least squares with a penalty, targets ~ features M, for every strength from one decomposition: where the features'
+/// products are tridiagonal, a strength costs no more than reading the targets' products. The strength is relative: rho
+/// stands for rho times the mean eigenvalue of features^T features / rows. No intercept: centre both, or mean it.
+class Ridge {
+ public:
+  /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many rows are left if each is there once,
+  /// 0 for all of them.
+  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct = 0);
+  /// features: rows x dim, targets: rows x outputs; `means` as of a basis.
+  Ridge(MatrixView<const double> features, MatrixView<const double> targets, double means = 0);
+
+  /// Generalised cross-validation: the mean squared error that leaving rows out would show, each with its repetitions.
+  [[nodiscard]] double gcv(double rho) const;
+  /// The strength of kStrengths with the least gcv().
+  [[nodiscard]] double best() const;
+  /// M, dim x outputs.
+  [[nodiscard]] Matrix64 solve(double rho) const;
+  /// Cross-validated share of each output's variance that is explained, from 1 down to -1: below 0 its mean does
+  /// better. 0 for an output that is constant.
+  [[nodiscard]] std::vector<float> r2(double rho) const;
+  /// The mean of r2() over the outputs that vary.
+  [[nodiscard]] double mean_r2(double rho) const;
+
+  static constexpr std::array kStrengths{0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0};
+
+ private:
+  [[nodiscard]] double penalty(double rho) const;
+  [[nodiscard]] std::vector<double> errors(double rho) const;
+
+  std::shared_ptr<const RidgeBasis> basis_;
+  Matrix64 projected_;  ///< cross in the basis
+  Spread targets_;
+  std::size_t distinct_;
+};
+
+}  // namespace kedge
