@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> sizes;
   for (int i = 1; i < argc; ++i) sizes.push_back(std::stoul(argv[i]));
   const std::size_t rows = sizes[0], support = sizes[1], anchors = sizes[2], batch = sizes[3], steps = sizes[4];
-  const kedge::Work work;  // as in a fit, for BLAS
+  const kedge::Work work;  // as in a fit
   const auto backend = std::make_unique<TimedBackend>(kedge::make_cpu_backend());
 
   kedge::WhitenedSpaces spaces;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 
 namespace kedge {
@@ -35,11 +36,7 @@ class CpuSystem final : public KernelSystem {
     fill(width, ridge);
     double largest = 0;
     for (std::size_t i = 0; i < matrix_.rows(); ++i) largest = std::max(largest, matrix_.row(i)[i]);
-    // The lower triangle by rows is the upper one by columns, which needs no copy.
-    const BlasCall call;
-    const lapack_int status = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', dim_, matrix_.cells().data(), dim_);
-    require_lapack_memory(status);
-    if (status != 0) return false;
+    if (!decompose()) return false;
     // A pivot that rounding may have made is no pivot.
     const double least = largest * static_cast<double>(dim_) * std::numeric_limits<double>::epsilon();
     for (std::size_t i = 0; i < matrix_.rows(); ++i) {
@@ -78,6 +75,26 @@ class CpuSystem final : public KernelSystem {
     Matrix64 turned(columns.cols, columns.rows);
     as_eigen(turned.view()) = as_eigen(columns).transpose().cast<double>();
     add_gram(matrix_.view(), Triangle::upper, turned.view());
+  }
+
+  /// By panels, as no other operation gets at BLAS during a call, and all of 10,000 rows in one takes many seconds.
+  bool decompose() {
+    constexpr int kPanel = 256;
+    for (int first = 0; first < dim_; first += kPanel) {
+      // The lower triangle by rows is the upper one by columns, which needs no copy.
+      const BlasCall call;
+      const int count = std::min(kPanel, dim_ - first), left = dim_ - first - count;
+      double* const corner = &matrix_.row(static_cast<std::size_t>(first))[static_cast<std::size_t>(first)];
+      const lapack_int status = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', count, corner, dim_);
+      require_lapack_memory(status);
+      if (status != 0) return false;
+      if (left == 0) return true;
+      double* const beside = corner + static_cast<std::ptrdiff_t>(count) * dim_;
+      cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, count, left, 1, corner, dim_, beside,
+                  dim_);
+      cblas_dsyrk(CblasColMajor, CblasUpper, CblasTrans, left, count, -1, beside, dim_, 1, beside + count, dim_);
+    }
+    return true;
   }
 
   /// The kernel below the diagonal, from the cosines above it: square by square, as one of them is read down its

@@ -36,12 +36,6 @@ double require_strength(double strength) {
   throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number from 0 to {}", strength, kMostRidge));
 }
 
-/// Whether the mean of the rows is zero but for rounding; by chance alone it is never that small.
-bool is_centred(std::span<const double> means, std::span<const double> mean_squares) {
-  constexpr double kRounding = 1e-10;
-  return as_eigen(means).squaredNorm() <= kRounding * as_eigen(mean_squares).sum();
-}
-
 struct Chosen {
   double whitening;
   Ridge ridge;
@@ -72,7 +66,7 @@ RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
 void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses) {
   // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
   // freedom that it takes makes a map that only repeats its rows look perfect.
-  const double taken = statistics.of_support || is_centred(means_, mean_squares_) ? 1 : 0;
+  const double taken = statistics.of_support ? 1 : taken_by_centring(means_, mean_squares_);
   const auto add = [&](double whitening, const WhiteningBasis* basis) {
     const auto gram = rows_->decompose(basis == nullptr ? nullptr : basis->whitener());
     candidates_.push_back({whitening, make_ridge_basis(gram, rows_->rows(), 0, taken)});

@@ -29,6 +29,11 @@ Matrix64 cross_of(MatrixView<const double> features, MatrixView<const double> ta
 
 }  // namespace
 
+double taken_by_centring(std::span<const double> means, std::span<const double> mean_squares) {
+  constexpr double kRounding = 1e-10;
+  return as_eigen(means).squaredNorm() <= kRounding * as_eigen(mean_squares).sum() ? 1 : 0;
+}
+
 std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram, std::size_t rows,
                                                    double noise, double means) {
   std::vector<double> values = gram->eigenvalues();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace kedge {
@@ -20,6 +21,10 @@ struct RidgeBasis {
   double noise = 0;  ///< eigenvalues below it mean nothing
   double means = 0;  ///< degrees of freedom that centring took: 1 where the rows are centred on their own mean
 };
+
+/// What centring took of rows with these means of columns, and of their squares: 1 if the means are zero but for
+/// rounding, which they never are by chance, and 0 if the rows were centred on another mean.
+[[nodiscard]] double taken_by_centring(std::span<const double> means, std::span<const double> mean_squares);
 
 /// `noise` is known of features whose own rounding is coarser than float64's.
 [[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram,

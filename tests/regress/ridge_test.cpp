@@ -106,6 +106,12 @@ double error_without(const Problem& p, const std::vector<std::size_t>& rows, dou
   return error / static_cast<double>(rows.size());
 }
 
+TEST(Ridge, CentringTakesADegreeOfFreedomOfRowsWithThatMean) {
+  const std::vector<double> squares{1.0, 4.0};
+  EXPECT_EQ(taken_by_centring(std::vector<double>{1e-9, -1e-8}, squares), 1);
+  EXPECT_EQ(taken_by_centring(std::vector<double>{0.01, 0.0}, squares), 0);
+}
+
 TEST(Ridge, RowsThatAreThereTwiceAreLeftOutTogether) {
   const Problem p(50, 120);
   std::vector<std::size_t> once, twice, some;

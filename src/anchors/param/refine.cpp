@@ -33,7 +33,9 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   const double share = 1 / static_cast<double>(support.rows());
   Matrix64 gram(support.cols(), support.cols());
   add_gram(gram.view(), Triangle::upper, support.view(), share);
-  const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows());
+  const Eigen::RowVectorXd means = rows.colwise().mean(), squares = rows.colwise().squaredNorm() * share;
+  const double taken = taken_by_centring({means.data(), support.cols()}, {squares.data(), support.cols()});
+  const auto basis = make_ridge_basis(decompose_gram(std::move(gram)), support.rows(), 0, taken);
   Matrix64 cross(support.cols(), targets.cols());
   set_product(cross.view(), rows.transpose(), targets.view(), share);
   const double strength = Ridge(basis, cross, spread_of(targets.view()), distinct).best();
