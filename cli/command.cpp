@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command.h"
 
-#include <kedge/wording.h>
+#include "base/wording.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

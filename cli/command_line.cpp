@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.h"
 
+#include "base/wording.h"
 #include "commands.h"
 #include "config.h"
 
@@ -8,7 +9,6 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/version.h>
-#include <kedge/wording.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

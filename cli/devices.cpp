@@ -25,7 +25,7 @@ void run(const CommonOptions& common) {
   try {
     require_device(Device::cuda);
   } catch (const Error& reason) {
-    say(common, reason.what());
+    say(common, reason.message(Vocabulary::command));
   }
 }
 

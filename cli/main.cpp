@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -48,7 +47,7 @@ int run(int argc, char** argv) {
   } catch (const kedge::cli::Interrupted& problem) {
     return complain(interrupted, problem.what());
   } catch (const kedge::Error& problem) {
-    return complain(exit_code(problem.code()), problem.what());
+    return complain(exit_code(problem.code()), problem.message(kedge::Vocabulary::command));
   } catch (const std::bad_alloc&) {
     return complain(failed, "out of memory; use fewer rows, support rows or anchors, or a machine with more memory");
   } catch (const std::system_error& problem) {
@@ -63,7 +62,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   kedge::cli::prepare_libraries();
-  kedge::speak_to(kedge::Surface::command);
   const int code = run(argc, argv);
   kedge::cli::leave_in_order();
   return code;

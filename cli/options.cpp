@@ -63,7 +63,7 @@ Moments load_all_moments(const std::vector<std::string>& files) {
     try {
       all.merge(part);
     } catch (const Error& problem) {
-      throw Error(problem.code(), fmt::format("{}: {}", file, problem.what()));
+      throw Error(problem.code(), fmt::format("{}: {}", file, problem.text()));
     }
   }
   return all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,15 +15,24 @@ enum class Code {
   bad_file,      ///< a file is missing, damaged, or does not hold what was asked of it
 };
 
+/// Whose words a message uses for an option: `in_place = true` in C++, `--in-place` for those who type the command,
+/// `in_place=True` in Python.
+enum class Vocabulary { library, command, python };
+
 /// What kedge throws. The message says who, expected, found, and what to do next, in one printable line.
 class Error : public std::runtime_error {
  public:
   /// Names in a message come from files and may hold anything; what() is printable() and of bounded length.
   Error(Code code, std::string_view message);
   [[nodiscard]] Code code() const noexcept { return code_; }
+  /// What what() says in the words of the library, in those of another.
+  [[nodiscard]] std::string message(Vocabulary vocabulary) const;
+  /// The message as it was given, in no words yet: for an Error that says more about this one.
+  [[nodiscard]] const std::string& text() const noexcept { return *text_; }
 
  private:
   Code code_;
+  std::shared_ptr<const std::string> text_;  // shared, as copying what is thrown must not throw
 };
 
 /// A bundle has no space of that name.

@@ -30,4 +30,3 @@
 #include <kedge/validate.h>
 #include <kedge/version.h>
 #include <kedge/whitening.h>
-#include <kedge/wording.h>

@@ -327,7 +327,7 @@ StitchResults parse_results(std::string_view text) {
   } catch (const nlohmann::json::exception&) {
     refuse("it is cut short or has been changed");
   } catch (const Error& problem) {
-    refuse(problem.what());  // a name that is not known is no wrong argument here
+    refuse(problem.text());  // a name that is not known is no wrong argument here
   }
 }
 
@@ -344,7 +344,7 @@ StitchResults load_results(const std::string& folder) {
   } catch (const Error& problem) {
     throw Error(Code::bad_file, fmt::format("{}: results of an earlier run cannot be read: {}; move the file away, "
                                             "give another folder, or start fresh and overwrite it",
-                                            file.string(), problem.what()));
+                                            file.string(), problem.text()));
   }
 }
 

@@ -231,23 +231,27 @@ def run(given):
         print(f"wrote {given['out']}, {seconds:.2f} s", file=sys.stderr)
 
 
+def complain(error):
+    """Says what the command would say."""
+    print(f"kedge: {getattr(error, 'in_words_of_the_command', error)}", file=sys.stderr)
+
+
 def main(words=None):
     """Exits like the command: 1 failed, 2 wrong usage, 3 bad file, 130 interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    _core.speak_as_command()
     try:
         run(vars(arguments().parse_args(words)))
     except KeyboardInterrupt:
         print("kedge: interrupted; no file was changed", file=sys.stderr)
         return 130
     except (ValueError, TypeError) as error:
-        print(f"kedge: {error}", file=sys.stderr)
+        complain(error)
         return 2
     except OSError as error:
-        print(f"kedge: {error}", file=sys.stderr)
+        complain(error)
         return 3 if "cannot read" in str(error) else 1
     except (ImportError, MemoryError) as error:
-        print(f"kedge: {error}", file=sys.stderr)
+        complain(error)
         return 1
     return 0
 

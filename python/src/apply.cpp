@@ -97,7 +97,7 @@ nb::object apply_to(const RowFunction& function, nb::handle x, nb::handle given_
     try {
       apply(function, input, normalize, {values, rows, function.output_dim, function.output_dim});
     } catch (const Error& problem) {
-      if (!input.is_file() && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.what());
+      if (!input.is_file() && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.text());
       throw;
     }
   }

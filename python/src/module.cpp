@@ -6,7 +6,6 @@
 #include <kedge/error.h>
 #include <kedge/outputs.h>
 #include <kedge/version.h>
-#include <kedge/wording.h>
 
 #include <exception>
 #include <new>
@@ -16,10 +15,15 @@
 
 namespace {
 
-void raise(PyObject* type, std::string_view text) {  // which may name a path that is not UTF-8
-  const nb::object message =
-      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-  PyErr_SetObject(type, message.ptr());
+nb::object unicode(std::string_view text) {  // which may name a path that is not UTF-8
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+/// A program of the package that stands in for the command says what the command would: it finds that in the error.
+void raise(PyObject* type, const kedge::Error& problem) {
+  const nb::object error = nb::borrow(type)(unicode(problem.message(kedge::Vocabulary::python)));
+  error.attr("in_words_of_the_command") = unicode(problem.message(kedge::Vocabulary::command));
+  PyErr_SetObject(type, error.ptr());
 }
 
 /// The sentences stay as they are; what kind of help is needed decides the type, by Python's own names.
@@ -27,9 +31,9 @@ void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const kedge::UnknownSpace& problem) {
-    raise(nb::module_::import_("kedge._errors").attr("UnknownSpace").ptr(), problem.what());
+    raise(nb::module_::import_("kedge._errors").attr("UnknownSpace").ptr(), problem);
   } catch (const kedge::Error& problem) {
-    raise(problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError, problem.what());
+    raise(problem.code() == kedge::Code::bad_argument ? PyExc_ValueError : PyExc_OSError, problem);
   } catch (const nb::cast_error&) {
     PyErr_SetString(PyExc_TypeError, "an argument, or a value inside one, has the wrong type");
   } catch (const std::bad_alloc&) {
@@ -45,8 +49,6 @@ NB_MODULE(_core, module) {
   module.doc() = "kedge's C++ library; use it through the package 'kedge'.";
   module.attr("__version__") = std::string(kedge::version());
   nb::register_exception_translator(translate);
-  kedge::speak_to(kedge::Surface::python);
-  module.def("speak_as_command", [] { kedge::speak_to(kedge::Surface::command); });
   module.def(
       "require_other_file",
       [](const nb::object& output, const nb::object& input, std::optional<bool> in_place) {

@@ -68,7 +68,7 @@ auto run(const nb::object& asked, bool only_arrays, Work&& work) {
   } catch (const Interrupted&) {
     watch.raise();
   } catch (const Error& problem) {
-    if (only_arrays && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.what());
+    if (only_arrays && problem.code() == Code::bad_file) throw Error(Code::bad_argument, problem.text());
     throw;
   }
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 
@@ -49,7 +51,14 @@ std::string message_of(std::string_view text) {
 
 }  // namespace
 
-Error::Error(Code code, std::string_view message) : std::runtime_error(message_of(message)), code_(code) {}
+Error::Error(Code code, std::string_view message)
+    : std::runtime_error(message_of(in_words(message, Vocabulary::library))),
+      code_(code),
+      text_(std::make_shared<const std::string>(message)) {}
+
+std::string Error::message(Vocabulary vocabulary) const {
+  return message_of(in_words(*text_, vocabulary));
+}
 
 std::string printable(std::string_view text) {
   std::string shown;

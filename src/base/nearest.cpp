@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
+
 #include <fmt/format.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <vector>

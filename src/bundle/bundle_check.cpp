@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/bundle_check.h"
 
-#include "base/finite.h"
 #include "base/file_version.h"
+#include "base/finite.h"
+#include "base/wording.h"
 #include "regress/kernel_ridge.h"
 #include "space/row_sketch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/bundle_reader.h"
 
-#include "io/tensor_file.h"
-#include "bundle/bundle_check.h"
 #include "anchors/param/history.h"
 #include "anchors/param/param_options.h"
+#include "base/wording.h"
+#include "bundle/bundle_check.h"
+#include "io/tensor_file.h"
 #include "regress/kernel_ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "io/byte_source.h"
 #include "io/npy.h"
 #include "io/output_file.h"
@@ -10,7 +11,6 @@
 #include <kedge/export.h>
 #include <kedge/outputs.h>
 #include <kedge/version.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <deque>

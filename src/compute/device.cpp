@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "compute/cuda/cuda.h"
 #include "compute/threads.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 #include <unistd.h>
 
 namespace kedge {

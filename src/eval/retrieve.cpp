@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <kedge/retrieve.h>
 
-#include "compute/products.h"
-#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
+#include "base/wording.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "eval/count_better.h"
 #include "eval/unit_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <cmath>

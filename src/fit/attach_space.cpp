@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/finite.h"
+#include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/finite.h"
 #include "fit/attach.h"
 #include "fit/fit_options.h"
 #include "fit/fit_spaces.h"
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/fit.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <cmath>

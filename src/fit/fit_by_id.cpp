@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
+#include "base/wording.h"
 #include "fit/fit.h"
 #include "fit/fit_options.h"
 #include "space/row_ids.h"
@@ -8,7 +9,6 @@
 #include <fmt/ranges.h>
 #include <kedge/draw.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -179,7 +179,7 @@ Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOpti
   if (!moments.support().keeps_rows()) {
     refuse("the moments of '{}' carry no support rows; sum up its rows with {}, or give its support rows too",
            moments.parts().front().space,
-           spoken_to() == Surface::command ? "--support-of BUNDLE" : "support=bundle.support_ids");
+           by_vocabulary("support ids", "--support-of BUNDLE", "support=bundle.support_ids"));
   }
   if (moments.parts().size() != 1) {
     refuse("one space is attached at a time, but the moments are of {}; sum up the rows of one alone",

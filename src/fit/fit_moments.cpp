@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/threads.h"
 #include "base/finite.h"
+#include "base/wording.h"
+#include "compute/threads.h"
 #include "fit/fit.h"
 #include "fit/fit_options.h"
 #include "space/variation.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <utility>

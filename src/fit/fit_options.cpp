@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/fit_options.h"
 
-#include "fit/adapter.h"
 #include "anchors/param/refine.h"
+#include "base/wording.h"
+#include "fit/adapter.h"
 #include "regress/kernel_ridge.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/outputs.h"
 
+#include "base/wording.h"
 #include "io/byte_source.h"
 #include "io/safetensors.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/outputs.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <array>
@@ -71,8 +71,7 @@ bool io::holds_something(const std::string& path) {
 }
 
 void io::refuse_to_replace(const std::string& path, std::string_view what) {
-  const std::string or_else =
-      spoken_to() == Surface::command ? "remove that one first" : "give " + flag_words("in-place");
+  const std::string or_else = by_vocabulary("give in_place = true", "remove that one first", "give in_place=True");
   throw Error(Code::bad_argument, fmt::format("'{}' is there already and is not {}; writing the result there would "
                                               "destroy it, so name another file, or {}",
                                               path, what, or_else));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "io/array.h"
 #include "io/byte_source.h"
 #include "io/fvecs.h"
@@ -10,7 +11,6 @@
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/rows.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <bit>
@@ -131,7 +131,7 @@ bool is_safetensors(const std::string& path) {
   return io::split_tensor(path).first.ends_with(".safetensors");
 }
 
-[[noreturn]] void refuse_extension(const std::string& path, const char* known) {
+[[noreturn]] void refuse_extension(const std::string& path, std::string_view known) {
   throw Error(Code::bad_file, fmt::format("cannot read '{}': its name must end in {}", path, known));
 }
 
@@ -200,15 +200,15 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
     return std::make_shared<ArraySource>(std::move(file), std::move(array), path);
   }
   if (path.ends_with(".fvecs")) return std::make_shared<FvecsSource>(path);
-  if (spoken_to() == Surface::python) {
-    refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor), .fvecs or .parquet (or .parquet#column)");
-  }
-  if (spoken_to() == Surface::command && path.find(".parquet") != std::string::npos) {
-    throw Error(Code::bad_file, fmt::format("cannot read '{}': of the commands, only transform and translate read "
-                                            "Parquet; do this in Python, which does, or save the column as .npy",
-                                            path));
-  }
-  refuse_extension(path, ".npy, .safetensors (or .safetensors#tensor) or .fvecs");
+  const std::string known = ".npy, .safetensors (or .safetensors#tensor) or .fvecs";
+  const bool parquet = path.find(".parquet") != std::string::npos;
+  refuse_extension(path,
+                   by_vocabulary(known,
+                                 known + (parquet ? "; of the commands, only transform and translate read Parquet, "
+                                                    "so do this in Python, which does, or save the column as .npy"
+                                                  : ""),
+                                 ".npy, .safetensors (or .safetensors#tensor), .fvecs or .parquet (or "
+                                 ".parquet#column)"));
 }
 
 ShapedRows open_shaped_rows(const std::string& path) {

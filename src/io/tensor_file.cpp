@@ -39,7 +39,7 @@ void TensorFile::guard(const std::function<void()>& read) const {
   } catch (const Error& problem) {
     // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
     if (std::string_view(problem.what()).starts_with(printable(label_ + ": "))) throw;
-    refuse(problem.what() + writer_if_other());
+    refuse(problem.text() + writer_if_other());
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "map/stream.h"
-
-#include "compute/cuda/cuda.h"
-#include "compute/threads.h"
 #include "base/aligned.h"
 #include "base/finite.h"
 #include "base/parallel.h"
+#include "base/wording.h"
+#include "compute/cuda/cuda.h"
+#include "compute/threads.h"
 #include "map/fold.h"
+#include "map/stream.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
@@ -14,7 +14,6 @@
 #include <kedge/outputs.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <memory>

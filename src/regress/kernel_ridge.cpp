@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "regress/kernel_ridge.h"
 
+#include "base/eigen.h"
+#include "base/wording.h"
 #include "compute/kernel_system.h"
 #include "compute/products.h"
-#include "base/eigen.h"
 #include "regress/kernel_choice.h"
 #include "regress/repeated_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <cmath>

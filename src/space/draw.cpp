@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "space/row_ids.h"
 
 #include <fmt/format.h>
 #include <kedge/draw.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <charconv>

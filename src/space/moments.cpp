@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/products.h"
-#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/finite.h"
+#include "base/wording.h"
+#include "compute/products.h"
+#include "compute/threads.h"
 #include "space/row_ids.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/error.h>
 #include <kedge/moments.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <utility>

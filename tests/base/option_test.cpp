@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/every_option_list.h"
+#include "base/wording.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <kedge/wording.h>
 #include <kedge/kedge.h>
 
 #include <string>
@@ -81,20 +82,26 @@ TEST(OptionsOf, AttachAndRidgeCanBeLeftToOthers) {
   EXPECT_FALSE(options.ridge);
 }
 
-TEST(Wording, IsThatOfTheLibraryUnlessToldOtherwise) {
-  ASSERT_EQ(spoken_to(), Surface::library);
-  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
-  EXPECT_EQ(option_words("device", "cpu"), "device = cpu");
-  EXPECT_EQ(flag_words("in-place"), "in_place = true");
-  speak_to(Surface::command);
-  EXPECT_EQ(option_words("refine-rate"), "--refine-rate");
-  EXPECT_EQ(option_words("device", "cpu"), "--device cpu");
-  EXPECT_EQ(flag_words("in-place"), "--in-place");
-  speak_to(Surface::python);
-  EXPECT_EQ(option_words("refine-rate"), "refine_rate");
-  EXPECT_EQ(option_words("device", "cpu"), "device='cpu'");
-  EXPECT_EQ(flag_words("in-place"), "in_place=True");
-  speak_to(Surface::library);
+TEST(Wording, IsThatOfTheLibraryUnlessAnotherIsAskedFor) {
+  const Error error(Code::failed, fmt::format("lower {}, give {} or use {}", option_words("refine-rate"),
+                                              flag_words("in-place"), option_words("device", "cpu")));
+  EXPECT_STREQ(error.what(), "lower refine_rate, give in_place = true or use device = cpu");
+  EXPECT_EQ(error.message(Vocabulary::library), error.what());
+  EXPECT_EQ(error.message(Vocabulary::command), "lower --refine-rate, give --in-place or use --device cpu");
+  EXPECT_EQ(error.message(Vocabulary::python), "lower refine_rate, give in_place=True or use device='cpu'");
+}
+
+TEST(Wording, OutlivesAnErrorThatSaysMore) {
+  const Error inner(Code::failed, fmt::format("lower {}", option_words("refine-rate")));
+  const Error outer(inner.code(), fmt::format("{}; or {}", inner.text(), flag_words("resume")));
+  EXPECT_EQ(outer.message(Vocabulary::command), "lower --refine-rate; or --resume");
+}
+
+TEST(Wording, ShowsSeparatorsThatStandInANameOfAFile) {
+  for (const std::string name : {"\x1d", "\x1f", "\x1e", "\x1f\x1d", "\x1d\x1e"}) {
+    EXPECT_EQ(Error(Code::bad_file, name).message(Vocabulary::command), printable(name));
+  }
+  EXPECT_EQ(Error(Code::bad_file, "\x1d\x1f|").message(Vocabulary::python), "|");
 }
 
 }  // namespace

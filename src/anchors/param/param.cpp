@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/param.h"
 
-#include "base/finite.h"
 #include "anchors/param/alignment.h"
 #include "anchors/param/checkpoint.h"
 #include "anchors/param/param_options.h"
 #include "anchors/param/purpose.h"
 #include "anchors/param/trainer.h"
 #include "anchors/param/whitened.h"
+#include "base/finite.h"
+#include "base/wording.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -49,7 +49,7 @@ void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& 
   try {
     trainer.restore(checkpoint);
   } catch (const Error& problem) {
-    throw Error(problem.code(), fmt::format("{}: {}; leave out {} to start from scratch", path, problem.what(),
+    throw Error(problem.code(), fmt::format("{}: {}; leave out {} to start from scratch", path, problem.text(),
                                             option_words("resume")));
   }
 }
@@ -69,7 +69,7 @@ void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::stri
     trainer.run(after_step);
   } catch (const LossNotFinite& problem) {
     if (!keep || !std::filesystem::exists(checkpoints.path)) throw;
-    throw Error(problem.code(), fmt::format("{}; the last good checkpoint is '{}'", problem.what(), checkpoints.path));
+    throw Error(problem.code(), fmt::format("{}; the last good checkpoint is '{}'", problem.text(), checkpoints.path));
   } catch (...) {
     if (keep) save_checkpoint(trainer.checkpoint(purpose), checkpoints.path);
     throw;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/param_options.h"
 
-#include "compute/backend.h"
 #include "base/json.h"
+#include "base/wording.h"
+#include "compute/backend.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

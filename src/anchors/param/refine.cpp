@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/refine.h"
 
-#include "compute/products.h"
-#include "base/eigen.h"
-#include "base/random.h"
 #include "anchors/param/alignment.h"
 #include "anchors/param/refine_objective.h"
+#include "anchors/param/whitened.h"
+#include "base/eigen.h"
+#include "base/random.h"
+#include "base/wording.h"
+#include "compute/products.h"
 #include "regress/repeated_rows.h"
 #include "regress/ridge.h"
-#include "anchors/param/whitened.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/check.h"
 
+#include "base/wording.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <string>
 

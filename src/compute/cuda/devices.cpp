@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <optional>
 #include <string>

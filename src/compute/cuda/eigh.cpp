@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/eigh.h"
 
+#include "base/checked.h"
+#include "base/wording.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
-#include "base/checked.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <cmath>
 #include <vector>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/memory.h"
 
+#include "base/wording.h"
 #include "compute/cuda/check.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/wording.h>
 
 #include <algorithm>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/error.h>
+
 #include <optional>
 #include <span>
 #include <string>
@@ -8,13 +10,11 @@
 
 namespace kedge {
 
-/// Who reads the messages, and so what they call an option: a program that uses the library, for which it is the field
-/// `in_place`; whoever types the command, for whom it is `--in-place`; or Python, where it is `in_place=True`.
-enum class Surface { library, command, python };
+/// A part of an Error's message for which each Vocabulary has its own words.
+[[nodiscard]] std::string by_vocabulary(std::string_view library, std::string_view command, std::string_view python);
 
-/// For the whole process, to be called before any work; it is the library unless told otherwise.
-void speak_to(Surface surface);
-[[nodiscard]] Surface spoken_to();
+/// A text with such parts, in the words of one vocabulary.
+[[nodiscard]] std::string in_words(std::string_view text, Vocabulary vocabulary);
 
 /// "refine_rate", or "--refine-rate". `name` is written as in Option.
 [[nodiscard]] std::string option_words(std::string_view name);
