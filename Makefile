@@ -94,9 +94,10 @@ wheel:
 
 docs:
 	@scripts/setup test-all
-	@scripts/build dev kedge_cli kedge_python_stub kedge_python_package
+	@scripts/build dev kedge_cli kedge_python_package
 	scripts/make-cli-docs build/dev/cli/kedge > docs/cli.md
-	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types > python/kedge/_types.py
+	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types options > python/kedge/_types.py
+	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types module > python/kedge/_core.pyi
 	PYTHONPATH=build/dev/python .venv/bin/python -m sphinx -W -q -b html docs build/docs/html
 
 format:

@@ -8,20 +8,33 @@
 """
 import importlib
 import importlib.util
-import typing
+from typing import TYPE_CHECKING, Any
 
-if typing.TYPE_CHECKING:
-    from . import plot
-    from ._core import Bundle, Moments, RelativeMap, Translator, __version__, compare, devices, retrieve, set_threads, threads
-    from ._fit import fit, load, load_map, validate
-    from ._stitch import stitch, sweep
-    from .sklearn import RelativeTransformer
+if TYPE_CHECKING:
+    from . import plot as plot
+    from ._core import Bundle as Bundle
+    from ._core import Moments as Moments
+    from ._core import RelativeMap as RelativeMap
+    from ._core import Translator as Translator
+    from ._core import __version__ as __version__
+    from ._core import compare as compare
+    from ._core import devices as devices
+    from ._core import retrieve as retrieve
+    from ._core import set_threads as set_threads
+    from ._core import threads as threads
+    from ._fit import fit as fit
+    from ._fit import load as load
+    from ._fit import load_map as load_map
+    from ._fit import validate as validate
+    from ._stitch import stitch as stitch
+    from ._stitch import sweep as sweep
+    from .sklearn import RelativeTransformer as RelativeTransformer
 
 # What is asked for is imported when it is asked for: 'import kedge' takes no time, and the report and kedge-encode work
 # where the module is not built.
 _HOME = {
-    "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core", "compare": "_core",
-    "devices": "_core", "retrieve": "_core", "set_threads": "_core", "threads": "_core",
+    "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core",
+    "compare": "_core", "devices": "_core", "retrieve": "_core", "set_threads": "_core", "threads": "_core",
     "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }
@@ -30,7 +43,7 @@ _LISTED = {name for name in _HOME if _HOME[name] != "sklearn" or importlib.util.
 __all__ = sorted(name for name in _LISTED if not name.startswith("_"))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'kedge' has no attribute '{name}'")
     if _HOME[name] is None:
@@ -46,5 +59,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LISTED})

@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of vectors in Arrow's memory, which polars and Hugging Face datasets share, and in Parquet files."""
+from __future__ import annotations
+
+import contextlib
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ._arrays import array_rows, named, require_matrix
 from ._extras import install
-from ._inputs import array_rows, named, require_matrix
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def is_arrow(given, homes):
+def is_arrow(given: Any, homes: set[str]) -> bool:
     return "pyarrow" in homes or hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
 
 
-def library(label):
+def library(label: str) -> Any:
     try:
         import pyarrow
     except ImportError:
@@ -21,13 +30,24 @@ def library(label):
     return pyarrow
 
 
-def rows(given, label):
+@contextlib.contextmanager
+def reading(path: str, label: str = "") -> Iterator[None]:
+    """What goes wrong in pyarrow as an OSError that names the file."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        raise OSError(f"{label}cannot read '{path}': {error}") from None
+
+
+def rows(given: Any, label: str) -> NDArray[Any]:
     """The matrix a column of vectors holds, or the one column of vectors of a table, or its columns of numbers."""
     given = taken(given, label)
     return table_rows(given, label) if hasattr(given, "column_names") else column_rows(given, label)
 
 
-def taken(given, label):
+def taken(given: Any, label: str) -> pa.Table | pa.ChunkedArray:
     """What it is in pyarrow's types: a table or a chunked column."""
     pa = library(label)
     if not isinstance(given, (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)):
@@ -43,33 +63,33 @@ def taken(given, label):
     return given
 
 
-def is_vectors(kind):
+def is_vectors(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     storage = getattr(kind, "storage_type", kind)  # of an extension such as fixed_shape_tensor
-    return types.is_fixed_size_list(storage) or types.is_list(storage) or types.is_large_list(storage)
+    return bool(types.is_fixed_size_list(storage) or types.is_list(storage) or types.is_large_list(storage))
 
 
-def is_numbers(kind):
+def is_numbers(kind: pa.DataType) -> bool:
     from pyarrow import types
 
-    return types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
 
 
-def choose(schema, label):
+def choose(schema: pa.Schema, label: str) -> str | None:
     """The only column of vectors; None if all columns are numbers, which together are a matrix."""
-    vectors = [field.name for field in schema if is_vectors(field.type)]
+    vectors: list[str] = [field.name for field in schema if is_vectors(field.type)]
     if len(vectors) == 1:
         return vectors[0]
     if not vectors and len(schema) > 1 and all(is_numbers(field.type) for field in schema):
         return None
     if len(schema) == 1:
-        return schema.names[0]  # and what is wrong with it will be said
+        return str(schema.names[0])  # and what is wrong with it will be said
     raise ValueError(f"{label}: expected one column of vectors, found {len(vectors)} among the columns "
                      f"{named(schema.names, 8)}; choose one")
 
 
-def table_rows(table, label):
+def table_rows(table: pa.Table, label: str) -> NDArray[Any]:
     name = choose(table.schema, label)
     if name is not None:
         return column_rows(table.column(name), label)
@@ -82,11 +102,11 @@ def table_rows(table, label):
 WITHOUT_NULLS = "leave that input out of every space, or encode it again"
 
 
-def first_null(values):
+def first_null(values: pa.ChunkedArray) -> int:
     return int(np.argmax(np.asarray(values.is_null())))
 
 
-def column_rows(column, label):
+def column_rows(column: pa.ChunkedArray, label: str) -> NDArray[Any]:
     parts, row = [], 0
     for chunk in column.chunks:
         if len(chunk):
@@ -100,19 +120,19 @@ def column_rows(column, label):
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def nothing(kind, label):
+def nothing(kind: pa.DataType, label: str) -> NDArray[Any]:
     size = getattr(getattr(kind, "storage_type", kind), "list_size", None)
     if size is None:
         raise ValueError(f"{label}: the column has no rows")
     return np.empty((0, size), np.float32)
 
 
-def uneven(row, length, expected, label):
+def uneven(row: int, length: int, expected: int, label: str) -> NoReturn:
     raise ValueError(f"{label}: row {row} has length {length}, but row 0 has length {expected}; all must have the "
                      "same length")
 
 
-def chunk_rows(chunk, first_row, label):
+def chunk_rows(chunk: pa.Array, first_row: int, label: str) -> NDArray[Any]:
     """One array of lists; a view of its values if they are floats."""
     shape = getattr(chunk.type, "shape", None)
     if shape is not None:
@@ -135,7 +155,7 @@ def chunk_rows(chunk, first_row, label):
     return array_rows(values.to_numpy(zero_copy_only=floats).reshape(len(chunk), width), label)
 
 
-def flat(chunk, first_row, label):
+def flat(chunk: pa.Array, first_row: int, label: str) -> tuple[int, pa.Array]:
     """The length of the lists and the values of all, of this slice alone."""
     size = getattr(chunk.type, "list_size", None)
     if size is not None:
@@ -148,11 +168,11 @@ def flat(chunk, first_row, label):
     return int(lengths[0]), chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
 
 
-def is_parquet(path):
+def is_parquet(path: str) -> bool:
     return path.endswith(".parquet") or ".parquet#" in path
 
 
-def parquet_rows(path, label):
+def parquet_rows(path: str, label: str) -> NDArray[Any]:
     """A column of a file, as in rows.parquet#column; the only column of vectors if none is named."""
     library(label)
     import pyarrow.parquet
@@ -163,20 +183,18 @@ def parquet_rows(path, label):
         file += ".parquet"
     if not os.path.exists(file):
         raise FileNotFoundError(f"{label}: cannot read '{file}': there is no such file")
-    try:
+    with reading(file, f"{label}: "):
         schema = pyarrow.parquet.read_schema(file, memory_map=True)
         if column is not None and column not in schema.names:
             raise ValueError(f"{label}: '{file}' has no column '{column}'; it has {named(schema.names, 8)}")
         column = choose(schema, f"{label}: {file}") if column is None else column
         table = pyarrow.parquet.read_table(file, columns=column and [column], memory_map=True)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise OSError(f"{label}: cannot read '{file}': {error}") from None
     return rows(table, label)
 
 
-def dataset_table(given, label):
+def dataset_table(given: Any, label: str) -> pa.Table | pa.ChunkedArray:
     """The Arrow data of a Hugging Face dataset or of what ds['column'] gives, in the order of select and shuffle."""
-    path = []
+    path: list[str] = []
     while type(given).__name__ == "Column":
         path.insert(0, given.column_name)
         given = given.source
@@ -194,11 +212,11 @@ def dataset_table(given, label):
     return column
 
 
-def dataset_rows(given, label):
+def dataset_rows(given: Any, label: str) -> NDArray[Any]:
     return rows(dataset_table(given, label), label)
 
 
-def values(given, label):
+def values(given: Any, label: str) -> NDArray[Any]:
     """One dimension of numbers or text."""
     dataset = type(given).__module__.partition(".")[0] == "datasets"
     column = taken(dataset_table(given, label) if dataset else given, label)
@@ -208,4 +226,5 @@ def values(given, label):
         column = column.column(0)
     if column.null_count:
         raise ValueError(f"{label}: expected whole numbers, found a null in row {first_null(column)}")
-    return column.to_numpy()
+    numbers: NDArray[Any] = column.to_numpy()
+    return numbers

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kedge needs beyond its own requirements, by the extras of pyproject.toml, and how a message says so."""
+from __future__ import annotations
+
 import os
 import shutil
 import sys
@@ -16,7 +18,7 @@ PACKAGES = {
 }
 
 
-def install(extra, missing=None):
+def install(extra: str, missing: str | None = None) -> str:
     """Names the packages themselves, or the one that has the missing module: no index has kedge, so that 'kedge[extra]'
     works only where kedge is installed already."""
     module = (missing or "").split(".")[0]

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import os
-import typing
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import _core, _inputs
 from ._core import Bundle, Moments, RelativeMap
 from ._options import takes
+from ._progress import ShowProgress
+from ._typing import Path
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Unpack
 
     from ._types import FitOptions
 
 
-def named_spaces(spaces):
+def named_spaces(spaces: Any) -> list[tuple[str, Any]]:
     """(name, rows) of every space."""
     if not isinstance(spaces, Mapping):
-        raise TypeError(f"spaces must map names to embeddings, such as {{'vit': X1, 'rex': X2}}; found {type(spaces).__name__}")
+        raise TypeError("spaces must map names to embeddings, such as {'vit': X1, 'rex': X2}; found "
+                        f"{type(spaces).__name__}")
     for name in spaces:
         if not isinstance(name, str):
             raise TypeError(f"a space's name must be a str, found {name!r}")
     return list(spaces.items())
 
 
-def require_moments_alone(moments, **about_rows):
+def require_moments_alone(moments: Moments | None, **about_rows: object) -> None:
     if moments is None:
         raise ValueError("there is nothing to fit: give spaces, or moments that carry the support rows")
     for name, value in about_rows.items():
@@ -35,7 +39,7 @@ def require_moments_alone(moments, **about_rows):
                              "give spaces")
 
 
-def require_checkpoint(path):
+def require_checkpoint(path: object) -> None:
     if not path:
         raise ValueError("resume continues from a checkpoint; name its file with checkpoint=")
     # What is no path is refused where all options are read.
@@ -45,7 +49,8 @@ def require_checkpoint(path):
 
 
 @takes(_core.fit_options())
-def fit(spaces=None, *, rows=None, ids=None, support_ids=None, moments=None, support_rows=False, progress=False,
+def fit(spaces: Any = None, *, rows: Any = None, ids: Any = None, support_ids: Any = None,
+        moments: Moments | None = None, support_rows: bool = False, progress: ShowProgress = False,
         **options: Unpack[FitOptions]) -> Bundle:
     """Learn anchors that several encoders share, from embeddings of the same inputs.
 
@@ -91,8 +96,8 @@ def fit(spaces=None, *, rows=None, ids=None, support_ids=None, moments=None, sup
     if moments is not None and not isinstance(moments, Moments):
         raise TypeError(f"moments must be kedge.Moments, found {type(moments).__name__}")
     if support_rows and moments is None:
-        raise ValueError("support_rows=True says that the spaces hold only the support, so that moments of all rows are "
-                         "needed too; give moments=")
+        raise ValueError("support_rows=True says that the spaces hold only the support, so that moments of all rows "
+                         "are needed too; give moments=")
     if support_rows and support_ids is None:
         raise ValueError("support_rows=True needs support_ids, to say which rows the spaces hold, in their order")
     if spaces is None:
@@ -105,7 +110,8 @@ def fit(spaces=None, *, rows=None, ids=None, support_ids=None, moments=None, sup
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))
-def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]):
+def validate(spaces: Any, *, rows: Any = None, progress: ShowProgress = False,
+             **options: Unpack[FitOptions]) -> pd.DataFrame:
     """Estimate how an unseen encoder will score: hold each space out in turn, fit the others, attach it, score it.
 
     Parameters
@@ -125,11 +131,11 @@ def validate(spaces, *, rows=None, progress=False, **options: Unpack[FitOptions]
     return pd.DataFrame(_core.validate(named_spaces(spaces), rows, progress, options))
 
 
-def load_map(path, space) -> RelativeMap:
+def load_map(path: Path, space: str) -> RelativeMap:
     """Read one space's map out of a bundle, without the rest of the file."""
     return _core.load_map(path, space)
 
 
-def load(path) -> Bundle:
+def load(path: Path) -> Bundle:
     """Read a bundle written by Bundle.save or the command; raises OSError for anything else."""
     return Bundle.load(path)

@@ -4,20 +4,24 @@
 Floats in memory and paths never come here: the module reads them itself, where they lie. The rest is told apart by the
 name of the library it comes from, so that none is imported that the user has not imported already.
 """
+from __future__ import annotations
+
 import operator
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from . import _arrow
+from ._arrays import KINDS, array_rows, named, require_matrix, unmasked
 
 END = 2**64 - 1  # an open end, as RowRange::kEnd
-KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "M": "dates", "m": "durations",
-         "V": "records of several fields"}
 
 
-def rows_of(given, label):
+def rows_of(given: Any, label: str) -> NDArray[Any] | str:
     """A matrix of native floats (without a copy if possible), or the path of a file that holds one."""
-    from . import _arrow
-
     if isinstance(given, (str, os.PathLike)):
         path = os.fsdecode(given)
         return _arrow.parquet_rows(path, label) if _arrow.is_parquet(path) else path
@@ -41,71 +45,24 @@ def rows_of(given, label):
                     f"file, found {type(given).__name__}{hint_for(given)}")
 
 
-def homes_of(given):
+def homes_of(given: Any) -> set[str]:
     """The libraries a thing comes from; of a subclass, also its parent's."""
     return {kind.__module__.partition(".")[0] for kind in type(given).__mro__}
 
 
-def hint_for(given):
+def hint_for(given: Any) -> str:
     if isinstance(given, dict):
         return "; choose one of its entries: " + ", ".join(repr(key) for key in list(given)[:5]) if given else ""
     return "; make it a list first" if hasattr(given, "__next__") else ""
 
 
-def require_processor(given, label):
+def require_processor(given: Any, label: str) -> None:
     device = getattr(given, "__dlpack_device__", None)
     if device is not None and device()[0] != 1:
         raise ValueError(f"{label}: the array is not in the processor's memory; copy it there first")
 
 
-def require_matrix(shape, label):
-    if len(shape) == 1:
-        raise ValueError(f"{label}: expected a matrix of rows x dim, found one dimension of {shape[0]} values; for a "
-                         "single embedding give X[None, :]")
-    if len(shape) != 2:
-        raise ValueError(f"{label}: expected a matrix of rows x dim, found {len(shape)} dimensions "
-                         f"[{' x '.join(map(str, shape))}]; reshape it to one row per input")
-
-
-def array_rows(array, label):
-    if isinstance(array, np.ma.MaskedArray):
-        array = unmasked(array, label)
-    if array.dtype.kind == "O":
-        array = plain(array, label)
-    # bfloat16 and its like come from ml_dtypes, and numpy knows no more than how to convert them
-    narrow = array.dtype.kind == "V" and array.dtype.names is None and np.can_cast(array.dtype, np.float32)
-    if array.dtype.kind in KINDS and not narrow:
-        raise ValueError(f"{label}: expected numbers, found {KINDS[array.dtype.kind]} ({array.dtype})")
-    require_matrix(array.shape, label)
-    if narrow or array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.itemsize <= 2):
-        return array if array.dtype == np.uint8 else array.astype(np.float32)
-    if array.dtype.kind in "iu" or array.itemsize > 8:
-        return array.astype(np.float64)
-    whole_strides = all(stride % array.itemsize == 0 for stride in array.strides)  # not so in fields of records
-    return np.asarray(array if whole_strides else array.copy(), array.dtype.newbyteorder("="))
-
-
-def unmasked(array, label):
-    masked = np.ma.getmaskarray(array)
-    if masked.any():
-        raise ValueError(f"{label}: row {np.argwhere(masked)[0][0]} holds masked values; leave that input out of every "
-                         "space, or fill them with .filled()")
-    return array.data
-
-
-def plain(array, label):
-    """Numbers out of an array of objects."""
-    if array.ndim == 1 and len(array) and all(np.ndim(row) == 1 for row in array):
-        raise ValueError(f"{label}: expected a matrix, found an array of {len(array)} objects that are vectors; make "
-                         "it one with np.stack(X)")
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{label}: expected numbers, found an array of other objects, such as "
-                         f"{next(iter(array.flat))!r:.40}") from None
-
-
-def list_rows(rows, label):
+def list_rows(rows: Sequence[Any], label: str) -> NDArray[Any]:
     if len(rows) == 0:
         raise ValueError(f"{label}: expected a row of numbers for each input, found an empty {type(rows).__name__}")
     try:
@@ -121,11 +78,11 @@ def list_rows(rows, label):
     return array_rows(array, label)
 
 
-def size(length):
+def size(length: int | None) -> str:
     return "is not a vector" if length is None else f"has length {length}"
 
 
-def tensor_rows(tensor, label):
+def tensor_rows(tensor: Any, label: str) -> NDArray[Any]:
     if str(tensor.layout) != "torch.strided":
         raise ValueError(f"{label}: expected a dense tensor, found the layout {tensor.layout}; use .to_dense()")
     if tensor.device.type == "meta":
@@ -145,7 +102,7 @@ def tensor_rows(tensor, label):
     return tensor.float().numpy() if tensor.is_floating_point() else array_rows(tensor.numpy(), label)
 
 
-def frame_rows(frame, label):
+def frame_rows(frame: Any, label: str) -> NDArray[Any]:
     if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
         return series_rows(frame.iloc[:, 0], label)
     others = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
@@ -154,32 +111,27 @@ def frame_rows(frame, label):
                          "columns to use, as in df[['x', 'y']], or one that holds vectors, as in df['embedding']")
     if frame.dtypes.nunique() == 1 and isinstance(frame.dtypes.iloc[0], np.dtype):
         return array_rows(frame.to_numpy(), label)
-    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers: NDArray[np.float64] = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers
 
 
-def series_rows(series, label):
+def series_rows(series: Any, label: str) -> NDArray[Any]:
     if hasattr(series.dtype, "pyarrow_dtype"):
-        from . import _arrow
-
-        return _arrow.rows(series.array.__arrow_array__(), label)
+            return _arrow.rows(series.array.__arrow_array__(), label)
     if series.dtype.kind != "O":
         raise ValueError(f"{label}: expected a vector in every row, found a column of {series.dtype}; for several such "
                          "columns give a DataFrame, as in df[['x', 'y']]")
     return list_rows(series.tolist(), label)
 
 
-def named(names, most=3):
-    return ", ".join(repr(name) for name in names[:most]) + (f" and {len(names) - most} more" * (len(names) > most))
-
-
-def are_ids(rows):
+def are_ids(rows: Any) -> bool:
     """Whether users choose rows one by one, by their numbers or by a mask."""
     if isinstance(rows, (str, os.PathLike)):
         return ":" not in os.fsdecode(rows)
     return rows is not None and not isinstance(rows, (slice, range, tuple)) and hasattr(rows, "__len__")
 
 
-def ids_of(rows, label="rows"):
+def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int]:
     """Row numbers as int64, and how many rows there must be, as a mask says; 0 for any."""
     if isinstance(rows, (str, os.PathLike)):
         rows = load(os.fsdecode(rows), label)
@@ -192,14 +144,14 @@ def ids_of(rows, label="rows"):
     return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else 0
 
 
-def range_of(rows, label="rows"):
+def range_of(rows: Any, label: str = "rows") -> tuple[int, int] | None:
     """(first, end) of what users say; the end of an open range is END. None if they say nothing."""
     if rows is None:
         return None
     given = rows
     if isinstance(rows, str):
-        first, colon, end = rows.partition(":")
-        given = (first.strip() or None, end.strip() or None) if colon else None
+        before, colon, after = rows.partition(":")
+        given = (before.strip() or None, after.strip() or None) if colon else None
     elif isinstance(rows, (slice, range)):
         given = (rows.start, rows.stop) if rows.step in (None, 1) else None
     if not isinstance(given, tuple) or len(given) != 2:
@@ -212,7 +164,7 @@ def range_of(rows, label="rows"):
     return first, end
 
 
-def bound(value, otherwise, rows, label):
+def bound(value: Any, otherwise: int, rows: Any, label: str) -> int:
     if value is None:
         return otherwise
     try:
@@ -224,10 +176,8 @@ def bound(value, otherwise, rows, label):
     return number
 
 
-def integers_of(values, label):
+def integers_of(values: Any, label: str) -> NDArray[np.int64]:
     """Labels or row numbers as one dimension of int64."""
-    from . import _arrow
-
     homes = homes_of(values)
     if isinstance(values, (str, os.PathLike)):
         values = load(os.fsdecode(values), label)
@@ -253,7 +203,7 @@ def integers_of(values, label):
     return np.array(array, np.int64)
 
 
-def judgements_of(qrels):
+def judgements_of(qrels: Any) -> NDArray[np.int64] | str:
     """Rows of query, document, grade as int64, or the path of a file that holds them."""
     if isinstance(qrels, (str, os.PathLike)):
         return os.fspath(qrels)
@@ -275,7 +225,7 @@ def judgements_of(qrels):
     return np.ascontiguousarray(array, np.int64)
 
 
-def support_ids_of(values):
+def support_ids_of(values: Any) -> NDArray[np.int64] | None:
     """The rows to make anchors from, as fit and stitch take them; None if kedge selects them."""
     if values is None:
         return None
@@ -285,9 +235,9 @@ def support_ids_of(values):
     return ids
 
 
-def ids_of_rows(ids):
+def ids_of_rows(ids: Any) -> NDArray[np.int64]:
     """The id of every row as a number, for what draws the support by it: numbers from 0 stay, texts are hashed."""
-    from . import _arrow, _core
+    from . import _core
 
     if isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1:
         return np.ascontiguousarray(ids)
@@ -299,12 +249,12 @@ def ids_of_rows(ids):
         joined = [text.encode() for text in texts]
         offsets = np.cumsum([0, *map(len, joined)], dtype=np.int64)
         return _core.id_numbers(offsets, np.frombuffer(b"".join(joined), np.uint8))
-    if getattr(kind, "kind", "") == "u" and kind.itemsize == 8:
+    if kind is not None and kind.kind == "u" and kind.itemsize == 8:
         return ids_of_rows([str(value) for value in np.asarray(ids).tolist()])
     return integers_of(ids, "ids")
 
 
-def text_of_id(value, row):
+def text_of_id(value: Any, row: int) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -312,7 +262,7 @@ def text_of_id(value, row):
     raise ValueError(f"ids: expected a whole number or a text for every row, found {value!r:.40} in row {row}")
 
 
-def draw_of(support):
+def draw_of(support: Any) -> tuple[int, NDArray[np.int64] | None]:
     """How many support rows to draw, and which ids they must have; 0 and None if none are kept."""
     if support is None:
         return 0, None
@@ -329,7 +279,7 @@ def draw_of(support):
     return 0, ids
 
 
-def is_whole(value):
+def is_whole(value: Any) -> bool:
     """Whether int64 can hold it, which is not so for NaN or anything that is not a number."""
     try:
         return bool(int(value) == value and -2**63 <= value < 2**63)
@@ -337,10 +287,11 @@ def is_whole(value):
         return False
 
 
-def load(path, label):
+def load(path: str, label: str) -> NDArray[Any]:
     if not path.endswith(".npy"):
         raise ValueError(f"{label}: expected the path of a .npy file, found '{path}'")
     try:
-        return np.load(path, allow_pickle=False)
+        values: NDArray[Any] = np.load(path, allow_pickle=False)
+        return values
     except (OSError, ValueError) as error:
         raise OSError(f"{label}: cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures and docstrings of functions that take many options, made from the tables the command line is made from."""
+from __future__ import annotations
+
 import difflib
 import functools
 import inspect
 import textwrap
 import typing
+from collections.abc import Callable, Container, Sequence
+from typing import Any
 
-TYPES = {"N": int, "X": float, "NAME": str, "X|NAME": typing.Union[float, str], "auto|X": typing.Union[float, str],
-         "FILE": str, "LIST": typing.Sequence[int], "": bool}
+from ._typing import Option
+
+TYPES: dict[str, Any] = {"N": int, "X": float, "NAME": str, "X|NAME": float | str, "auto|X": float | str, "FILE": str,
+                         "LIST": Sequence[int], "": bool}
 TITLES = {"": "Options", "param": "Learning (method='param')", "consensus": "Consensus (method='consensus')",
           "head": "Heads"}
 
 
-def parameter(option):
+def parameter(option: Option) -> inspect.Parameter:
     kind = typing.Literal[tuple(option["choices"])] if option["choices"] else TYPES[option["type"]]
     if option["default"] is None:
-        kind = typing.Optional[kind]
+        kind = kind | None
     return inspect.Parameter(option["name"], inspect.Parameter.KEYWORD_ONLY, default=option["default"], annotation=kind)
 
 
-def describe(options):
+def describe(options: Sequence[Option]) -> str:
     """The sections of a docstring, in numpy's form."""
     text = ""
     for group in dict.fromkeys(option["group"] for option in options):
@@ -34,20 +40,20 @@ def describe(options):
     return text.rstrip()
 
 
-F = typing.TypeVar("F", bound=typing.Callable)
+F = typing.TypeVar("F", bound=Callable[..., Any])
 
 
-def takes(*tables, leave_out=()) -> typing.Callable[[F], F]:
-    """Gives a function with **options the options of the tables as keywords: in its signature, its help and its errors."""
+def takes(*tables: Sequence[Option], leave_out: Container[str] = ()) -> Callable[[F], F]:
+    """Gives a function with **options the options of the tables as keywords: in its signature, help and errors."""
     options = [option for table in tables for option in table if option["name"] not in leave_out]
     names = [option["name"] for option in options]
 
-    def decorate(function):
+    def decorate(function: F) -> F:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         known = {*names, *(p.name for p in own)}
 
         @functools.wraps(function)
-        def call(*arguments, **keywords):
+        def call(*arguments: Any, **keywords: Any) -> Any:
             for name in keywords:
                 if name not in known:
                     near = difflib.get_close_matches(name, known, 1)
@@ -55,8 +61,9 @@ def takes(*tables, leave_out=()) -> typing.Callable[[F], F]:
                                     + (f"; did you mean '{near[0]}'?" if near else ""))
             return function(*arguments, **keywords)
 
-        call.__signature__ = inspect.Signature(own + [parameter(option) for option in options])
-        call.__doc__ = inspect.cleandoc(function.__doc__) + describe(options) + "\n"
-        return call
+        signature = inspect.Signature(own + [parameter(option) for option in options])
+        setattr(call, "__signature__", signature)  # noqa: B010  mypy knows no such attribute of a function
+        call.__doc__ = inspect.cleandoc(function.__doc__ or "") + describe(options) + "\n"
+        return typing.cast(F, call)
 
     return decorate

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the figures of kedge.plot share: axes in the report's style, checked tables, rows in a plane."""
+from __future__ import annotations
+
 import os
-import types
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
 from . import _inputs
+from ._arrays import named, require_matrix
 from .report import measure, style
+from .report.measure import Metric
 from .report.results import AXES, METHODS
 
 METRICS = {metric.key: metric for metric in (
     measure.F1, measure.ACCURACY, measure.R1, measure.R5, measure.R10, measure.MRR, measure.RR_STD, measure.NMSE,
     measure.MSE, measure.PSNR, measure.percent("macro_f1", "Macro F1"),
-    measure.Metric("paired_cosine", "Paired cosine"), measure.Metric("linear_cka", "Linear CKA"))}
+    Metric("paired_cosine", "Paired cosine"), Metric("linear_cka", "Linear CKA"))}
 
 
-def axes(ax, width, height):
+def axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Those given, or some in a new figure; styled one by one, since rcParams are the user's."""
     import matplotlib.pyplot as plt
 
@@ -31,29 +40,29 @@ def axes(ax, width, height):
     return ax
 
 
-def legend(of, **options):
+def legend(of: Axes | Figure, **options: Any) -> None:
     for text in of.legend(frameon=False, labelcolor=style.INK, **options).get_texts():
         text.set_parse_math(False)
 
 
-def legend_beside(ax):
+def legend_beside(ax: Axes) -> None:
     """To the right if the layout makes room for it, as our own figures do."""
     beside = ax.figure.get_layout_engine() is not None
     legend(ax, **({"loc": "center left", "bbox_to_anchor": (1, 0.5)} if beside else {"loc": "best"}))
 
 
-def checked(table, metric, who):
+def checked(table: Any, key: str, who: str) -> tuple[pd.DataFrame, Metric, list[str]]:
     """The records, the metric and the methods in the report's order."""
     if not hasattr(table, "columns"):
         raise TypeError(f"{who}: expected the table that kedge.stitch or kedge.sweep returns, found "
                         f"{type(table).__name__}; read a results.csv with pandas.read_csv")
-    needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, metric]
+    needed = ["method", "encoder", "trained_on", "zero_shot", "seed", *AXES, key]
     missing = [name for name in needed if name not in table.columns]
     if missing:
-        raise ValueError(f"{who}: the table has no column {_inputs.named(missing)}; expected what kedge.stitch and "
-                         f"kedge.sweep return, with a metric such as {_inputs.named([*METRICS][:6], 6)}")
+        raise ValueError(f"{who}: the table has no column {named(missing)}; expected what kedge.stitch and "
+                         f"kedge.sweep return, with a metric such as {named([*METRICS][:6], 6)}")
     table = table.assign(zero_shot=table.zero_shot.astype(bool))
-    metric = METRICS.get(metric) or measure.Metric(metric, metric)
+    metric = METRICS.get(key) or Metric(key, key)
     if not measure.has(measure.zero_shot(table), metric):
         tested = measure.zero_shot(table)
         there = [name for name in METRICS if name in table.columns and tested[name].notna().any()]
@@ -62,16 +71,15 @@ def checked(table, metric, who):
     return table, metric, sorted(found, key=lambda name: METHODS.index(name) if name in METHODS else len(METHODS))
 
 
-def at_one_point(table, but=None):
+def at_one_point(table: pd.DataFrame, but: str | None = None) -> tuple[pd.DataFrame, str]:
     """The records at one point of a sweep, along all axes but one, and how a label says so."""
     swept = [axis for axis in AXES if table[axis].nunique() > 1]
-    point = measure.reference_point(types.SimpleNamespace(swept=swept, records=table)) if swept else {}
-    point = {axis: value for axis, value in point.items() if axis != but}
+    point = {axis: value for axis, value in measure.point_of_sweep(table, swept).items() if axis != but}
     words = measure.point_words(point)
     return measure.at(table, point), f" at {words}" if words else ""
 
 
-def matrices(spaces, max_rows, who):
+def matrices(spaces: Any, max_rows: int, who: str) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.int64], int]:
     """At most `max_rows` rows of each, the same in all and evenly spaced; which rows those are, and out of how many."""
     if not isinstance(spaces, Mapping):
         raise TypeError(f"{who}: expected names with embeddings, such as {{'vit': X1, 'rex': X2}}, found "
@@ -81,8 +89,8 @@ def matrices(spaces, max_rows, who):
         if isinstance(given, (str, os.PathLike)):
             raise TypeError(f"{who}: '{name}': expected rows in memory, found the path '{os.fsdecode(given)}'; read "
                             "them first, an .npy file with np.load(path, mmap_mode='r')")
-        rows = given if isinstance(given, np.ndarray) else _inputs.rows_of(given, f"{who}: '{name}'")
-        _inputs.require_matrix(rows.shape, f"{who}: '{name}'")
+        rows = np.asarray(given if isinstance(given, np.ndarray) else _inputs.rows_of(given, f"{who}: '{name}'"))
+        require_matrix(rows.shape, f"{who}: '{name}'")
         found[name] = rows
     counts = {len(rows) for rows in found.values()}
     if len(counts) != 1 or 0 in counts:
@@ -93,7 +101,7 @@ def matrices(spaces, max_rows, who):
     return {name: np.asarray(rows[kept], np.float64) for name, rows in found.items()}, kept, total
 
 
-def plane(centred):
+def plane(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """The two directions of most variance, one by row, and their share of it."""
     rows, dim = centred.shape
     small = centred.T @ centred if dim <= rows else centred @ centred.T

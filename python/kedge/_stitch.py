@@ -8,15 +8,19 @@ import numbers
 import operator
 import os
 import pathlib
-import typing
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _core, _inputs
 from ._fit import named_spaces
 from ._options import takes
+from ._progress import ShowProgress
+from ._typing import Path
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Unpack
 
     from ._types import StitchOptions, SweepOptions
@@ -24,14 +28,12 @@ if typing.TYPE_CHECKING:
 # Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
 NOT_HERE = ("method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume")
 SWEPT = ("anchors", "support", "shrinkage")
-NO_SWEEP = dict.fromkeys(SWEPT, ())
-
-
+NO_SWEEP: dict[str, Sequence[Any]] = dict.fromkeys(SWEPT, ())
 MOST = 2**64 - 1
 MOST_SEEDS = 10000
 
 
-def count(value, name, least=0, most=MOST):
+def count(value: Any, name: str, least: int = 0, most: int = MOST) -> int:
     """As Python does for its own sizes: numpy's integers will do, booleans and floats will not."""
     if isinstance(value, bool) or not is_index(value):
         raise TypeError(f"{name} is {value!r:.60}, expected a whole number")
@@ -42,7 +44,7 @@ def count(value, name, least=0, most=MOST):
     return number
 
 
-def is_index(value):
+def is_index(value: Any) -> bool:
     try:
         operator.index(value)
     except TypeError:
@@ -50,19 +52,19 @@ def is_index(value):
     return True
 
 
-def listed(values, name, expected):
+def listed(values: Any, name: str, expected: str) -> list[Any]:
     """What is in a list, an array or the like; text is none, though Python would take it letter by letter."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or np.ndim(values) == 0:
         raise TypeError(f"{name} is {values!r:.60}, expected {expected}, or a list of them")
     return list(values)
 
 
-def counts(values, name, least=1):
+def counts(values: Any, name: str, least: int = 1) -> list[int]:
     return [count(one, name, least)
             for one in ([values] if is_index(values) else listed(values, name, "a whole number"))]
 
 
-def names(values, name):
+def names(values: Any, name: str) -> list[str]:
     found = [values] if isinstance(values, str) else listed(values, name, "a name")
     for one in found:
         if not isinstance(one, str):
@@ -70,7 +72,7 @@ def names(values, name):
     return found
 
 
-def pulls(values):
+def pulls(values: Any) -> list[str]:
     """Shrinkages as text, numbers as Python writes them, which is exact."""
     expected = "a number from 0 to 1, 'auto', 'ledoit-wolf' or 'oas'"
     found = [values] if isinstance(values, (str, numbers.Real)) else listed(values, "shrinkage", expected)
@@ -80,13 +82,13 @@ def pulls(values):
     return [one if isinstance(one, str) else repr(float(one)) for one in found]
 
 
-def truth(value, name):
+def truth(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is {value!r:.60}, expected True or False")
     return bool(value)
 
 
-def all_seeds(seeds, first):
+def all_seeds(seeds: Any, first: Any) -> list[int]:
     first = count(first, "seed")
     if is_index(seeds):
         number = count(seeds, "seeds", 1, MOST_SEEDS)
@@ -98,7 +100,7 @@ def all_seeds(seeds, first):
     return found
 
 
-def folder_of(out):
+def folder_of(out: Any) -> str | None:
     if out is None:
         return None
     path = os.fspath(out) if isinstance(out, (str, os.PathLike)) else out
@@ -107,13 +109,13 @@ def folder_of(out):
     return path
 
 
-def require_split(rows, name):
+def require_split(rows: Any, name: str) -> None:
     if rows is None:
         raise TypeError(f"{name} is None, expected rows as slice(0, 50000), (0, 50000) or '0:50000'")
     (_inputs.ids_of if _inputs.are_ids(rows) else _inputs.range_of)(rows, name)
 
 
-def flat_targets(targets, shape):
+def flat_targets(targets: Any, shape: Any) -> tuple[Any, list[int]]:
     """Targets as a matrix, and the shape of one of them as a picture; what is wrong with it rows_of says later."""
     shape = [] if shape is None else counts(shape, "target_shape")
     if isinstance(targets, (list, tuple)):
@@ -129,8 +131,10 @@ def flat_targets(targets, shape):
     return targets, shape
 
 
-def run(spaces, train, test, labels, targets, target_shape, methods, similarities, swept, seeds, seed, hold_out, samples,
-        support_ids, out, fresh, keep_bundles, report, progress, options):
+def run(spaces: Any, train: Any, test: Any, labels: Any, targets: Any, target_shape: Sequence[int] | None,
+        methods: str | Sequence[str], similarities: str | Sequence[str], swept: Mapping[str, Sequence[Any]], seeds: Any,
+        seed: int, hold_out: str | Sequence[str], samples: int, support_ids: Any, out: Any, fresh: bool,
+        keep_bundles: bool, report: bool | None, progress: ShowProgress, options: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
     spaces = named_spaces(spaces)
@@ -143,6 +147,7 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
     report = folder is not None if report is None else truth(report, "report")
     if report and folder is None:
         raise ValueError("a report is a file in the folder `out`; name one")
+    place = pathlib.Path(folder or "")
     heads = {option["name"] for option in _core.head_options()}
     targets, shape = flat_targets(targets, target_shape)
     plan = {
@@ -152,22 +157,25 @@ def run(spaces, train, test, labels, targets, target_shape, methods, similaritie
         "methods": names(methods, "methods"), "similarities": names(similarities, "similarity"),
         "seeds": all_seeds(seeds, seed), "hold_out": names(hold_out, "hold_out"), "samples": count(samples, "samples"),
         "figures": report, "support_ids": _inputs.support_ids_of(support_ids),
-        "bundle_folder": str(pathlib.Path(folder) / "bundles") if keep_bundles else "",
+        "bundle_folder": str(place / "bundles") if keep_bundles else "",
     }
     labels = None if labels is None else _inputs.integers_of(labels, "labels")
     records = _core.stitch(spaces, train, test, labels, targets, shape, plan, folder, fresh, progress)
     if report:
         from .report import output, page, results
 
-        output.write_whole(pathlib.Path(folder) / "report.html", page.render(results.read(pathlib.Path(folder))))
+        output.write_whole(place / "report.html", page.render(results.read(place)))
     table = pd.DataFrame(json.loads(records))
     return table.where(table.notna(), np.nan).infer_objects()
 
 
 @takes(_core.fit_options(), _core.head_options(), leave_out=NOT_HERE)
-def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None, methods=_core.STITCH_METHODS, seeds=1,
-           seed=0, hold_out=(), samples=_core.STITCH_SAMPLES, support_ids=None, out=None, fresh=False,
-           keep_bundles=False, report=None, progress=False, **options: Unpack[StitchOptions]):
+def stitch(spaces: Any, *, train: Any, test: Any, labels: Any = None, targets: Any = None,
+           target_shape: Sequence[int] | None = None, methods: str | Sequence[str] = _core.STITCH_METHODS,
+           seeds: int | Sequence[int] = 1, seed: int = 0, hold_out: str | Sequence[str] = (),
+           samples: int = _core.STITCH_SAMPLES, support_ids: Any = None, out: Path | None = None, fresh: bool = False,
+           keep_bundles: bool = False, report: bool | None = None, progress: ShowProgress = False,
+           **options: Unpack[StitchOptions]) -> pd.DataFrame:
     """Hold each encoder out in turn and measure how heads trained on the others do on it.
 
     Parameters
@@ -212,15 +220,18 @@ def stitch(spaces, *, train, test, labels=None, targets=None, target_shape=None,
     pandas.DataFrame
         One row per measurement: method, encoder, trained_on, zero_shot, seed and the scores (docs/results.md).
     """
-    return run(spaces, train, test, labels, targets, target_shape, methods, (), NO_SWEEP, seeds, seed, hold_out, samples,
-               support_ids, out, fresh, keep_bundles, report, progress, options)
+    return run(spaces, train, test, labels, targets, target_shape, methods, (), NO_SWEEP, seeds, seed, hold_out,
+               samples, support_ids, out, fresh, keep_bundles, report, progress, options)
 
 
 @takes(_core.fit_options(), _core.head_options(), leave_out=(*NOT_HERE, *SWEPT))
-def sweep(spaces, *, train, test, anchors=(), support=(), shrinkage=(), similarity=(), labels=None, targets=None,
-          target_shape=None, methods=_core.SWEEP_METHODS, seeds=1, seed=0, hold_out=(), samples=_core.STITCH_SAMPLES,
-          support_ids=None, out=None, fresh=False, keep_bundles=False, report=None, progress=False,
-          **options: Unpack[SweepOptions]):
+def sweep(spaces: Any, *, train: Any, test: Any, anchors: int | Sequence[int] = (), support: int | Sequence[int] = (),
+          shrinkage: float | str | Sequence[float | str] = (), similarity: str | Sequence[str] = (), labels: Any = None,
+          targets: Any = None, target_shape: Sequence[int] | None = None,
+          methods: str | Sequence[str] = _core.SWEEP_METHODS, seeds: int | Sequence[int] = 1, seed: int = 0,
+          hold_out: str | Sequence[str] = (), samples: int = _core.STITCH_SAMPLES, support_ids: Any = None,
+          out: Path | None = None, fresh: bool = False, keep_bundles: bool = False, report: bool | None = None,
+          progress: ShowProgress = False, **options: Unpack[SweepOptions]) -> pd.DataFrame:
     """Stitch with every combination of anchor count, support size, similarity and shrinkage.
 
     Parameters
@@ -231,8 +242,8 @@ def sweep(spaces, *, train, test, anchors=(), support=(), shrinkage=(), similari
         How far to shrink the covariance towards a sphere, 0 to 1; or 'auto', 'ledoit-wolf', 'oas'.
     similarity : list of str, optional
         Similarities for methods named without one.
-    spaces, train, test, labels, targets, target_shape, methods, seeds, seed, hold_out, samples, support_ids, out, fresh, \
-keep_bundles, report, progress
+    spaces, train, test, labels, targets, target_shape, methods, seeds, seed, hold_out, samples, support_ids, out, \
+fresh, keep_bundles, report, progress
         As for stitch.
 
     Returns
@@ -240,7 +251,7 @@ keep_bundles, report, progress
     pandas.DataFrame
         As for stitch; the columns anchors, support and shrinkage tell the points apart.
     """
-    swept = {"anchors": counts(anchors, "anchors"), "support": counts(support, "support"),
-             "shrinkage": pulls(shrinkage)}
+    swept: dict[str, Sequence[Any]] = {"anchors": counts(anchors, "anchors"), "support": counts(support, "support"),
+                                       "shrinkage": pulls(shrinkage)}
     return run(spaces, train, test, labels, targets, target_shape, methods, similarity, swept, seeds, seed, hold_out,
                samples, support_ids, out, fresh, keep_bundles, report, progress, options)

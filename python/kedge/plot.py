@@ -5,10 +5,16 @@ Every function draws into `ax` if one is given, and otherwise makes its own figu
 (`spaces`: the figure) and shows nothing by itself. A `table` is what kedge.stitch and kedge.sweep return, or
 pandas.read_csv of their results.csv.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ._plot_inputs import at_one_point, axes, checked, legend, legend_beside, matrices, plane
 from .report import draw, geometry, measure, style
@@ -20,7 +26,7 @@ HEADS = {"weighted_f1", "accuracy", "macro_f1", "mse", "psnr"}
 BLUES = LinearSegmentedColormap.from_list("kedge", ["#f4f7fa", "#79b4dd", "#1f6fb2", "#123f66"])
 
 
-def history(losses, *, ax=None):
+def history(losses: Any, *, ax: Axes | None = None) -> Axes:
     """The losses of every epoch of the method 'param', or of a consensus's refinement on held-out rows.
 
     losses : Bundle, or a dict such as bundle.history
@@ -54,87 +60,88 @@ def history(losses, *, ax=None):
     return ax
 
 
-def scores(table, metric="mrr", *, ax=None):
+def scores(table: Any, metric: str = "mrr", *, ax: Axes | None = None) -> Axes:
     """A dot per method: the mean over pairs of encoders, with its 95 % interval over seeds from three seeds on.
 
     Methods are compared on the pairs and seeds that all have. Heads of encoders on their own embeddings ('absolute')
     are a dashed line. In a sweep, the dots are those with the most anchors, then the most support.
     """
-    table, metric, methods = checked(table, metric, "scores")
+    table, measured, methods = checked(table, metric, "scores")
     table, point = at_one_point(table)
-    table = measure.compared(table, metric)
-    dots = measure.over_seeds(measure.zero_shot(table), metric, ["method"])[["mean", "std"]]
+    table = measure.compared(table, measured)
+    dots = measure.over_seeds(measure.zero_shot(table), measured, ["method"])[["mean", "std"]]
     methods = [name for name in methods if name in dots.index]
     if not methods:
         raise ValueError("scores: the methods were measured on different pairs of encoders or seeds; draw one at a "
                          "time, as in table[table.method == 'consensus']")
-    own = measure.over_seeds(table[table.method == "absolute"], metric, [])["mean"].iloc[0]
+    own = measure.over_seeds(table[table.method == "absolute"], measured, [])["mean"].iloc[0]
     ax = axes(ax, 6, 0.9 + 0.4 * len(methods))
-    draw.dots(ax, dots.loc[methods], metric, style.looks(methods), own)
+    draw.dots(ax, dots.loc[methods], measured, style.looks(methods), own)
     if np.isfinite(own):
         legend(ax, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
-    ax.set_xlabel(f"{metric.name}{metric.unit}, mean over pairs of encoders{point}")
+    ax.set_xlabel(f"{measured.name}{measured.unit}, mean over pairs of encoders{point}")
     return ax
 
 
-def pairs(table, method=None, metric="mrr", *, ax=None):
+def pairs(table: Any, method: str | None = None, metric: str = "mrr", *, ax: Axes | None = None) -> Axes:
     """A map of every pair of encoders, the mean over seeds; of the best method by default."""
-    table, metric, methods = checked(table, metric, "pairs")
+    table, measured, methods = checked(table, metric, "pairs")
     table, point = at_one_point(table)
-    method = measure.best_method(table, metric) or methods[-1] if method is None else method
+    method = measure.best_method(table, measured) or methods[-1] if method is None else method
     if method not in methods:
         raise ValueError(f"pairs: there is no method {method!r} in the table; it has {', '.join(methods)}")
     rows = table[table.method == method]
     names = list(dict.fromkeys([*rows.trained_on, *rows.encoder]))
-    cells = measure.over_seeds(rows, metric, ["encoder", "trained_on"])["mean"].unstack().reindex(names, columns=names)
-    values = cells.to_numpy() * metric.scale
+    means = measure.over_seeds(rows, measured, ["encoder", "trained_on"])["mean"]
+    values = means.unstack().reindex(names, columns=names).to_numpy() * measured.scale
     ax = axes(ax, 2.6 + 0.75 * len(names), 1.6 + 0.6 * len(names))
     top = np.nanmax(values)  # differences of less than a tenth are not blown up to the whole range of colours
     image = ax.imshow(values, cmap=BLUES, aspect="auto", vmin=min(np.nanmin(values), top - 0.1 * abs(top)), vmax=top)
     for (row, column), value in np.ndenumerate(values):
         dark = np.isfinite(value) and sum(image.cmap(image.norm(value))[:3]) < 1.6
-        ax.text(column, row, draw.short(metric, value / metric.scale), ha="center", va="center",
+        ax.text(column, row, draw.short(measured, value / measured.scale), ha="center", va="center",
                 color="white" if dark else style.INK)
-    slant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names)) > 8 else {}
+    slanted = max(map(len, names)) > 8
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
     ax.set_xticks(range(len(names)), names, **slant, **PLAIN)
     ax.set_yticks(range(len(names)), names, **PLAIN)
-    ax.set_xlabel("head trained on" if metric.key in HEADS else "looked up from")
-    ax.set_ylabel("used on" if metric.key in HEADS else "found in")
+    ax.set_xlabel("head trained on" if measured.key in HEADS else "looked up from")
+    ax.set_ylabel("used on" if measured.key in HEADS else "found in")
     ax.set_title(method + point, loc="left", fontsize="medium", **PLAIN)
     ax.grid(False)
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(image, ax=ax)
-    bar.set_label(metric.name + metric.unit, color=style.INK)
+    bar.set_label(measured.name + measured.unit, color=style.INK)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelcolor=style.INK)
     return ax
 
 
-def sweep(table, x="anchors", metric="mrr", *, ax=None):
+def sweep(table: Any, x: str = "anchors", metric: str = "mrr", *, ax: Axes | None = None) -> Axes:
     """A line per method over one axis of a sweep, with 95 % intervals over seeds from three seeds on.
 
     x : 'anchors', 'support' or 'shrinkage'; the other axes stay at one value.
     """
-    table, metric, methods = checked(table, metric, "sweep")
+    table, measured, methods = checked(table, metric, "sweep")
     swept = [axis for axis in AXES if table[axis].nunique() > 1]
     if x not in swept:
         raise ValueError(f"sweep: the table has fewer than two values of x={x!r}; "
                          + (f"it was swept over {', '.join(swept)}" if swept else "make one with kedge.sweep"))
     table, point = at_one_point(table, but=x)
-    tested = measure.common(measure.zero_shot(table), metric, ["method", x])
-    lines = measure.over_seeds(tested.dropna(subset=[x]), metric, ["method", x])
+    tested = measure.common(measure.zero_shot(table), measured, ["method", x])
+    lines = measure.over_seeds(tested.dropna(subset=[x]), measured, ["method", x])
     if lines.empty:
         raise ValueError("sweep: the methods were measured on different pairs of encoders or seeds; draw one at a time")
     own = measure.on(measure.own(table), tested)
-    own = measure.over_seeds(own[own.method == "absolute"], metric, [])["mean"].iloc[0]
+    own = measure.over_seeds(own[own.method == "absolute"], measured, [])["mean"].iloc[0]
     ax = axes(ax, 6.4, 3.6)
-    draw.lines(ax, lines, x, metric, style.looks(methods), methods, {"absolute": own} if np.isfinite(own) else {})
+    draw.lines(ax, lines, x, measured, style.looks(methods), methods, {"absolute": own} if np.isfinite(own) else {})
     ax.set_xlabel(ax.get_xlabel() + point)
     legend_beside(ax)
     return ax
 
 
-def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
+def spaces(spaces: Any, labels: Any = None, *, shared: bool = False, max_rows: int = 2000) -> Figure:
     """Embeddings of the same inputs side by side, each in the plane in which it varies most (PCA). Returns the figure.
 
     spaces : dict of name -> embeddings in memory, row n of all of the same input
@@ -169,13 +176,13 @@ def spaces(spaces, labels=None, *, shared=False, max_rows=2000):
         ax.set_title(titles[name], fontsize="medium", **PLAIN)
         ax.spines[:].set_color(style.GRID)
     if labels is not None and len(paint.look) <= 20:
-        handles = [plt.Line2D([], [], linestyle="none", marker=mark, color=colour, label=str(name))
+        handles = [Line2D([], [], linestyle="none", marker=mark, color=colour, label=str(name))
                    for name, (colour, mark) in paint.look.items()]
         legend(figure, handles=handles, loc="outside right center", title="class")
     return figure
 
 
-def compare(A, B, *, max_rows=2000, ax=None):
+def compare(A: Any, B: Any, *, max_rows: int = 2000, ax: Axes | None = None) -> Axes:
     """How far the same input in two encoders stands out from different inputs: cosines of the rows of A and B.
 
     A, B : rows of the same inputs in the shared space, in memory. The share at rank 1 is of the rows that are drawn.
@@ -189,7 +196,7 @@ def compare(A, B, *, max_rows=2000, ax=None):
     same, others = np.diag(cosines), cosines[~np.eye(len(cosines), dtype=bool)]
     first = np.mean((cosines > same[:, None]).sum(axis=1) == 0)
     ax = axes(ax, 6.4, 3.2)
-    bins = np.linspace(min(cosines.min(), 0), max(cosines.max(), 1e-9), 61)
+    bins = np.linspace(min(cosines.min(), 0), max(cosines.max(), 1e-9), 61).tolist()
     for values, colour, name in ((others, "#98a2ae", "different inputs"), (same, "#1f6fb2", "same input")):
         if len(values):
             ax.hist(values, bins, weights=np.full(len(values), 100 / len(values)), color=colour, alpha=0.75, label=name)

@@ -224,9 +224,11 @@ def test_help_names_every_option():
         assert f"\n{option['name']} : " in kedge.stitch.__doc__
 
 
-def test_editors_are_told_the_same_options():
-    made = subprocess.run([sys.executable, ROOT / "scripts" / "make-python-types"], capture_output=True, text=True, check=True)
-    assert made.stdout == (ROOT / "python" / "kedge" / "_types.py").read_text(), "run 'make docs'"
+@pytest.mark.parametrize("what, file", [("options", "_types.py"), ("module", "_core.pyi")])
+def test_type_checkers_know_the_same(what, file):
+    script = ROOT / "scripts" / "make-python-types"
+    written = subprocess.run([sys.executable, script, what], capture_output=True, text=True, check=True)
+    assert written.stdout == (ROOT / "python" / "kedge" / file).read_text(), "run 'make docs'"
 
 
 def test_the_version_is_cmakes():

@@ -3,12 +3,22 @@
 
 Importing this is cheap: torch and the model libraries are imported when a model is loaded.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .errors import BadFile, Error, UsageError
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
 
 __all__ = ["BadFile", "Error", "UsageError", "encode"]
 
 
-def encode(model, data, out, **options):
+def encode(model: str | os.PathLike[str], data: str | os.PathLike[str], out: str | os.PathLike[str],
+           **options: Any) -> NDArray[Any]:
     """Embeds 'data' with 'model' into the file 'out' and returns it as a read-only memory map, rows x dim.
 
     Options are those of the command, with underscores: kind, library, pooling, revision, split, labels, field,
@@ -19,4 +29,5 @@ def encode(model, data, out, **options):
     from . import work
     options.setdefault("quiet", True)
     work.run(work.Options(str(model), str(data), str(out), **options))
-    return numpy.load(out, mmap_mode="r")
+    rows: NDArray[Any] = numpy.load(out, mmap_mode="r")
+    return rows

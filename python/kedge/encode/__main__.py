@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and exit codes. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted."""
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from .._program import run
 from . import presets
 
 
-def arguments(argv):
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="kedge-encode",
         description="Embeds images or texts with a pretrained model and writes the .npy files kedge reads.",
@@ -49,7 +53,7 @@ def arguments(argv):
     return options
 
 
-def skip_unreachable_hub(model):
+def skip_unreachable_hub(model: str) -> None:
     """The hub's own library retries for a minute before it looks into its cache; a machine without a network can know
     at once. Behind a proxy it cannot, so nothing is assumed there."""
     import socket
@@ -64,14 +68,14 @@ def skip_unreachable_hub(model):
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def main(argv=None):
-    options = vars(arguments(argv))
+def main(argv: Sequence[str] | None = None) -> int:
+    options = dict(vars(arguments(argv)))
     if options.pop("list"):
         print(presets.table())
         return 0
     as_json = options.pop("json")
 
-    def work():
+    def work() -> dict[str, Any]:
         skip_unreachable_hub(options["model"])
         from . import work
         return work.run(work.Options(**options))

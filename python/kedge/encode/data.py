@@ -1,30 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out what --data is and opens it."""
-import dataclasses
+from __future__ import annotations
+
+import os
 import pathlib
-from collections.abc import Callable
 
 from . import cifar, idx, image_folder, text_files
 from .errors import BadFile, UsageError
+from .inputs import Data
 
 
-@dataclasses.dataclass
-class Data:
-    """Inputs in a fixed order; row n of the embeddings is read(n)."""
-    kind: str  # image or text
-    what: str  # the format, for people
-    ids: list[str]  # one line each
-    read: Callable  # row -> PIL image in RGB, or str
-    labels: object  # int64 array, or None
-    names: list[str] | None  # of the classes
-    content: str  # fingerprint; other inputs, other fingerprint
-    place: Callable | None = None  # row -> where it is, for messages
-
-    def where(self, row):
-        return self.place(row) if self.place else f"image {self.ids[row]}"
-
-
-def kind_of(path, asked):
+def kind_of(path: pathlib.Path, asked: str | None) -> str:
     """image or text, from the path or from what the user says."""
     if path.is_dir():
         if asked == "text":
@@ -40,9 +26,10 @@ def kind_of(path, asked):
     return "text"
 
 
-def open_data(path, kind=None, split=None, labels=None, field=None, label_field=None):
+def open_data(given: str | os.PathLike[str], kind: str | None = None, split: str | None = None,
+              labels: str | None = None, field: str | None = None, label_field: str | None = None) -> Data:
     """The Data at a path. Options that mean nothing for it are refused, not ignored."""
-    path = pathlib.Path(path).expanduser()
+    path = pathlib.Path(given).expanduser()
     if kind_of(path, kind) == "text":
         if split or labels:
             raise UsageError(f"--split and --labels are for images, but {path} holds texts; use --rows to take some of "

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """MNIST, Fashion-MNIST and their like: the four idx files, plain or gzipped."""
+from __future__ import annotations
+
 import gzip
 import hashlib
 import math
+import pathlib
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
 from .errors import BadFile
+from .inputs import Data
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
 
 PREFIX = {"train": "train", "test": "t10k"}
 
 
-def _find(folder, part, content, dims):
+def _find(folder: pathlib.Path, part: str, content: str, dims: int) -> pathlib.Path | None:
     """The file under any of its usual names, or None."""
     for middle in ("-", "."):
         for end in ("", ".gz"):
@@ -21,11 +31,11 @@ def _find(folder, part, content, dims):
     return None
 
 
-def is_idx(folder):
+def is_idx(folder: pathlib.Path) -> bool:
     return any(_find(folder, part, "images", 3) for part in PREFIX)
 
 
-def read_idx(path, dims):
+def read_idx(path: pathlib.Path, dims: int) -> NDArray[np.uint8]:
     """The array of unsigned bytes in an idx file of that many dimensions."""
     import numpy
     try:
@@ -43,12 +53,13 @@ def read_idx(path, dims):
     return numpy.frombuffer(content, numpy.uint8).reshape(shape)
 
 
-def open_idx(folder, split):
+def open_idx(folder: pathlib.Path, split: str) -> Data:
     """The Data of a folder with idx files; train images come before test images."""
     import numpy
-
-    from .data import Data
-    digest, images, labels, ids = hashlib.sha256(), [], [], []
+    images: list[NDArray[np.uint8]] = []
+    labels: list[NDArray[np.uint8]] = []
+    ids: list[str] = []
+    digest = hashlib.sha256()
     for part in ["train", "test"] if split == "all" else [split]:
         for content, dims, into in (("images", 3, images), ("labels", 1, labels)):
             path = _find(folder, part, content, dims)
@@ -56,7 +67,7 @@ def open_idx(folder, split):
                 raise BadFile(f"{folder} has no {PREFIX[part]}-{content}-idx{dims}-ubyte, nor a .gz of it; use --split "
                               "train or test to take only one half")
             into.append(read_idx(path, dims))
-            digest.update(into[-1])
+            digest.update(into[-1].data)
         if len(labels[-1]) != len(images[-1]):
             raise BadFile(f"{path} has {len(labels[-1])} labels, but there are {len(images[-1])} images")
         ids += [f"{part}/{row}" for row in range(len(images[-1]))]
@@ -66,7 +77,7 @@ def open_idx(folder, split):
         raise BadFile(f"{folder}: the images have no pixels")
     pixels = numpy.concatenate(images)
 
-    def read(row):
+    def read(row: int) -> Image:
         from PIL import Image
         return Image.fromarray(pixels[row]).convert("RGB")
     return Data("image", "idx", ids, read, numpy.concatenate(labels).astype(numpy.int64), None, digest.hexdigest())

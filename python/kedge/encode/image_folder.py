@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of images, sorted by path; class subfolders give labels as torchvision's ImageFolder does."""
+from __future__ import annotations
+
 import hashlib
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from .errors import BadFile, UsageError
+from .inputs import Data
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
-def images_under(folder):
+def images_under(folder: pathlib.Path) -> list[tuple[str, ...]]:
     """Paths relative to the folder, as tuples of names, sorted."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for base, _, names in os.walk(folder, followlinks=True):
         inside = pathlib.Path(base).relative_to(folder).parts
         # macOS leaves '._name.jpg' files that are no images.
@@ -19,7 +26,7 @@ def images_under(folder):
     return sorted(found)
 
 
-def open_image(path):
+def open_image(path: pathlib.Path) -> Image:
     from PIL import Image
     try:
         with Image.open(path) as image:
@@ -28,17 +35,15 @@ def open_image(path):
         raise BadFile(f"{path} cannot be read as an image: {error}") from None
 
 
-def open_folder(folder, split):
+def open_folder(folder: pathlib.Path, split: str | None) -> Data:
     """The Data of a folder; if it has subfolders train and test, they are the splits and classes are below them."""
     import numpy
-
-    from .data import Data
     parts = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
     halves = parts == ["test", "train"]
     if split is not None and not halves:
         raise UsageError(f"{folder} does not hold just the subfolders train and test, so --split has no meaning; leave "
                          "it out")
-    paths = []
+    paths: list[tuple[str, ...]] = []
     for part in (["train", "test"] if split in (None, "all") else [split]) if halves else [""]:
         paths += [(part, *path) if part else path for path in images_under(folder / part)]
     if not paths:

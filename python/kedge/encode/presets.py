@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which library makes a model of a name: the paper's models by short names, folders by what is in them."""
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
@@ -18,7 +20,7 @@ class Model:
     folder: bool = False
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         return "image" if self.library == "timm" else "text"
 
 
@@ -44,7 +46,7 @@ PRESETS = {
 ALIASES = {"gpt-2": "gpt2", "gpt2-med": "gpt2-medium", "gemma-3-1b": "gemma", "gemma3-1b": "gemma"}
 
 
-def table():
+def table() -> str:
     """The presets as lines of text."""
     rows = [("preset", "model", "library", "pooling", "dim")]
     rows += [(name, m.name, m.library, m.pooling or "its own", str(m.dim)) for name, m in PRESETS.items()]
@@ -52,7 +54,7 @@ def table():
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def library_of(folder):
+def library_of(folder: str) -> str:
     """The library that wrote this folder."""
     if os.path.isfile(os.path.join(folder, "modules.json")):
         return "sentence-transformers"
@@ -68,7 +70,7 @@ def library_of(folder):
     return "timm" if isinstance(found, dict) and "architecture" in found else "transformers"
 
 
-def resolve(name, kind, library=None):
+def resolve(name: str, kind: str, library: str | None = None) -> Model:
     """The model a user means; a preset wins over a folder of the same name, which './NAME' still reaches."""
     preset = PRESETS.get(ALIASES.get(name.lower(), name.lower()))
     folder = os.path.expanduser(name)

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of sentence-transformers, which bring their own pooling."""
+from __future__ import annotations
+
 import json
 import pathlib
+from typing import TYPE_CHECKING
 
 from .errors import BadFile, UsageError
+from .presets import Model
 from .transformers_model import BATCHES_PER_WINDOW
 
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
 
-def refuse_foreign_code(folder):
+
+def refuse_foreign_code(folder: str) -> None:
     """Old versions of the library import any class that modules.json of a local folder names."""
     path = pathlib.Path(folder) / "modules.json"
     if not path.is_file():
@@ -23,7 +32,8 @@ def refuse_foreign_code(folder):
 
 
 class SentenceEncoder:
-    def __init__(self, model, device, batch, pooling=None, max_length=None, revision=None):
+    def __init__(self, model: Model, device: torch.device, batch: int, pooling: str | None = None,
+                 max_length: int | None = None, revision: str | None = None) -> None:
         if pooling:
             raise UsageError("a model of sentence-transformers has its own pooling; leave out --pooling, or use "
                              "--library transformers to pool its tokens differently")
@@ -41,9 +51,9 @@ class SentenceEncoder:
         self.details = {"modules": [type(module).__name__ for module in self.net], "max_length": max_length or limit}
         self.versions = {"sentence-transformers": sentence_transformers.__version__}
 
-    def prepare(self, text):
+    def prepare(self, text: str) -> str:
         return text
 
-    def embed(self, texts):
+    def embed(self, texts: list[str]) -> NDArray[np.float32]:
         """One window of texts: float32, rows x dim."""
         return self.net.encode(texts, batch_size=self.batch, show_progress_bar=False, convert_to_numpy=True)

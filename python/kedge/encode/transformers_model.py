@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language models of transformers: the last hidden state, pooled over the tokens of each text."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .errors import BadRow, Error, UsageError
 from .pooling import pool
+from .presets import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
 
 # Texts are sorted by length inside a window of so many batches, so that little of a batch is padding. What an interrupt
 # loses is one window.
 BATCHES_PER_WINDOW = 4
 
 
-def token_limit(config, tokenizer):
+def token_limit(config: Any, tokenizer: Any) -> int | None:
     """How many tokens the model has positions for."""
     limits = []
     if tokenizer.model_max_length and tokenizer.model_max_length < 10**9:  # where unknown it is a huge number
@@ -21,7 +31,7 @@ def token_limit(config, tokenizer):
     return min(limits, default=None)
 
 
-def length_to_use(asked, config, tokenizer):
+def length_to_use(asked: int | None, config: Any, tokenizer: Any) -> int | None:
     limit = token_limit(config, tokenizer)
     if asked and limit and asked > limit:
         raise UsageError(f"--max-length is {asked}, but the model reads at most {limit} tokens")
@@ -29,7 +39,8 @@ def length_to_use(asked, config, tokenizer):
 
 
 class TransformersEncoder:
-    def __init__(self, model, device, batch, pooling=None, max_length=None, revision=None):
+    def __init__(self, model: Model, device: torch.device, batch: int, pooling: str | None = None,
+                 max_length: int | None = None, revision: str | None = None) -> None:
         import torch
         import transformers
         where = {"revision": revision, "trust_remote_code": False}
@@ -60,10 +71,10 @@ class TransformersEncoder:
                         "commit": getattr(self.net.config, "_commit_hash", None)}
         self.versions = {"transformers": transformers.__version__}
 
-    def prepare(self, text):
+    def prepare(self, text: str) -> str:
         return text
 
-    def embed(self, texts):
+    def embed(self, texts: list[str]) -> NDArray[np.float32]:
         """One window of texts: float32, rows x dim."""
         import numpy
         tokens = self.tokenizer(texts, truncation=self.length is not None, max_length=self.length)["input_ids"]
@@ -71,16 +82,13 @@ class TransformersEncoder:
             if not ids:
                 raise BadRow(index, "the tokenizer makes no tokens from its text; leave the row out of all files")
         order = sorted(range(len(texts)), key=lambda index: -len(tokens[index]))
-        rows = None
-        for start in range(0, len(order), self.batch):
-            chosen = order[start:start + self.batch]
-            out = self._embed_batch([tokens[index] for index in chosen])
-            if rows is None:
-                rows = numpy.empty((len(texts), out.shape[1]), numpy.float32)
-            rows[chosen] = out
+        parts = [self._embed_batch([tokens[index] for index in order[start:start + self.batch]])
+                 for start in range(0, len(order), self.batch)]
+        rows = numpy.empty((len(texts), parts[0].shape[1]), numpy.float32)
+        rows[order] = numpy.concatenate(parts)
         return rows
 
-    def _embed_batch(self, tokens):
+    def _embed_batch(self, tokens: list[list[int]]) -> NDArray[np.float32]:
         import torch
         # Padded on the right whatever the tokenizer says: on the left, models with absolute positions such as GPT-2
         # would give the first token another position in every batch.

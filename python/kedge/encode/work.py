@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work from start to end: open the data, load the model, embed window by window, put the files in place."""
+from __future__ import annotations
+
 import concurrent.futures
 import dataclasses
 import datetime
@@ -9,12 +11,21 @@ import platform
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .._extras import install
 from .._program import Progress
 from . import models, output, presets
 from .data import open_data
 from .errors import BadFile, BadRow, Error, Interrupted, UsageError
+from .inputs import Data
+from .models import Encoder
+from .presets import Model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclasses.dataclass
@@ -41,7 +52,7 @@ class Options:
     quiet: bool = False
 
 
-def row_range(text, total):
+def row_range(text: str | None, total: int) -> tuple[int, int]:
     """FIRST:END, half-open, either side may be left out."""
     found = re.fullmatch(r"([0-9]{0,18}):([0-9]{0,18})", text or ":")
     if not found:
@@ -52,12 +63,12 @@ def row_range(text, total):
     return first, end
 
 
-def model_state(model):
+def model_state(model: Model) -> str | None:
     """Fingerprint of a local model: other files, other embeddings. A hub model is identified by name and revision."""
     if not model.folder:
         return None
     digest = hashlib.sha256()
-    for base, folders, names in sorted(os.walk(model.name)):
+    for base, _, names in sorted(os.walk(model.name)):
         for name in sorted(names):
             about = os.stat(os.path.join(base, name))
             digest.update(f"{os.path.relpath(base, model.name)}/{name} {about.st_size} {about.st_mtime_ns}\n".encode(
@@ -65,26 +76,28 @@ def model_state(model):
     return digest.hexdigest()[:16]
 
 
-def check_finite(rows, dtype, where):
-    """The rows in the type they are stored in."""
+def check_finite(rows: NDArray[np.float32], dtype: str, data: Data, start: int) -> NDArray[Any]:
+    """The rows, of the inputs from 'start' on, in the type they are stored in."""
     import numpy
     with numpy.errstate(over="ignore"):
         stored = rows.astype(dtype)
     bad = numpy.flatnonzero(~numpy.isfinite(stored).all(axis=1))
     if len(bad):
+        where = data.where(start + int(bad[0]))
         if numpy.isfinite(rows[bad[0]]).all():
-            raise Error(f"{where(bad[0])}: its embedding has values beyond what {dtype} holds; use --precision float32")
-        raise Error(f"{where(bad[0])}: the model gives NaN or infinity for it; this row was not written. Is the "
+            raise Error(f"{where}: its embedding has values beyond what {dtype} holds; use --precision float32")
+        raise Error(f"{where}: the model gives NaN or infinity for it; this row was not written. Is the "
                     "checkpoint damaged?")
     return stored
 
 
-def windows(data, encoder, starts, end, threads):
+def windows(data: Data, encoder: Encoder, starts: Sequence[int], end: int,
+            threads: int) -> Iterator[tuple[int, list[Any]]]:
     """(first row, prepared inputs) of each window, prepared by threads while the one before is embedded."""
     import torch
     before = torch.get_num_threads()
 
-    def begin(start):
+    def begin(start: int) -> list[concurrent.futures.Future[Any]]:
         return [pool.submit(lambda row: encoder.prepare(data.read(row)), row)
                 for row in range(start, min(start + encoder.window, end))]
 
@@ -100,7 +113,8 @@ def windows(data, encoder, starts, end, threads):
         torch.set_num_threads(before)  # what they set is also the default of threads made later
 
 
-def embed_all(data, encoder, out, first, end, options, progress):
+def embed_all(data: Data, encoder: Encoder, out: output.Output, first: int, end: int, options: Options,
+              progress: Progress) -> None:
     """Embeds what is not done yet. Windows begin at fixed rows, so that a resumed run makes the same ones."""
     import torch
     starts = list(range(first + out.done, end, encoder.window))
@@ -117,14 +131,18 @@ def embed_all(data, encoder, out, first, end, options, progress):
             said = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Error(f"{data.where(start)}, or one of the {len(prepared) - 1} after it: the model fails: "
                         f"{said}") from error
-        out.append(check_finite(rows, options.precision, lambda index: data.where(start + int(index))))
+        out.append(check_finite(rows, options.precision, data, start))
         progress.advance(len(rows))
 
 
-def run(options):
+def run(options: Options) -> dict[str, Any]:
     """Makes the files and returns a summary."""
     began = time.monotonic()
-    say = (lambda text: None) if options.quiet else (lambda text: print(f"kedge-encode: {text}", file=sys.stderr))
+
+    def say(text: str) -> None:
+        if not options.quiet:
+            print(f"kedge-encode: {text}", file=sys.stderr)
+
     if options.batch < 1 or options.threads < 0 or (options.max_length is not None and options.max_length < 1):
         raise UsageError("--batch and --max-length must be at least 1, and --threads at least 0")
     data = open_data(options.data, options.kind, options.split, options.labels, options.field, options.label_field)
@@ -173,8 +191,8 @@ def run(options):
     dim = out.row_bytes // numpy.dtype(options.precision).itemsize
     labels = None if data.labels is None else data.labels[first:end]
     summary |= {"dim": dim, "precision": options.precision, "kind": data.kind, "format": data.what,
-                "data": options.data, "classes": None if labels is None else len(numpy.unique(labels)), "details": encoder.details,
-                "versions": versions}
+                "data": options.data, "classes": None if labels is None else len(numpy.unique(labels)),
+                "details": encoder.details, "versions": versions}
     out.finish(data.ids[first:end], labels, data.names,
                {**summary, "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")})
     say(f"wrote {options.out}, {out.rows} rows of {dim} values, in {seconds:.1f} s "

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _arrow, _core
-from .._inputs import named
+from .._arrays import named
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LARGEST = 2**63  # ids from here on are taken by their text, as negative ones are
 LONGEST_SHOWN = 100  # letters of an id in a message
@@ -18,20 +23,20 @@ LONGEST_SHOWN = 100  # letters of an id in a message
 class Columns:
     """Names of the columns, by space, and how many values the vectors of every space have."""
 
-    spaces: dict
+    spaces: dict[str, str]
     id: str
-    dims: dict
+    dims: dict[str, int]
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         return [self.id, *dict.fromkeys(self.spaces.values())]
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """Values of all spaces side by side."""
         return sum(self.dims.values())
 
-    def read(self, batch, where, row):
+    def read(self, batch: pa.RecordBatch, where: str, row: int) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
         """Number of every id, and the vectors of every space. Messages name the file or partition and this row."""
         numbers = id_numbers(batch.column(self.id), self.id, where, row)
         try:
@@ -44,7 +49,7 @@ class Columns:
                 self.explain(batch, where)
         return numbers, rows
 
-    def texts(self, batch):
+    def texts(self, batch: pa.RecordBatch) -> pa.Array | None:
         """The ids themselves where they are not whole numbers; None where they are."""
         import pyarrow as pa
 
@@ -52,24 +57,25 @@ class Columns:
         kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
         return None if pa.types.is_integer(kind) else pa.concat_arrays([ids.cast(kind)])  # a copy: not the whole batch
 
-    def explain(self, batch, where):
+    def explain(self, batch: pa.RecordBatch, where: str) -> None:
         """Raises a sentence about the first row of the batch that cannot be used, if there is one."""
         for space, column in self.spaces.items():
             values = batch.column(column)
             row, found = first_wrong(values, self.dims[space])
             if row is not None:
-                id = shown(batch.column(self.id)[row].as_py())
-                raise ValueError(f"{where}: the row with {self.id} {id} {found} in the column '{column}' ({space}); "
-                                 "leave that row out for every space, or encode it again")
+                row_id = shown(batch.column(self.id)[row].as_py())
+                raise ValueError(f"{where}: the row with {self.id} {row_id} {found} in the column '{column}' "
+                                 f"({space}); leave that row out for every space, or encode it again")
 
 
-def chosen(columns, id, schema, first):
+def chosen(columns: Mapping[str, str], id_column: str, schema: pa.Schema,
+           first: Callable[[], pa.RecordBatch]) -> Columns:
     """The columns, of rows that have this schema. 'first' gives some rows, for vectors whose type has no length."""
     require_names(columns)
-    require_columns((id, *columns.values()), schema.names)
-    if not is_id(schema.field(id).type):
-        raise ValueError(f"the column '{id}' cannot name rows: expected whole numbers or texts, found "
-                         f"{schema.field(id).type}; choose another id")
+    require_columns((id_column, *columns.values()), schema.names)
+    if not is_id(schema.field(id_column).type):
+        raise ValueError(f"the column '{id_column}' cannot name rows: expected whole numbers or texts, found "
+                         f"{schema.field(id_column).type}; choose another id")
     dims = {}
     for space, column in columns.items():
         kind = schema.field(column).type
@@ -78,17 +84,17 @@ def chosen(columns, id, schema, first):
                              f"the column '{column}' of {kind}")
         size = getattr(getattr(kind, "storage_type", kind), "list_size", None)
         dims[space] = first_length(first(), space, column) if size is None else size
-    return Columns(dict(columns), id, dims)
+    return Columns(dict(columns), id_column, dims)
 
 
-def require_names(columns):
+def require_names(columns: object) -> None:
     names = [*columns.keys(), *columns.values()] if isinstance(columns, Mapping) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError("columns must map the names of spaces to those of columns, such as {'vit': 'emb_vit', 'rex': "
                         f"'emb_rex'}}; found {columns!r:.60}")
 
 
-def require_columns(names, known):
+def require_columns(names: Iterable[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise ValueError(f"there is no column '{name}'; there are {named(list(known), 8)}")
@@ -96,20 +102,20 @@ def require_columns(names, known):
             raise ValueError(f"there are several columns '{name}'; rename all but one of them")
 
 
-def shown(id):
+def shown(row_id: object) -> str:
     """An id as messages name it; texts may be long."""
-    text = repr(id)
+    text = repr(row_id)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-def is_id(kind):
+def is_id(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return types.is_integer(kind) or is_text(kind)
 
 
-def is_text(kind):
+def is_text(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     views = [getattr(types, name)(kind) for name in ("is_string_view", "is_binary_view") if hasattr(types, name)]
@@ -117,7 +123,7 @@ def is_text(kind):
             or types.is_fixed_size_binary(kind) or any(views))
 
 
-def first_length(batch, space, column):
+def first_length(batch: pa.RecordBatch, space: str, column: str) -> int:
     """Of the first vector that has values; those that have none are found, and named, when all are read."""
     if batch.num_rows == 0:
         raise ValueError("there are no rows to learn from")
@@ -129,7 +135,7 @@ def first_length(batch, space, column):
     return length
 
 
-def id_numbers(column, name, where, row=0):
+def id_numbers(column: pa.Array, name: str, where: str, row: int = 0) -> NDArray[np.int64]:
     """An int64 for every id, as docs/format.md says."""
     import pyarrow as pa
 
@@ -147,7 +153,7 @@ def id_numbers(column, name, where, row=0):
     return text_numbers(column)
 
 
-def one_array(column):
+def one_array(column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     if not isinstance(column, pa.ChunkedArray):
@@ -155,7 +161,7 @@ def one_array(column):
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def whole_numbers(values):
+def whole_numbers(values: NDArray[Any]) -> NDArray[np.int64]:
     beyond = values < 0 if values.dtype.kind == "i" else values >= np.uint64(LARGEST)
     numbers = values.astype(np.int64)
     if beyond.any():
@@ -166,7 +172,7 @@ def whole_numbers(values):
     return numbers
 
 
-def text_numbers(column):
+def text_numbers(column: pa.Array) -> NDArray[np.int64]:
     import pyarrow as pa
 
     column = column.cast(pa.large_binary() if "binary" in str(column.type) else pa.large_string())
@@ -177,7 +183,7 @@ def text_numbers(column):
     return _core.id_numbers(offsets, data)
 
 
-def first_wrong(values, dim, whose="others have"):
+def first_wrong(values: pa.Array, dim: int, whose: str = "others have") -> tuple[int | None, str]:
     """The first row that is null, of another length, or holds a null, NaN or infinity; and what is wrong with it. None
     of a column that holds something else than lists of numbers."""
     import pyarrow as pa

@@ -5,10 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from .._arrow import reading
+from .._typing import Path
 from .columns import chosen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PIECE_BYTES = 256_000_000  # of a file: what one task reads
 FIRST_ROWS = 1000
@@ -20,56 +27,52 @@ class Piece:
     """Some row groups of one file, one after the other."""
 
     path: str
-    groups: tuple
+    groups: tuple[int, ...]
     first_row: int
     rows: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.path
 
-    def batches(self, names, rows):
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Arrow batches of these columns, a row group at a time: what is done does not stay in memory."""
-        import pyarrow
-
         file = opened(self.path)
         missing = [name for name in names if name not in file.schema_arrow.names]
         if missing:
             raise ValueError(f"{self.path} has no column '{missing[0]}', which other files have; it has "
                              f"{', '.join(file.schema_arrow.names)}")
-        try:
+        with reading(self.path):
             for group in self.groups:
                 yield from file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise OSError(f"cannot read '{self.path}': {error}") from None
 
 
 class Files:
     """The Parquet files of a folder, to learn from."""
 
-    def __init__(self, path, columns, id):
+    def __init__(self, path: Path, columns: Mapping[str, str], id_column: str) -> None:
         self.pieces = pieces(parquet_files(path))
         if not self.pieces:
             raise ValueError(f"there are no rows to learn from in '{path}'")
-        self.columns = chosen(columns, id, opened(self.pieces[0].path).schema_arrow,
+        self.columns = chosen(columns, id_column, opened(self.pieces[0].path).schema_arrow,
                               lambda: self.first_rows(list(dict.fromkeys(columns.values()))))
         self.rows = sum(piece.rows for piece in self.pieces)
 
-    def first_rows(self, names):
+    def first_rows(self, names: Sequence[str]) -> pa.RecordBatch:
         """A batch, to see how long vectors are; row groups may be empty."""
         return next(batch for batch in self.pieces[0].batches(names, FIRST_ROWS) if batch.num_rows)
 
 
-def absolute(path):
+def absolute(path: Path) -> str:
     """As workers understand it too, who do not run in the caller's folder."""
     path = os.fspath(path)
     return path if is_uri(path) else os.path.abspath(path)
 
 
-def is_uri(path):
+def is_uri(path: str) -> bool:
     return "://" in path
 
 
-def inside(folder, name):
+def inside(folder: str, name: str) -> str:
     """The path of a file of the folder. In a URI some letters are written otherwise, and options may follow."""
     if not is_uri(folder):
         return f"{folder.rstrip('/')}/{name}"
@@ -77,39 +80,36 @@ def inside(folder, name):
     return f"{folder.rstrip('/')}/{quote(name)}{mark}{options}"
 
 
-def storage(path):
+def storage(path: str) -> tuple[Any, str]:
     """What reads the path, a local one or such as s3://bucket/folder, and the path there."""
     import pyarrow
     from pyarrow import fs
 
-    path = os.fspath(path)
     if not is_uri(path):
         return fs.LocalFileSystem(use_mmap=True), os.path.abspath(path)
     try:
-        return fs.FileSystem.from_uri(path)
+        system, inner = fs.FileSystem.from_uri(path)
+        return system, inner
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]  # pyarrow goes on with every place where it looked for a library
         advice = "; workers read it with pyarrow, to which it is s3://" if path.startswith("s3a://") else ""
         raise OSError(f"cannot read '{path}': {reason}{advice}") from None
 
 
-def opened(path):
-    import pyarrow
+def opened(path: str) -> Any:
     import pyarrow.parquet
 
     system, inner = storage(path)
-    try:
+    with reading(path):
         return pyarrow.parquet.ParquetFile(system.open_input_file(inner), pre_buffer=False)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise OSError(f"cannot read '{path}': {error}") from None
 
 
-def parquet_files(folder):
+def parquet_files(folder: Path) -> list[str]:
     """The files of a folder by name, also of folders within it; a single file is itself."""
     return list(by_path(absolute(folder)))
 
 
-def by_path(folder):
+def by_path(folder: str) -> dict[str, str]:
     """The same, and the name of each within the folder."""
     from pyarrow import fs
 
@@ -128,20 +128,21 @@ def by_path(folder):
     return shown
 
 
-def is_hidden(name):
+def is_hidden(name: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
-def pieces(files):
+def pieces(files: Iterable[str]) -> list[Piece]:
     """Row groups of all files, together up to the size of a piece."""
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
         return list(itertools.chain.from_iterable(pool.map(pieces_of, files)))
 
 
-def pieces_of(path):
+def pieces_of(path: str) -> list[Piece]:
     found = []
     metadata = opened(path).metadata
-    groups, size, first, rows = [], 0, 0, 0
+    groups: list[int] = []
+    size = first = rows = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         if groups and size + group.total_byte_size > PIECE_BYTES:

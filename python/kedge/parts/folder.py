@@ -7,22 +7,31 @@ import contextlib
 import itertools
 import os
 import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from .._inputs import named
+from .._arrays import named
+from .._arrow import is_vectors
+from .._typing import Path
 from . import files
-from .apply import BATCH_ROWS
+from .apply import BATCH_ROWS, Application
+from .files import Piece
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Plan = list[tuple[Piece, str]]  # each with the file it becomes
 PARTIAL = ".partial"  # a file that is being written
 
 
-def paths(folder, output, instead):
+def paths(folder: Path, output: Path | None, instead: str) -> tuple[str, str]:
     """Where to read and where to write, as workers understand it."""
     if output is None:
         raise ValueError(f"output= says which folder to write to, where the rows are files; or give {instead}")
     return files.absolute(folder), files.absolute(output)
 
 
-def planned(application, folder, output, keep):
+def planned(application: Application, folder: str, output: str, keep: Sequence[str] | None) -> tuple[Plan, list[str]]:
     """Pairs of a piece and the file it becomes, and the columns to keep. Raises before any work if the output would not
     be the piece's alone."""
     found = files.by_path(folder)
@@ -40,7 +49,7 @@ def planned(application, folder, output, keep):
     return plan, kept
 
 
-def require_rows(folder, plan):
+def require_rows(folder: str, plan: Plan) -> None:
     if not plan:
         raise ValueError(f"there are no rows in '{folder}'")
     targets = collections.Counter(target for _, target in plan)
@@ -50,14 +59,14 @@ def require_rows(folder, plan):
         raise ValueError(f"parts of {one} and {other} would both be written to {target}; rename one of them")
 
 
-def require_outside(folder, output):
+def require_outside(folder: str, output: str) -> None:
     inner = output[len(folder):].lstrip("/")
     if output.startswith(folder.rstrip("/") + "/") and inner and not files.is_hidden(inner):
         raise ValueError(f"'{output}' is inside '{folder}', so that the results would be among the rows to read the "
                          "next time; name a folder elsewhere")
 
 
-def create(output):
+def create(output: str) -> None:
     system, inner = files.storage(output)
     try:
         system.create_dir(inner, recursive=True)
@@ -65,7 +74,7 @@ def create(output):
         raise type(error)(f"cannot write to '{output}': {error}") from None
 
 
-def kept_columns(application, names, keep):
+def kept_columns(application: Application, names: Sequence[str], keep: Sequence[str] | None) -> list[str]:
     """Columns that go along with the results."""
     if isinstance(keep, str):
         raise TypeError(f"keep= is a list of columns, such as ['{keep}']; found the text '{keep}'")
@@ -77,7 +86,7 @@ def kept_columns(application, names, keep):
     return [name for name in keep if name != application.into]
 
 
-def require_empty(output):
+def require_empty(output: str) -> None:
     try:
         there = files.parquet_files(output)
     except FileNotFoundError:
@@ -86,7 +95,7 @@ def require_empty(output):
                           "remove them first")
 
 
-def clear(output):
+def clear(output: str) -> None:
     """Removes what workers that died have left behind."""
     system, inner = files.storage(output)
     if not is_local(system):
@@ -97,7 +106,7 @@ def clear(output):
                 os.unlink(os.path.join(place, name))
 
 
-def write_mapped(application, piece, target, keep):
+def write_mapped(application: Application, piece: Piece, target: str, keep: Sequence[str]) -> int:
     """Writes the columns to keep and the results; the file appears when it is whole. Returns how many rows it has."""
     import pyarrow as pa
     import pyarrow.parquet
@@ -126,16 +135,14 @@ def write_mapped(application, piece, target, keep):
     return rows
 
 
-def is_local(system):
+def is_local(system: Any) -> bool:
     from pyarrow import fs
 
     return isinstance(system, fs.LocalFileSystem)
 
 
-def encoding(schema):
-    """Values of vectors hardly repeat: a dictionary of them costs three times the time to write, and makes files larger.
-    Nor does anyone ask for their smallest."""
-    from .._arrow import is_vectors
-
+def encoding(schema: pa.Schema) -> dict[str, Any]:
+    """Values of vectors hardly repeat: a dictionary of them costs three times the time to write, and makes files
+    larger. Nor does anyone ask for their smallest."""
     others = [field.name for field in schema if not is_vectors(field.type)]
     return {"use_dictionary": others or False, "write_statistics": others or False}

@@ -8,11 +8,12 @@
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from .._extras import install as _install
 
 try:
-    import ray as _ray  # noqa: F401
-    import ray.data as _data
+    import ray.data as _data  # noqa: F401  to say what is missing
 except ImportError as error:
     raise ImportError(f"kedge.ray needs Ray with its datasets ({error}); {_install('ray')}") from None
 
@@ -21,11 +22,24 @@ from ..parts import solve as _solve
 from . import maps as _maps
 from . import sums as _sums
 
+if _TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    import pandas as pd
+    from ray.data import Dataset
+
+    from .._core import Bundle
+    from .._progress import ShowProgress
+    from .._typing import Path
+
 __all__ = ["attach", "fit", "transform", "translate", "validate"]
 
 
 @_solve.fit_options
-def fit(dataset, columns, id="id", *, support=None, seed=0, sample=_solve.SAMPLE, progress=False, **options):
+def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, progress: ShowProgress = False,
+        **options: Any) -> Bundle:
     """Learn anchors that several encoders share, from rows that workers read and sum up where they are.
 
     Parameters
@@ -62,7 +76,9 @@ def fit(dataset, columns, id="id", *, support=None, seed=0, sample=_solve.SAMPLE
 
 
 @_solve.attach_options
-def attach(bundle, dataset, columns, id="id", *, replace=False, progress=False, **options):
+def attach(bundle: Bundle | Path, dataset: Dataset | Path,
+           columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+           replace: bool = False, progress: ShowProgress = False, **options: Any) -> Bundle:
     """Add encoders without changing the anchors, from their embeddings of rows among which the support is.
 
     Parameters
@@ -88,7 +104,9 @@ def attach(bundle, dataset, columns, id="id", *, replace=False, progress=False, 
     return _sums.solved(_solve.attached, total, options.get("device"), bundle, {**options, "replace": replace})
 
 
-def transform(bundle, dataset, *, space, column, into, normalize=False, output=None, keep=None, progress=False):
+def transform(bundle: Bundle | Path, dataset: Dataset | Path, *, space: str, column: str, into: str,
+              normalize: bool = False, output: Path | None = None, keep: Sequence[str] | None = None,
+              progress: ShowProgress = False) -> Dataset:
     """Relative representations: what the space's map makes of the vectors of a column.
 
     Parameters
@@ -119,15 +137,18 @@ def transform(bundle, dataset, *, space, column, into, normalize=False, output=N
     return _maps.mapped(application, dataset, output, keep, progress)
 
 
-def translate(bundle, dataset, *, source, target, column, into, normalize=False, output=None, keep=None,
-              progress=False):
+def translate(bundle: Bundle | Path, dataset: Dataset | Path, *, source: str, target: str, column: str, into: str,
+              normalize: bool = False, output: Path | None = None, keep: Sequence[str] | None = None,
+              progress: ShowProgress = False) -> Dataset:
     """Vectors as the encoder 'target' would have made them, from those of 'source'; otherwise as transform."""
     application = _apply.translation(bundle, source, target, column, into, normalize)
     return _maps.mapped(application, dataset, output, keep, progress)
 
 
 @_solve.validate_options
-def validate(dataset, columns, id="id", *, sample=_solve.VALIDATED, seed=0, progress=False, **options):
+def validate(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+             sample: int = _solve.VALIDATED, seed: int = 0, progress: ShowProgress = False,
+             **options: Any) -> pd.DataFrame:
     """Estimate how an unseen encoder will score: every space is held out in turn, so there must be three or more.
 
     Parameters

@@ -2,36 +2,23 @@
 """How far tasks are, and what went wrong in them."""
 from __future__ import annotations
 
-import time
+from typing import Any
 
 import ray
 from ray.experimental import tqdm_ray
 
-from ..parts.progress import pace
+from .._progress import RowProgress, ShowProgress
+
+Reference = ray.ObjectRef[Any]
 
 
-class Report:
-    """Rows that are done, as a bar of Ray's or for a function."""
-
-    def __init__(self, step, rows, progress):
-        self.step, self.rows, self.done, self.began = step, rows, 0, time.monotonic()
-        self.call = progress if callable(progress) else None
-        self.bar = tqdm_ray.tqdm(desc=step, total=rows, unit="rows") if progress is True else None
-
-    def add(self, rows):
-        self.done += rows
-        if self.bar is not None:
-            self.bar.update(rows)
-        if self.call is not None and rows:
-            total = self.rows or self.done
-            self.call(self.step, self.done, total, pace(self.done, total, time.monotonic() - self.began))
-
-    def close(self):
-        if self.bar is not None:
-            self.bar.close()
+def row_progress(step: str, rows: int | None, progress: ShowProgress) -> RowProgress:
+    """With a bar of Ray's, which lets workers print."""
+    bar = tqdm_ray.tqdm(desc=step, total=rows, unit="rows") if progress is True else None
+    return RowProgress(step, rows, bar=bar, function=progress if callable(progress) else None)
 
 
-def plain(error):
+def plain(error: BaseException) -> BaseException:
     """What went wrong in a task, without the way it took."""
     while isinstance(error, ray.exceptions.RayTaskError) and getattr(error, "cause", None) is not None:
         error = error.cause

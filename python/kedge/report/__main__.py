@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments, errors and the one file that is written. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file."""
+from __future__ import annotations
+
 import argparse
 import pathlib
 import sys
+from collections.abc import Sequence
 
+from .._program import Error, run
 from .output import write_whole
 
 
-def arguments(argv):
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m kedge.report",
                                      description="Makes one HTML page from what 'kedge stitch' or 'kedge sweep' wrote.")
     parser.add_argument("folder", metavar="OUT", type=pathlib.Path, help="the folder that holds results.json")
@@ -16,31 +20,29 @@ def arguments(argv):
     return parser.parse_args(argv)
 
 
-def main(argv=None):
-    options = arguments(argv)
+def write(options: argparse.Namespace) -> None:
     try:
         from . import page, results
     except ImportError as error:
-        print(f"report: needs {error.name or error}, which is not installed; run 'scripts/setup demo' and use "
-              ".venv/bin/python, or 'pip install numpy pandas matplotlib jinja2'", file=sys.stderr)
-        return 1
-    try:
-        found = results.read(options.folder)
-        text = page.render(found)
-    except results.BadResults as error:
-        print(f"report: {error}", file=sys.stderr)
-        return 3
+        raise Error(f"needs {error.name or error}, which is not installed; run 'scripts/setup demo' and use "
+                    ".venv/bin/python, or 'pip install numpy pandas matplotlib jinja2'") from None
+    found = results.read(options.folder)
+    text = page.render(found)
     output = options.output or options.folder / "report.html"
     try:
         write_whole(output, text)
     except OSError as error:
-        print(f"report: cannot write {output}: {error.strerror}; name another place with --output", file=sys.stderr)
-        return 1
+        raise Error(f"cannot write {output}: {error.strerror}; name another place with --output") from None
     if found.trouble:
         print(f"report: no drawings: {found.trouble}", file=sys.stderr)
     if not options.quiet:
         print(f"report: wrote {output} ({len(text) / 1e6:.1f} MB)", file=sys.stderr)
-    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments(argv)
+    return run("report", lambda: write(options), path=str(options.folder),
+               interrupted="interrupted; nothing was written")[0]
 
 
 if __name__ == "__main__":

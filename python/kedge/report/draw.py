@@ -1,40 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws into axes that are given: what the report's figures and kedge.plot have in common. Nothing here makes a figure or
-computes a mean."""
+"""Draws into axes that are given: what the report's figures and kedge.plot have in common. Nothing here makes a figure
+or computes a mean."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
 
 from . import measure, style
+from .measure import Metric
+from .style import Looks
 
-PLAIN = {"parse_math": False, "color": style.INK}  # names may hold $ and _
+if TYPE_CHECKING:
+    from .geometry import Paint, Window
+
+PLAIN: dict[str, Any] = {"parse_math": False, "color": style.INK}  # names may hold $ and _
 
 
-def few_ticks(axis):
+def few_ticks(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
-def whole_ticks(axis):
+def whole_ticks(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
 
 
-def errors(std, scale=1):
+def errors(std: NDArray[np.float64], scale: float = 1) -> NDArray[np.float64] | None:
     """No whisker if nothing is known of the noise."""
     return None if np.isnan(std).all() else np.nan_to_num(std) * scale
 
 
-def short(metric, value):
+def short(metric: Metric, value: float) -> str:
     """A number beside a mark, where there is little room."""
     return metric.text(value, 1 if metric.unit else None)
 
 
-def marks(ax, table, places, metric, look):
+def marks(ax: Axes, table: pd.DataFrame, places: Sequence[float] | NDArray[Any], metric: Metric,
+          look: tuple[str, str]) -> None:
     """A mark with its whisker for each row of `table`."""
     colour, mark = look
     ax.errorbar(table["mean"] * metric.scale, places, xerr=errors(table["std"].to_numpy(), metric.scale), color=colour,
                 marker=mark, linestyle="none", capsize=2, elinewidth=1.2)
 
 
-def show_range(ax, table, metric, references=(), room=0.05):
+def show_range(ax: Axes, table: pd.DataFrame, metric: Metric, references: Any = (), room: float = 0.05) -> None:
     """From the lowest number to the highest, so that differences can be seen, but never less than a tenth of the
     highest, so that noise does not look like one. `room` is left to the right, as a share."""
     spread = np.nan_to_num(table["std"].to_numpy())
@@ -46,8 +61,9 @@ def show_range(ax, table, metric, references=(), room=0.05):
     few_ticks(ax.xaxis)
 
 
-def dots(ax, table, metric, look, reference=np.nan):
-    """A mark for each row of `table` (columns mean and std, by method) with its number; `reference` as a dashed line."""
+def dots(ax: Axes, table: pd.DataFrame, metric: Metric, look: Looks, reference: float = np.nan) -> None:
+    """A mark for each row of `table` (columns mean and std, by method) with its number; `reference` is a dashed
+    line."""
     for place, method in enumerate(table.index):
         row = table.iloc[[place]]
         marks(ax, row, [place], metric, look[method])
@@ -62,7 +78,7 @@ def dots(ax, table, metric, look, reference=np.nan):
     show_range(ax, table, metric, reference, room=0.16)
 
 
-def thinned(values, logarithmic):
+def thinned(values: Sequence[float], logarithmic: bool) -> list[float]:
     """Ticks at measured values that stand far enough apart to be read."""
     scale = np.log(values) if logarithmic else np.asarray(values, float)
     kept = [len(values) - 1]
@@ -72,7 +88,8 @@ def thinned(values, logarithmic):
     return [values[index] for index in reversed(kept)]
 
 
-def lines(ax, table, axis, metric, look, methods, levels):
+def lines(ax: Axes, table: pd.DataFrame, axis: str, metric: Metric, look: Looks, methods: Sequence[str],
+          levels: Mapping[str, float]) -> None:
     """A line for each method of `table` (columns mean and std, by method and value of `axis`); `levels`, by method, are
     level lines. Names stand side by side, with nothing between them."""
     values = measure.ordered(table.index.get_level_values(axis))
@@ -104,7 +121,7 @@ def lines(ax, table, axis, metric, look, methods, levels):
     few_ticks(ax.yaxis)
 
 
-def cloud(ax, points, paint, limits):
+def cloud(ax: Axes, points: NDArray[np.float64], paint: Paint, limits: Window) -> None:
     """Points in a square window without numbers."""
     paint.draw(ax, points, 13 if len(points) <= 600 else 6)
     ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], aspect="equal")

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dots, sweeps and loss curves, from the records and the runs."""
+from __future__ import annotations
+
 import collections
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from . import draw, measure, style
-from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1, RR_STD
+from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1, RR_STD, Metric
+from .results import Results
+from .style import Looks
 
 
-def dots(results, records, metric, look):
+def dots(results: Results, records: pd.DataFrame, metric: Metric, look: Looks) -> Markup:
     """One dot per method: the mean over zero-shot pairs; the own heads' mean of 'absolute' as a line."""
     records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["method"])
@@ -27,7 +33,7 @@ def dots(results, records, metric, look):
     return style.svg(figure, f"{metric.name}, mean over zero-shot pairs: {said}")
 
 
-def grouped_dots(results, records, metric, look):
+def grouped_dots(results: Results, records: pd.DataFrame, metric: Metric, look: Looks) -> Markup:
     """One group per held-out encoder, one dot per method; a short line is the encoder's own absolute head."""
     records = measure.compared(records, metric)
     table = measure.over_seeds(measure.zero_shot(records), metric, ["encoder", "method"])
@@ -52,7 +58,7 @@ def grouped_dots(results, records, metric, look):
     return style.svg(figure, f"{metric.name} for each held-out encoder and method")
 
 
-def sweep_panel(results, records, axis, metric, look):
+def sweep_panel(results: Results, records: pd.DataFrame, axis: str, metric: Metric, look: Looks) -> Markup:
     """A line per method over one swept axis; methods that do not know the axis are level lines."""
     tested = measure.common(measure.zero_shot(records), metric, ["method", axis])
     table = measure.over_seeds(tested.dropna(subset=[axis]), metric, ["method", axis])
@@ -67,7 +73,7 @@ def sweep_panel(results, records, axis, metric, look):
     return style.svg(figure, f"{metric.name} against {axis}, a line per method")
 
 
-def sweeps(results, look):
+def sweeps(results: Results, look: Looks) -> Iterator[style.Group]:
     """One group per swept axis; the other axes stay at the reference point."""
     point = measure.reference_point(results)
     for axis in results.swept:
@@ -93,7 +99,7 @@ def sweeps(results, look):
                              legend=keys)
 
 
-def loss_curves(results, look):
+def loss_curves(results: Results, look: Looks) -> style.Group | None:
     """Total and parts over epochs: a thin line per run, a thick one for the mean of each method."""
     point = measure.reference_point(results)
     runs = collections.defaultdict(list)

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks OUT/figures.json and turns its lists into arrays: points are rows x 2, images samples x values."""
+from __future__ import annotations
+
+import pathlib
+from typing import Any, NoReturn
+
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import BadResults
 
 
-def fail(path, expected, found):
+def fail(path: pathlib.Path, expected: str, found: object) -> NoReturn:
     raise BadResults(f"{path}: expected {expected}, found {found}; make the file again, or remove it for a report "
                      "without drawings")
 
 
-def array(values, path, where, columns=None):
+def array(values: Any, path: pathlib.Path, where: str, columns: int | None = None) -> NDArray[np.float64]:
     try:
         result = np.array(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -21,7 +27,7 @@ def array(values, path, where, columns=None):
     return np.where(np.abs(result) < 1e30, result, np.nan)  # what cannot be drawn is not there
 
 
-def points(values, path, where, rows):
+def points(values: Any, path: pathlib.Path, where: str, rows: dict[str, int]) -> dict[str, NDArray[np.float64]]:
     if not isinstance(values, dict):
         fail(path, f"an object of spaces in {where}", type(values).__name__)
     checked = {str(name): array(rows_, path, f"{where}, space '{name}'", 2) for name, rows_ in values.items()}
@@ -33,13 +39,13 @@ def points(values, path, where, rows):
     return checked
 
 
-def share(value):
+def share(value: Any) -> float | None:
     """A number from -1 to 1, but for its rounding; None for what is none."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1.001  # NaN is not
     return float(value) if good else None
 
 
-def scatters(entries, key, path, rows):
+def scatters(entries: Any, key: str, path: pathlib.Path, rows: dict[str, int]) -> list[dict[str, Any]]:
     if not isinstance(entries, list):
         fail(path, f"a list in '{key}'", type(entries).__name__)
     checked = []
@@ -54,7 +60,7 @@ def scatters(entries, key, path, rows):
     return checked
 
 
-def reconstructions(entry, path):
+def reconstructions(entry: Any, path: pathlib.Path) -> dict[str, Any] | None:
     if not isinstance(entry, dict):
         fail(path, "an object in 'reconstructions'", type(entry).__name__)
     shape = entry.get("shape")
@@ -66,19 +72,20 @@ def reconstructions(entry, path):
     methods = entry.get("methods") or {}
     if not isinstance(methods, dict):
         fail(path, "an object in 'methods' of 'reconstructions'", type(methods).__name__)
-    made = {str(name): array(rows, path, f"reconstructions of '{name}'", original.shape[1])
+    decoded = {str(name): array(rows, path, f"reconstructions of '{name}'", original.shape[1])
             for name, rows in methods.items()}
-    for name, rows in made.items():
+    for name, rows in decoded.items():
         if len(rows) != len(original):
             fail(path, f"a reconstruction of '{name}' for each original ({len(original)})", len(rows))
     return {"shape": shape, "trained_on": str(entry.get("trained_on", "?")), "encoder": str(entry.get("encoder", "?")),
-            "original": original, "methods": made}
+            "original": original, "methods": decoded}
 
 
-def check(document, path):
+def check(document: Any, path: pathlib.Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         fail(path, "an object", type(document).__name__)
-    rows, checked = {}, {}
+    rows: dict[str, int] = {}
+    checked: dict[str, Any] = {}
     if document.get("raw"):
         checked["raw"] = points(document["raw"], path, "'raw'", rows)
     for key in ("relative", "similarities"):

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Means over pairs and seeds, at one point of a sweep. A metric knows how it is written and which way is better."""
+from __future__ import annotations
+
 import dataclasses
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from .results import AXES
+from .results import AXES, Results
+
+Value = float | str  # on an axis of a sweep; shrinkage may be the name of a rule
+Point = dict[str, Any]  # a value for some axes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Metric:
     most: float = math.inf    # what is shown for the best there can be
     free: bool = False        # of any size, so digits are counted from the first that is not zero
 
-    def text(self, value, digits=None):
+    def text(self, value: float | None, digits: int | None = None) -> str:
         """As a reader sees it: 74.7 of F1, .719 of MRR, – if nothing was measured."""
         if value is None or not np.isfinite(value):
             return "–"
@@ -35,12 +43,12 @@ class Metric:
         return text[1:] if text.startswith("0.") and not self.unit else text
 
 
-def decimals(value):
+def decimals(value: float) -> int:
     """Three digits that count, but no more than six after the point."""
     return 3 if value == 0 else int(min(6, max(0, 2 - math.floor(math.log10(abs(value))))))
 
 
-def percent(key, name):
+def percent(key: str, name: str) -> Metric:
     return Metric(key, name, scale=100, digits=2, unit=" %", most=100)
 
 
@@ -55,7 +63,7 @@ NORMAL = 1.960  # its 97.5 % point
 SEEDS_OF_STUDENT = 3
 
 
-def student(freedom):
+def student(freedom: float) -> float:
     """The 97.5 % point of Student's t, by its expansion around the normal."""
     x = 1 / freedom
     return NORMAL + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)))
@@ -63,16 +71,17 @@ def student(freedom):
 
 @dataclasses.dataclass
 class Estimate:
-    """A mean over pairs and seeds, with what its noise follows from: its values by seed and by resample of test rows."""
+    """A mean over pairs and seeds, with what its noise follows from: its values by seed and by resample of test
+    rows."""
     seeds: pd.Series
-    resampled: np.ndarray
+    resampled: NDArray[np.float64]
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         return self.seeds.mean() if len(self.seeds) else np.nan
 
     @property
-    def noise(self):
+    def noise(self) -> float:
         """Half of the 95 % interval: the root of the variance over resamples plus that of a mean over seeds, times
         Student's t with the degrees of freedom of Welch and Satterthwaite; of one or two seeds, which say too little
         of their spread for that, times the normal quantile. NaN for so few without resamples."""
@@ -89,16 +98,17 @@ class Estimate:
         factor = NORMAL if few else student(total ** 2 / sum(v ** 2 / freedom for v, freedom in parts))
         return factor * math.sqrt(total)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Estimate) -> Estimate:
         both = self.seeds.index.intersection(other.seeds.index)
         fits = len(self.resampled) == len(other.resampled)
         return Estimate(self.seeds[both] - other.seeds[both],
                         self.resampled - other.resampled if fits else np.array([]))
 
 
-def estimate(frame, metric):
+def estimate(frame: pd.DataFrame, metric: Metric) -> Estimate:
     """Of all rows that have the metric; resampled only if every one of them is."""
-    values, lists = {}, {}
+    values: dict[float, list[float]] = {}
+    lists: dict[float, list[Sequence[float]]] = {}
     resamples = frame["resampled"] if "resampled" in frame else [{}] * len(frame)
     for seed, value, resampled in zip(frame.seed, frame[metric.key], resamples):
         if not np.isnan(value):
@@ -111,12 +121,12 @@ def estimate(frame, metric):
     return Estimate(seeds, np.mean([np.mean(each, axis=0) for each in lists.values()], axis=0))
 
 
-def over_seeds(frame, metric, by):
+def over_seeds(frame: pd.DataFrame, metric: Metric, by: Sequence[str]) -> pd.DataFrame:
     """Mean and half of its 95 % interval ("std") of the mean over all else, for each group of 'by'."""
     values = frame[frame[metric.key].notna()]
     if not by:
-        found = estimate(values, metric)
-        return pd.DataFrame({"mean": [found.mean], "std": [found.noise]})
+        whole = estimate(values, metric)
+        return pd.DataFrame({"mean": [whole.mean], "std": [whole.noise]})
     found = {key if len(by) > 1 else key[0]: estimate(rows, metric) for key, rows in values.groupby(by, sort=False)}
     index = pd.MultiIndex.from_tuples(found, names=by) if len(by) > 1 and found else pd.Index(found, name=by[0])
     if len(by) > 1 and not found:
@@ -128,30 +138,31 @@ def over_seeds(frame, metric, by):
 KEYS = ["encoder", "trained_on", "seed"]
 
 
-def common(rows, metric, by=("method",)):
+def common(rows: pd.DataFrame, metric: Metric, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """The rows on which each group of 'by' was measured: the same pairs of encoders and the same seeds for all, so that
     their means can be compared. Empty where they have none in common."""
     rows = rows[rows[metric.key].notna()]
     return rows[of_all(rows, by)]
 
 
-def of_all(rows, by):
+def of_all(rows: pd.DataFrame, by: Sequence[str]) -> NDArray[np.bool_]:
     """Whether each row's pair of encoders and seed are there in every group of 'by'."""
     groups = list(zip(*(pd.factorize(rows[name])[0] for name in by)))  # numbers, because no NaN equals another
-    having, keys = {}, list(zip(*(rows[name] for name in KEYS)))
+    having: dict[Any, set[Any]] = {}
+    keys = list(zip(*(rows[name] for name in KEYS)))
     for key, group in zip(keys, groups):
         having.setdefault(key, set()).add(group)
     count = len(set(groups))
-    return np.array([len(having[key]) == count for key in keys], dtype=bool)
+    return np.array([len(having[key]) == count for key in keys], np.bool_)
 
 
-def on(rows, others):
+def on(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """The rows whose encoder and seed the others have too."""
     have = set(zip(others.encoder, others.seed))
     return rows[np.array([key in have for key in zip(rows.encoder, rows.seed)], dtype=bool)]
 
 
-def compared(records, metric):
+def compared(records: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     """Records on which methods can be compared: zero-shot ones on the pairs and seeds that all have, and heads on those
     encoders themselves with those seeds. Absolute heads limit this too, unless nothing would be left."""
     records = records[records[metric.key].notna()]
@@ -160,7 +171,7 @@ def compared(records, metric):
         return records
     others, places = ~tested, list(zip(records.encoder, records.seed))
 
-    def where(chosen):
+    def where(chosen: NDArray[Any]) -> NDArray[np.bool_]:
         have = {place for place, one in zip(places, chosen) if one}
         return np.array([place in have for place in places])
 
@@ -170,10 +181,10 @@ def compared(records, metric):
     return records[tested | (others & where(tested))]
 
 
-def comparison(records, metrics, by=None):
+def comparison(records: pd.DataFrame, metrics: Iterable[Metric], by: Sequence[str] | None = None) -> list[str]:
     """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what
     is compared in a sweep: methods and values of an axis."""
-    said = {}
+    said: dict[str, list[str]] = {}
     who = "The methods and points" if by else "The methods"
     for metric in metrics:
         rows = zero_shot(records).dropna(subset=[metric.key])
@@ -192,26 +203,29 @@ def comparison(records, metrics, by=None):
     return [f"{words}." if len(said) == 1 else f"{words} ({', '.join(names)})." for words, names in said.items()]
 
 
-def at(records, point):
+def at(records: pd.DataFrame, point: Point) -> pd.DataFrame:
     """The records at one point of a sweep; a method that does not know an axis (null) is at each of its values."""
     for axis, value in point.items():
         records = records[records[axis].isna() | (records[axis] == value)]
     return records
 
 
-def reference_point(results):
+def reference_point(results: Results) -> Point:
+    return point_of_sweep(results.records, results.swept)
+
+
+def point_of_sweep(records: pd.DataFrame, swept: list[str]) -> Point:
     """Where tables and dots of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
     the first where all are names."""
-    swept = results.swept
-    points = results.records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
+    points = records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
     if points.empty:
-        return {axis: ordered(results.records[axis].dropna())[-1] for axis in swept}
+        return {axis: ordered(records[axis].dropna())[-1] for axis in swept}
     order = [column if name != "shrinkage" else -(column.map(place) - 0.15).abs() for name, column in points.items()]
     best = pd.concat(order, axis=1).sort_values(list(points.columns), ascending=False, kind="stable").index[0]
     return {axis: points.loc[best, axis] for axis in swept}
 
 
-def place(value):
+def place(value: Value) -> float:
     """Where a value lies on its axis; the name of a rule lies beyond all numbers."""
     try:
         return float(value)
@@ -219,41 +233,41 @@ def place(value):
         return np.inf
 
 
-def ordered(values):
+def ordered(values: Iterable[Value]) -> list[Any]:
     """Each value once: numbers by size, then names as they came."""
     return sorted(dict.fromkeys(values), key=place)
 
 
-def own(records):
+def own(records: pd.DataFrame) -> pd.DataFrame:
     return records[records.encoder == records.trained_on]
 
 
-def zero_shot(records):
+def zero_shot(records: pd.DataFrame) -> pd.DataFrame:
     return records[records.zero_shot]
 
 
-def has(records, metric):
+def has(records: pd.DataFrame, metric: Metric) -> bool:
     return bool(records[metric.key].notna().any())
 
 
-def primary(records):
+def primary(records: pd.DataFrame) -> Metric | None:
     """What the results are about: the heads' F1, or the decoders' error, or retrieval."""
     return next((metric for metric in (F1, MSE, MRR, R1) if has(zero_shot(records), metric)), None)
 
 
-def best_method(records, metric):
+def best_method(records: pd.DataFrame, metric: Metric) -> str | None:
     """The method with the best mean over the zero-shot pairs that all have; None if there is none."""
     means = over_seeds(zero_shot(compared(records, metric)), metric, ["method"])["mean"] * (metric.better or 1)
     return None if means.empty else means.idxmax()
 
 
-def amount(value, axis):
+def amount(value: Value, axis: str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if axis != "shrinkage" else f"{value:g}"
 
 
-def axis_words(axis, value):
+def axis_words(axis: str, value: Any) -> str:
     """'300 anchors', '5,000 support rows', 'shrinkage 0.15'."""
     if axis == "shrinkage":
         return f"shrinkage {amount(value, axis)}"
@@ -261,5 +275,5 @@ def axis_words(axis, value):
     return f"{value:,.0f} {word}{'' if value == 1 else 's'}"
 
 
-def point_words(point):
+def point_words(point: Point) -> str:
     return ", ".join(axis_words(axis, point[axis]) for axis in AXES if axis in point)

@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one file that is written."""
-import os
+import pathlib
+
+from .._output_file import write_file
 
 
-def write_whole(path, text):
-    """The page appears complete or not at all, and an older one stays until then."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+def write_whole(path: pathlib.Path, text: str) -> None:
+    """Names may hold what UTF-8 cannot say."""
+    write_file(path, text.encode("utf-8", "replace"))

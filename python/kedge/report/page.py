@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts sentences, tables and figures in their order; page.html says how they look."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -8,36 +13,37 @@ from markupsafe import Markup
 from . import figures, geometry, glossary, html, measure, style, summary, tables
 from .html import Section
 from .measure import ACCURACY, F1, MRR, MSE, NMSE, PSNR, R1
-from .results import AXES
+from .results import AXES, Results
+from .style import Looks
 
 
-def where(results):
+def where(results: Results) -> list[str]:
     """In a sweep, the point at which tables and dots are taken."""
     point = measure.reference_point(results)
     return [f"Shown at one point of the sweep: {measure.point_words(point)}."] if point else []
 
 
-def whiskers(records):
+def whiskers(records: pd.DataFrame) -> str:
     """What the intervals are over; nothing where they are unknown."""
     over = ["test rows"] if any(records.resampled) else []
     over += ["seeds"] if records.seed.nunique() >= (2 if over else measure.SEEDS_OF_STUDENT) else []
     return f" Whiskers are 95 % intervals over {' and '.join(over)}." if over else ""
 
 
-def classification(results, records, look):
+def classification(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     return Section("heads", "Heads on encoders they have never seen", [
         "A head is a small classifier trained on the relative representation (RR) of one encoder. If all encoders "
         "share one language, the same head works on another encoder without any training.", *where(results)],
         [*map(tables.rendered, tables.of_kind(results, "heads"))])
 
 
-def decoding(results, records, look):
+def decoding(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     return Section("decoders", "Decoders on encoders they have never seen", [
         "A decoder is a head that reconstructs the target, for instance an image, from the RR.", *where(results)],
         [*map(tables.rendered, tables.of_kind(results, "decoders"))])
 
 
-def means(results, records, look):
+def means(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     metrics = [metric for metric in (F1, ACCURACY, MRR, R1, NMSE, MSE, PSNR) if measure.has(records, metric)]
     said = measure.comparison(records, metrics)
     return Section("means", "Methods side by side", [
@@ -45,13 +51,13 @@ def means(results, records, look):
         *said], [*map(tables.rendered, tables.of_kind(results, "means"))], alone=bool(said))
 
 
-def retrieval(results, records, look):
+def retrieval(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     return Section("retrieval", "Finding the same item across encoders", [
         "No head is trained here: an item is looked up by its RR alone, from one encoder into another that was held "
         "out.", *where(results)], [*map(tables.rendered, tables.of_kind(results, "retrieval"))])
 
 
-def dots(results, records, look):
+def dots(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     found = {metric: measure.zero_shot(measure.compared(records, metric)) for metric in (F1, MRR, PSNR, R1)}
     metrics = [metric for metric in (F1, MRR, PSNR) if len(found[metric])]
     if not metrics and len(found[R1]):
@@ -72,7 +78,7 @@ def dots(results, records, look):
         *measure.comparison(records, metrics)], [], groups)
 
 
-def sweeps(results, records, look):
+def sweeps(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     return Section("sweep", "How much is enough", [
         "Each line is the mean over all zero-shot pairs; where it flattens, more anchors or support no longer help."
         f"{whiskers(results.records)} Dashed horizontal lines are methods that do not depend on the axis."],
@@ -80,7 +86,7 @@ def sweeps(results, records, look):
         list(figures.sweeps(results, look)))
 
 
-def losses(results, records, look):
+def losses(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     group = figures.loss_curves(results, look)
     return Section("losses", "How training went", [
         "The loss over epochs, and its parts before weighting. A thick line is the mean of a method's runs; thin lines "
@@ -88,7 +94,7 @@ def losses(results, records, look):
         [], [group] if group else [])
 
 
-def clouds(results, records, look):
+def clouds(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     if results.trouble:
         return Section("geometry", "The geometry, before and after",
                        [f"The drawings are left out because their file is damaged: {results.trouble}."], alone=True)
@@ -108,7 +114,7 @@ def clouds(results, records, look):
     return Section("geometry", "The geometry, before and after", text, [], groups, [], paint.legend())
 
 
-def similarities(results, records, look):
+def similarities(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     paint = geometry.Paint(results.drawings)
     similar = geometry.after(results.drawings, "similarities", geometry.Easel(paint))
     return Section("similarities", "What the similarity does", [
@@ -118,7 +124,7 @@ def similarities(results, records, look):
         [], similar, [], paint.legend())
 
 
-def pictures(results, records, look):
+def pictures(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     drawn = results.drawings.get("reconstructions")
     group = geometry.pictures(drawn, results.methods) if drawn else None
     source, encoder = (drawn["trained_on"], drawn["encoder"]) if drawn else ("", "")
@@ -128,7 +134,7 @@ def pictures(results, records, look):
         "shown."], [], [group] if group else [])
 
 
-def flat(settings, prefix=""):
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Nested settings as lines of name and value."""
     for key, value in settings.items():
         if isinstance(value, dict):
@@ -145,14 +151,14 @@ USED_BY = {  # settings that do nothing without a method whose name begins so
 }
 
 
-def used(results, fit):
+def used(results: Results, fit: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the fit that a method of these results asks for."""
     idle = {name for start, names in USED_BY.items() for name in names
             if not any(method.startswith(start) for method in results.methods)}
     return {name: value for name, value in fit.items() if name not in idle}
 
 
-def complete(results, settings):
+def complete(results: Results, settings: Mapping[str, Any]) -> dict[str, Any]:
     """All settings in words: also those that stand in the records, and what 0 or auto means."""
     if isinstance(settings.get("fit"), dict):
         settings = {**settings, "fit": used(results, settings["fit"])}
@@ -171,31 +177,31 @@ def complete(results, settings):
     return settings
 
 
-def words_of(section):
+def words_of(section: Section) -> str:
     cells = [cell.text + cell.spread for table in section.tables for row in table.head + table.body for cell in row]
     return " ".join([*section.text, *(table.caption for table in section.tables), *cells,
                      *(panel.title or "" for group in section.groups for panel in group.panels)])
 
 
-def learns(method):
+def learns(method: str) -> bool:
     """Whether a method takes anything from the encoders it is fitted on."""
     return method != "absolute" and (not method.startswith("random") or method.endswith(("-ridge", "-kernel")))
 
 
-def held_out(results):
+def held_out(results: Results) -> list[str]:
     """Whether P never saw the tested encoder: each zero-shot record of a method that learns needs a run of that method,
     seed and point without the encoder. Other runs, for other hold-outs, may well contain it."""
     tested = measure.zero_shot(results.records)
     if tested.empty:
         return []
 
-    def key(row):
+    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(None if pd.isna(row[name]) else row[name] for name in ("method", "seed", *AXES))
 
-    sources = {}
+    sources: dict[tuple[Any, ...], list[list[str] | None]] = {}
     for run in results.runs:
         sources.setdefault(key(run), []).append(run["sources"])
-    seen = {}
+    seen: dict[str, dict[str, bool]] = {}
     for row in tested[tested.method.map(learns)].to_dict("records"):
         if not any(names is not None and row["encoder"] not in names for names in sources.get(key(row), [])):
             seen.setdefault(row["method"], {})[row["encoder"]] = True
@@ -208,7 +214,7 @@ def held_out(results):
             "only from its own support rows and statistics, by that same P."]
 
 
-def made(results, records, look):
+def provenance(results: Results, records: pd.DataFrame, look: Looks) -> Section:
     settings = dict(results.settings)
     spaces = [space for space in settings.pop("spaces", []) if isinstance(space, dict)]
     cell = tables.Cell
@@ -217,7 +223,7 @@ def made(results, records, look):
                           [[cell(str(space.get("name")), head=True, kind="group"), cell(str(space.get("dim", "–"))),
                             cell(str(space.get("fingerprint", "–"))[:16], kind="code")] for space in spaces],
                           "Encoders")] if spaces else []
-    times = {}
+    times: dict[str, list[float]] = {}
     for run in results.runs:
         if np.isfinite(run["seconds"]):
             times.setdefault(run["method"], []).append(run["seconds"])
@@ -229,11 +235,11 @@ def made(results, records, look):
                                   [[cell("Method", head=True, kind="group"), cell("Runs", head=True),
                                     cell("Mean seconds of one run", head=True)]],
                                   [[cell(name, head=True, kind="group"), cell(f"{len(times[name]):,}"),
-                                    cell(summary.seconds(np.mean(times[name])))] for name in order], "Time"))
+                                    cell(summary.seconds(float(np.mean(times[name]))))] for name in order], "Time"))
     return Section("made", "How it was made", held_out(results), found, [], list(flat(complete(results, settings))))
 
 
-def headline(results):
+def headline(results: Results) -> list[str]:
     """The line under the title: how many of what."""
     settings, count = results.settings, summary.count
     given = settings.get("spaces", [])
@@ -251,13 +257,13 @@ def headline(results):
     return parts + [count(len(results.methods), "method"), count(results.seeds, "seed")]
 
 
-def render(results):
+def render(results: Results) -> str:
     records = measure.at(results.records, measure.reference_point(results))
     look = style.looks(results.methods)
     with matplotlib.rc_context(style.STYLE):
         sections = [make(results, records, look) for make in (classification, decoding, means, retrieval, dots, sweeps,
-                                                              losses, clouds, similarities, pictures, made)]
-    said = set()
+                                                              losses, clouds, similarities, pictures, provenance)]
+    said: set[str] = set()
     sentences, tiles = summary.sentences(results), summary.tiles(results)
     known = [(method, glossary.of_method(method)) for method in results.methods if glossary.of_method(method)]
     known += glossary.terms(Markup(" ").join([*sentences, *(says for _, says in tiles)]).striptags(), said)

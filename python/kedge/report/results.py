@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads OUT/results.json and OUT/figures.json, and believes nothing they say until it is checked."""
+from __future__ import annotations
+
 import dataclasses
 import datetime
 import json
 import numbers
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from . import figures_file, tables
 from .errors import BadResults
@@ -25,65 +31,67 @@ class Results:
     command: str
     version: str
     made: datetime.datetime
-    settings: dict
+    settings: dict[str, Any]
     records: pd.DataFrame
-    runs: list
-    tables: list              # as tables.json has them
-    warnings: list
-    drawings: dict
+    runs: list[dict[str, Any]]
+    tables: list[dict[str, Any]]  # as tables.json has them
+    warnings: list[str]
+    drawings: dict[str, Any]
     trouble: str = ""         # why there are no drawings, where the file is damaged
 
     @property
-    def encoders(self):
+    def encoders(self) -> list[str]:
         spaces = [space.get("name") for space in self.settings.get("spaces", []) if isinstance(space, dict)]
         given = [name for name in spaces if isinstance(name, str)]
         found = pd.unique(pd.concat([self.records.encoder, self.records.trained_on]))
         return [name for name in dict.fromkeys(given) if name in set(found)] + [n for n in found if n not in given]
 
     @property
-    def methods(self):
+    def methods(self) -> list[str]:
         found = list(pd.unique(self.records.method))
         return [name for name in METHODS if name in found] + [name for name in found if name not in METHODS]
 
     @property
-    def seeds(self):
-        return self.records.seed.nunique()
+    def seeds(self) -> int:
+        return int(self.records.seed.nunique())
 
     @property
-    def even(self):
+    def even(self) -> bool:
         """Whether all methods have the same seeds."""
-        return self.records.groupby("method").seed.agg(frozenset).nunique() == 1
+        return bool(self.records.groupby("method").seed.agg(frozenset).nunique() == 1)
 
     @property
-    def swept(self):
+    def swept(self) -> list[str]:
         """The axes of the sweep: those on which the records take more than one value."""
         return [axis for axis in AXES if self.records[axis].nunique() > 1]
 
 
-def load(path):
+def load(path: pathlib.Path) -> Any:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise BadResults(f"cannot read {path}: {error.strerror}; make it with 'kedge stitch -o {path.parent}'")
+        raise BadResults(f"cannot read {path}: {error.strerror}; make it with 'kedge stitch -o "
+                         f"{path.parent}'") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "it is not text"
-        raise BadResults(f"{path} is not valid JSON ({reason}); make it again with 'kedge stitch' or 'kedge sweep'")
+        raise BadResults(f"{path} is not valid JSON ({reason}); make it again with 'kedge stitch' or "
+                         "'kedge sweep'") from None
 
 
-def expect(good, path, expected, found):
+def expect(good: object, path: pathlib.Path, expected: str, found: object) -> None:
     if not good:
         raise BadResults(f"{path}: expected {expected}, found {shorten(found)}; make the file again with 'kedge "
                          "stitch' or 'kedge sweep'")
 
 
-def shorten(value):
+def shorten(value: Any) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def number(value, path, where):
+def number(value: Any, path: pathlib.Path, where: str) -> float:
     """A float; null, NaN, infinity and numbers beyond all measure are 'not measured'."""
     if value is None:
         return np.nan
@@ -91,7 +99,7 @@ def number(value, path, where):
     return float(value) if abs(value) < 1e30 else np.nan
 
 
-def shrinkage(value, path, where):
+def shrinkage(value: Any, path: pathlib.Path, where: str) -> float | str:
     """A number, or the name of a rule, which stays text until all values are known."""
     if not isinstance(value, str):
         return number(value, path, where)
@@ -99,7 +107,7 @@ def shrinkage(value, path, where):
     return value
 
 
-def as_names(rows):
+def as_names(rows: Iterable[dict[str, Any]]) -> None:
     """Where one value of shrinkage is a name, all become names, since they no longer lie on one line."""
     if any(isinstance(row["shrinkage"], str) for row in rows):
         for row in rows:
@@ -107,7 +115,7 @@ def as_names(rows):
             row["shrinkage"] = value if isinstance(value, str) else np.nan if np.isnan(value) else f"{value:g}"
 
 
-def read_record(record, index, path):
+def read_record(record: Any, index: int, path: pathlib.Path) -> dict[str, Any]:
     expect(isinstance(record, dict), path, f"an object as record {index}", record)
     row = {}
     for key in ("method", "encoder", "trained_on"):
@@ -121,7 +129,7 @@ def read_record(record, index, path):
     return row
 
 
-def read_run(run, index, path):
+def read_run(run: Any, index: int, path: pathlib.Path) -> dict[str, Any]:
     expect(isinstance(run, dict) and isinstance(run.get("method"), str), path, f"a method in run {index}", run)
     sources = run.get("sources")  # absent: nobody knows
     expect(sources is None or isinstance(sources, list) and all(isinstance(name, str) for name in sources), path,
@@ -138,7 +146,8 @@ def read_run(run, index, path):
     return row
 
 
-def read_resamples(document, records, path):
+def read_resamples(document: Mapping[str, Any], records: Sequence[Any],
+                   path: pathlib.Path) -> list[dict[str, NDArray[np.float64]]]:
     """What each record became in resamples of the test rows: lists by metric, all of one length. Files of older
     versions have none."""
     resamples = document.get("resamples")
@@ -155,7 +164,7 @@ def read_resamples(document, records, path):
     return found
 
 
-def read_drawings(path):
+def read_drawings(path: pathlib.Path) -> tuple[dict[str, Any], str]:
     """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
     try:
         return (figures_file.check(load(path), path) if path.exists() else {}), ""
@@ -163,7 +172,7 @@ def read_drawings(path):
         return {}, str(error)
 
 
-def read(folder):
+def read(folder: pathlib.Path) -> Results:
     path = folder / "results.json"
     document = load(path)
     expect(isinstance(document, dict) and document.get("format") == "kedge results", path,

@@ -1,30 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the numbers say, in sentences. Every number is computed from the records; the first sentence leads the page."""
-import itertools
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from . import measure
-from .measure import F1, MRR, MSE, PSNR, R1
+from .measure import F1, MRR, MSE, PSNR, R1, Metric
+from .results import Results
 
 BASELINE = "random-cosine"
 
 
-def count(number, word):
+def count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def name(text):
+def name(text: str) -> Markup:
     return Markup("<em>{}</em>").format(text)
 
 
-def sentence(template, *values):
+def sentence(template: str, *values: object) -> Markup:
     return Markup(template).format(*values)
 
 
-def change(loss, std=np.nan, unit="points of F1"):
+def change(loss: float, std: float = np.nan, unit: str = "points of F1") -> str:
     """'loses 1.8 points of F1'; a negative loss is a gain, and one that rounds to nothing is reported as such."""
     if np.isfinite(std) and std >= 0.05 and abs(loss) <= std:
         return f"shows no difference beyond noise ({-loss:+.1f} ± {std:.1f} {unit})"
@@ -34,7 +39,7 @@ def change(loss, std=np.nan, unit="points of F1"):
     return f"{'loses' if loss > 0 else 'gains'} {abs(loss):.1f}{spread} {unit}"
 
 
-def own_minus(own, other):
+def own_minus(own: NDArray[Any], other: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     """Points of F1 lost in each resample of the test rows; nothing where one of the two has none."""
     fits = other is not None and len(own) == len(other) > 0
     return {F1.key: 100 * (own - other)} if fits else {}
@@ -43,7 +48,7 @@ def own_minus(own, other):
 class Losses:
     """Points of F1 that heads of one method lose on encoders they have never seen, against the encoders' own heads."""
 
-    def __init__(self, records, method):
+    def __init__(self, records: pd.DataFrame, method: str) -> None:
         absolute = records[records.method == "absolute"]
         self.against = "absolute" if measure.has(absolute, F1) else method
         reference = absolute if self.against == "absolute" else measure.own(records[records.method == method])
@@ -57,19 +62,19 @@ class Losses:
         self.pairs = measure.over_seeds(self.rows, F1, ["trained_on", "encoder"])["mean"]
         self.mean, self.std = measure.over_seeds(self.rows, F1, []).iloc[0]
 
-    def same_pairs(self, other):
+    def same_pairs(self, other: Losses) -> pd.Series:
         """This loss on the pairs that the other method has too."""
         keys = set(other.pairs.index)
         rows = self.rows[[key in keys for key in zip(self.rows.trained_on, self.rows.encoder)]]
         return measure.over_seeds(rows, F1, []).iloc[0]
 
 
-def scope(rows):
+def scope(rows: pd.DataFrame) -> str:
     pairs = len(rows[["encoder", "trained_on"]].drop_duplicates())
     return f"{count(pairs, 'pair')} of encoders, {count(rows.seed.nunique(), 'seed')}"
 
 
-def heads(results, records):
+def heads(results: Results, records: pd.DataFrame) -> Iterator[Markup]:
     """The best method's mean loss, its best and its worst pair, and the baseline on the same pairs."""
     records = measure.compared(records, F1)
     method = measure.best_method(records, F1)
@@ -105,7 +110,7 @@ def heads(results, records):
                            change(mean, std))
 
 
-def retrieval(results, records):
+def retrieval(results: Results, records: pd.DataFrame) -> Iterator[Markup]:
     """How often the same item is found first across encoders."""
     tested = measure.zero_shot(records)
     metric = R1 if measure.has(tested, R1) else MRR
@@ -129,13 +134,14 @@ def retrieval(results, records):
                    among, R1.text(values[method]), name(method), mrr, baseline)
 
 
-def test_rows(results):
+def test_rows(results: Results) -> int | None:
     limits = results.settings.get("test")
-    good = isinstance(limits, list) and len(limits) == 2 and all(isinstance(n, int) for n in limits)
-    return limits[1] - limits[0] if good else None
+    if isinstance(limits, list) and len(limits) == 2 and all(isinstance(n, int) for n in limits):
+        return int(limits[1] - limits[0])
+    return None
 
 
-def decoders(results, records):
+def decoders(results: Results, records: pd.DataFrame) -> Iterator[Markup]:
     """The error of decoders on encoders they have never seen."""
     records = measure.compared(records, MSE)
     method = measure.best_method(records, MSE)
@@ -143,7 +149,7 @@ def decoders(results, records):
         return
     tested = measure.zero_shot(records)
 
-    def errors(rows):
+    def errors(rows: pd.DataFrame) -> str:
         psnr = measure.over_seeds(rows, PSNR, []).iloc[0]["mean"]
         more = f" (PSNR {PSNR.text(psnr, 1)} dB)" if np.isfinite(psnr) else ""
         return MSE.text(measure.over_seeds(rows, MSE, []).iloc[0]["mean"]) + more
@@ -158,7 +164,7 @@ def decoders(results, records):
                    errors(tested[tested.method == method]), name(method), Markup("").join(others))
 
 
-def sweep(results):
+def sweep(results: Results) -> Iterator[Markup]:
     """What the last step along each axis still gained, and from which point there is little left to gain."""
     point = measure.reference_point(results)
     for axis in results.swept:
@@ -193,12 +199,13 @@ def sweep(results):
         else:
             moved = f"{'gains' if new >= old else 'loses'} {MRR.text(abs(new - old))}"
         near = {F1.key: ("half a point", 0.005), MRR.key: (".010", 0.010)}[metric.key]
-        good = list(itertools.takewhile(lambda value: line[value] >= line.max() - near[1], reversed(line.index)))
+        below = np.flatnonzero(~(line.to_numpy() >= line.max() - near[1]))
+        good = list(line.index[below[-1] + 1 if len(below) else 0:])[::-1]
         yield sentence("With {}, {} {} {}{}.", name(method), steps, metric.name, moved,
                        saturation(axis, line, good, near[0]))
 
 
-def saturation(axis, line, good, near):
+def saturation(axis: str, line: pd.Series, good: Sequence[Any], near: str) -> str:
     if not good:
         return f"; its best was at {measure.axis_words(axis, line.idxmax())}"
     if len(good) == 1:
@@ -206,16 +213,16 @@ def saturation(axis, line, good, near):
     return f"; from {measure.axis_words(axis, good[-1])} on it is within {near} of its best"
 
 
-def seconds(value):
+def seconds(value: float) -> str:
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 100 else f"{value / 60:.1f} min"
 
 
-def price(results, best, other):
+def price(results: Results, best: str, other: str) -> str:
     """What two methods took at the point that is shown; nothing where a run's time is not known."""
     point = measure.reference_point(results)
     runs = [run for run in results.runs if all(pd.isna(run[axis]) or run[axis] == at for axis, at in point.items())]
 
-    def took(method):
+    def took(method: str) -> float:
         its = [run for run in runs if run["method"] == method]
         return sum(run["seconds"] for run in its) / len({run["seed"] for run in its}) if its else np.nan
 
@@ -226,20 +233,23 @@ def price(results, best, other):
                     name(best), seconds(times[1]), name(other), ", for each seed" if results.seeds > 1 else "")
 
 
-def advice(results, records):
+def advice(results: Results, records: pd.DataFrame) -> Iterator[Markup]:
     """Which method to take, how sure that is, and what it costs."""
     metric = measure.primary(records)
-    tested = measure.zero_shot(measure.compared(records, metric)) if metric else records[:0]
+    best = measure.best_method(records, metric) if metric else None
+    if metric is None or best is None:
+        return
+    tested = measure.zero_shot(measure.compared(records, metric))
     if tested.method.nunique() < 2:
         return
     found = {method: measure.estimate(rows, metric) for method, rows in tested.groupby("method", sort=False)}
-    best = measure.best_method(records, metric)
     gaps = {method: found[best] - one for method, one in found.items() if method != best}
-    cost = price(results, best, max(gaps, key=lambda method: -metric.better * gaps[method].mean))
+    sign = metric.better
+    cost = price(results, best, max(gaps, key=lambda method: -sign * gaps[method].mean))
     close = [method for method, gap in gaps.items() if not metric.better * gap.mean > gap.noise]
     if any(np.isnan(gaps[method].noise) for method in close):
-        yield sentence("Take {}: its mean {} is best here. How sure that is cannot be said of one seed without resampled "
-                       "test rows.{}", name(best), metric.name, cost)
+        yield sentence("Take {}: its mean {} is best here. How sure that is cannot be said of one seed without "
+                       "resampled test rows.{}", name(best), metric.name, cost)
     elif close:
         yield sentence("Take {}, or what is easiest: its mean {} is best, but {} {} within noise of it.{}", name(best),
                        metric.name, Markup(", ").join(map(name, close)), "is" if len(close) == 1 else "are", cost)
@@ -248,7 +258,7 @@ def advice(results, records):
                        metric.name, cost)
 
 
-def sentences(results):
+def sentences(results: Results) -> list[Markup]:
     records = measure.at(results.records, measure.reference_point(results))
     found = [*heads(results, records), *advice(results, records), *map(Markup.escape, results.warnings),
              *decoders(results, records), *retrieval(results, records),
@@ -257,13 +267,13 @@ def sentences(results):
                             "trained on.")]
 
 
-def tiles(results):
+def tiles(results: Results) -> list[tuple[str, str]]:
     """A few numbers to see before reading: (number, what it is)."""
     records = measure.at(results.records, measure.reference_point(results))
     metric = measure.primary(records)
     shown = []
 
-    def add(rows, metric, says):
+    def add(rows: pd.DataFrame, metric: Metric, says: str) -> None:
         value = measure.over_seeds(rows, metric, []).iloc[0]["mean"] if len(rows) else np.nan
         if np.isfinite(value):
             shown.append((metric.text(value) + metric.unit, says))

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of OUT/tables.json as cells with a text, a heat from 0 to 1 and a bold best; the page turns them into HTML.
+"""The tables of OUT/tables.json as cells with a text, a heat from 0 to 1 and a bold best; the page makes HTML of them.
 
 Every number in them was computed by the command that wrote the file: nothing is averaged here."""
+from __future__ import annotations
+
 import dataclasses
 import numbers
-import typing
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .errors import BadResults
+
+if TYPE_CHECKING:
+    from .results import Results
 
 FORMAT_VERSION = 1
 KINDS = ["heads", "decoders", "retrieval", "means", "sweep"]
@@ -16,7 +23,7 @@ KINDS = ["heads", "decoders", "retrieval", "means", "sweep"]
 class Cell:
     text: str
     spread: str = ""
-    heat: typing.Optional[float] = None
+    heat: float | None = None
     best: bool = False
     head: bool = False
     rows: int = 1
@@ -27,17 +34,17 @@ class Cell:
 @dataclasses.dataclass
 class Table:
     caption: str
-    head: list
-    body: list
+    head: list[list[Cell]]
+    body: list[list[Cell]]
     title: str = ""
 
 
-def check(document, path, records):
+def check(document: Any, path: pathlib.Path, records: int) -> tuple[list[dict[str, Any]], list[str]]:
     """The tables and warnings of a document that holds what the page shows, made of as many records as there are."""
-    def expect(good, expected):
+    def expect(good: object, expected: str) -> None:
         if not good:
-            raise BadResults(f"{path}: expected {expected}; make it again with the same 'kedge stitch' or 'kedge sweep', "
-                             "which computes nothing twice")
+            raise BadResults(f"{path}: expected {expected}; make it again with the same 'kedge stitch' or 'kedge "
+                             "sweep', which computes nothing twice")
 
     expect(isinstance(document, dict) and document.get("format") == "kedge tables"
            and document.get("format_version") == FORMAT_VERSION, f"tables of format version {FORMAT_VERSION}")
@@ -48,23 +55,24 @@ def check(document, path, records):
     return tables, warnings
 
 
-def is_table(table):
+def is_table(table: Any) -> bool:
     texts = isinstance(table, dict) and all(isinstance(table.get(key), str) for key in ("title", "caption"))
     if not texts or table.get("kind") not in KINDS or not are_texts(table.get("labels")):
         return False
     columns, rows = table.get("columns"), table.get("rows")
     return (isinstance(columns, list) and isinstance(rows, list)
             and all(isinstance(one, dict) and are_texts([one.get("method"), one.get("metric")]) for one in columns)
-            and all(isinstance(row, dict) and are_texts(row.get("labels")) and len(row["labels"]) == len(table["labels"])
+            and all(isinstance(row, dict) and are_texts(row.get("labels"))
+                    and len(row["labels"]) == len(table["labels"])
                     and isinstance(row.get("cells"), list) and len(row["cells"]) == len(columns)
                     and all(map(is_cell, row["cells"])) for row in rows))
 
 
-def are_texts(values):
+def are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def is_cell(cell):
+def is_cell(cell: Any) -> bool:
     return cell is None or (isinstance(cell, dict) and are_texts([cell.get("text"), cell.get("noise")])
                             and isinstance(cell.get("best"), bool) and cell.get("better") in (-1, 0, 1)
                             and (cell.get("mean") is None or isinstance(cell["mean"], numbers.Real)))
@@ -73,18 +81,18 @@ def is_cell(cell):
 class Heat:
     """0 for the worst of some cells, 1 for the best."""
 
-    def __init__(self, cells):
-        values = [cell["mean"] for cell in cells if cell and cell["mean"] is not None]
-        self.low, self.high = (min(values), max(values)) if values else (0, 0)
+    def __init__(self, cells: Iterable[Mapping[str, Any] | None]) -> None:
+        values: list[float] = [cell["mean"] for cell in cells if cell and cell["mean"] is not None]
+        self.low, self.high = min(values, default=0.0), max(values, default=0.0)
 
-    def __call__(self, cell):
+    def __call__(self, cell: Mapping[str, Any]) -> float | None:
         if not cell["better"] or cell["mean"] is None or self.high <= self.low:
             return None
-        heat = (cell["mean"] - self.low) / (self.high - self.low)
+        heat: float = (cell["mean"] - self.low) / (self.high - self.low)
         return round(heat if cell["better"] > 0 else 1 - heat, 3)
 
 
-def heats(table):
+def heats(table: Mapping[str, Any]) -> list[list[Heat]]:
     """One for each cell: those of one metric share it, which is that of the row, of the column, or of all."""
     rows, columns = [row["cells"] for row in table["rows"]], table["columns"]
     if table["kind"] == "means":
@@ -94,13 +102,13 @@ def heats(table):
     return [[of[column["metric"]] for column in columns] for _ in rows]
 
 
-def shown(cell, heat):
+def shown(cell: Mapping[str, Any] | None, heat: Heat) -> Cell:
     if cell is None:
         return Cell("–", kind="absent")
     return Cell(cell["text"], f"± {cell['noise']}" if cell["noise"] else "", heat(cell), cell["best"])
 
 
-def labels_of(rows, index):
+def labels_of(rows: Sequence[Mapping[str, Any]], index: int) -> list[Cell]:
     """The cells that name a row; the first of two is written once for the rows it belongs to."""
     names = rows[index]["labels"]
     if len(names) != 2:
@@ -113,7 +121,7 @@ def labels_of(rows, index):
     return found
 
 
-def head_of(table):
+def head_of(table: Mapping[str, Any]) -> list[list[Cell]]:
     """One row of names, or two where every method has several metrics."""
     kinds = ["group", "source"] if len(table["labels"]) == 2 else ["group"] * len(table["labels"])
     metrics = list(dict.fromkeys(column["metric"] for column in table["columns"]))
@@ -125,12 +133,12 @@ def head_of(table):
     return [first, [Cell(column["metric"], head=True) for column in table["columns"]]] if many else [first]
 
 
-def rendered(table, title=""):
+def rendered(table: Mapping[str, Any], title: str = "") -> Table:
     rows = table["rows"]
     body = [labels_of(rows, index) + [shown(*pair) for pair in zip(row["cells"], heat)]
             for index, (row, heat) in enumerate(zip(rows, heats(table)))]
     return Table(table["caption"], head_of(table), body, title)
 
 
-def of_kind(results, kind):
+def of_kind(results: Results, kind: str) -> list[dict[str, Any]]:
     return [table for table in results.tables if table["kind"] == kind]

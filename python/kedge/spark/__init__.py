@@ -13,6 +13,7 @@ the environment variable PYSPARK_PYTHON or the setting spark.pyspark.python name
 from __future__ import annotations
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from .._extras import install as _install
 
@@ -29,11 +30,24 @@ from ..parts import solve as _solve
 from . import maps as _maps
 from . import sums as _sums
 
+if _TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    from .._core import Bundle
+    from .._progress import ShowProgress
+    from .._typing import Path
+
 __all__ = ["attach", "fit", "transform", "translate", "validate"]
 
 
 @_solve.fit_options
-def fit(df, columns, id="id", *, support=None, seed=0, sample=_solve.SAMPLE, progress=False, **options):
+def fit(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+        support: int | None = None, seed: int = 0, sample: int = _solve.SAMPLE, progress: ShowProgress = False,
+        **options: Any) -> Bundle:
     """Learn anchors that several encoders share, from rows that workers read and sum up where they are.
 
     Parameters
@@ -70,7 +84,9 @@ def fit(df, columns, id="id", *, support=None, seed=0, sample=_solve.SAMPLE, pro
 
 
 @_solve.attach_options
-def attach(bundle, df, columns, id="id", *, replace=False, progress=False, **options):
+def attach(bundle: Bundle | Path, df: DataFrame | Path,
+           columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+           replace: bool = False, progress: ShowProgress = False, **options: Any) -> Bundle:
     """Add encoders without changing the anchors, from their embeddings of rows among which the support is.
 
     Parameters
@@ -95,7 +111,9 @@ def attach(bundle, df, columns, id="id", *, replace=False, progress=False, **opt
     return _solve.attached(total, bundle, {**options, "replace": replace})
 
 
-def transform(bundle, df, *, space, column, into, normalize=False, output=None, keep=None, progress=False):
+def transform(bundle: Bundle | Path, df: DataFrame | Path, *, space: str, column: str, into: str,
+              normalize: bool = False, output: Path | None = None, keep: Sequence[str] | None = None,
+              progress: ShowProgress = False) -> DataFrame | str:
     """Relative representations: what the space's map makes of the vectors of a column.
 
     Parameters
@@ -128,14 +146,18 @@ def transform(bundle, df, *, space, column, into, normalize=False, output=None, 
     return _maps.mapped(application, df, output, keep, progress)
 
 
-def translate(bundle, df, *, source, target, column, into, normalize=False, output=None, keep=None, progress=False):
+def translate(bundle: Bundle | Path, df: DataFrame | Path, *, source: str, target: str, column: str, into: str,
+              normalize: bool = False, output: Path | None = None, keep: Sequence[str] | None = None,
+              progress: ShowProgress = False) -> DataFrame | str:
     """Vectors as the encoder 'target' would have made them, from those of 'source'; otherwise as transform."""
     application = _apply.translation(bundle, source, target, column, into, normalize)
     return _maps.mapped(application, df, output, keep, progress)
 
 
 @_solve.validate_options
-def validate(df, columns, id="id", *, sample=_solve.VALIDATED, seed=0, progress=False, **options):
+def validate(df: DataFrame | Path, columns: Mapping[str, str], id: str = "id", *,  # noqa: A002  users type it
+             sample: int = _solve.VALIDATED, seed: int = 0, progress: ShowProgress = False,
+             **options: Any) -> pd.DataFrame:
     """Estimate how an unseen encoder will score: every space is held out in turn, so there must be three or more.
 
     Parameters

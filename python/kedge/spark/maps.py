@@ -2,20 +2,27 @@
 """Maps applied to the partitions of a DataFrame or to files, by tasks that Spark runs again if a worker dies."""
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import Accumulator, Broadcast
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, FloatType, StructField, StructType
 
 from .. import _core
+from .._progress import ShowProgress
+from .._typing import Path
 from ..parts import folder
-from ..parts.apply import BATCH_ROWS
+from ..parts.apply import BATCH_ROWS, Application
+from ..parts.folder import Plan
 from . import session
 from .jobs import Jobs
 from .source import numbered, numbers, require_arrays
 
 
-def mapped(application, given, output, keep, progress):
+def mapped(application: Application, given: DataFrame | Path, output: Path | None, keep: Sequence[str] | None,
+           progress: ShowProgress) -> DataFrame | str:
     spark = session.session_of(given)
     if session.is_path(given):
         given, output = folder.paths(given, output, "a DataFrame, as spark.read.parquet makes it")
@@ -25,7 +32,7 @@ def mapped(application, given, output, keep, progress):
     return of_rows(spark, application, given)
 
 
-def of_rows(spark, application, df):
+def of_rows(spark: SparkSession, application: Application, df: DataFrame) -> DataFrame:
     application.require(df.columns)
     require_arrays(df, [application.column])
     result = StructField(application.into, ArrayType(FloatType()))
@@ -38,12 +45,12 @@ def of_rows(spark, application, df):
 class MapRows:
     """Batches with the results. What is broadcast is read once by every worker, not by every task."""
 
-    def __init__(self, application, names, threads):
+    def __init__(self, application: Broadcast[Application], names: list[str], threads: int) -> None:
         self.application, self.names, self.threads = application, names, threads
 
-    def __call__(self, batches):
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _core.set_threads(self.threads)
-        application, where, row = self.application.value, f"partition {TaskContext.get().partitionId()}", 0
+        application, where, row = self.application.value, f"partition {session.partition()}", 0
         for batch in batches:
             batch = batch.rename_columns(self.names)
             for first in range(0, batch.num_rows, BATCH_ROWS):  # however large Spark makes them
@@ -52,7 +59,7 @@ class MapRows:
                 row += part.num_rows
 
 
-def with_lists(batch, name):
+def with_lists(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
     """Spark has no lists of fixed size: the same values, with offsets."""
     place = batch.schema.get_field_index(name)
     fixed = batch.column(place)
@@ -61,7 +68,8 @@ def with_lists(batch, name):
     return batch.set_column(place, name, lists)
 
 
-def of_folder(spark, application, given, output, keep, progress):
+def of_folder(spark: SparkSession, application: Application, given: str, output: str, keep: Sequence[str] | None,
+              progress: ShowProgress) -> str:
     plan, kept = folder.planned(application, given, output, keep)
     jobs = Jobs(spark, "kedge: map", progress)
     try:
@@ -76,15 +84,17 @@ def of_folder(spark, application, given, output, keep, progress):
 class MapFiles:
     """Writes the files of a task, whose numbers are the rows that it is given."""
 
-    def __init__(self, application, plan, keep, threads, done):
+    def __init__(self, application: Broadcast[Application], plan: Plan, keep: list[str], threads: int,
+                 done: Accumulator[int] | None) -> None:
         self.application, self.plan, self.keep, self.threads, self.done = application, plan, keep, threads, done
 
-    def __call__(self, batches):
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _core.set_threads(self.threads)
         pa.set_cpu_count(self.threads)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = folder.write_mapped(self.application.value, *self.plan[number], self.keep)
+                piece, target = self.plan[number]
+                rows = folder.write_mapped(self.application.value, piece, target, self.keep)
                 if self.done is not None:
                     self.done.add(rows)
                 yield pa.record_batch([[rows]], ["rows"])

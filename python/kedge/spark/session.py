@@ -5,8 +5,15 @@ from __future__ import annotations
 import builtins
 import os
 import re
+from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+
+from .._typing import Path
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 TASKS_PER_CORE = 4  # so that a slow one does not keep the others waiting, and one that is lost is small
 TASKS_UNKNOWN = 400  # where executors come and go
@@ -16,11 +23,11 @@ OF_DATA = (ValueError, TypeError, MemoryError, OSError, FileNotFoundError, FileE
            NotADirectoryError, IsADirectoryError)  # but not of connections, which break when a process ends
 
 
-def is_path(given):
+def is_path(given: object) -> TypeIs[Path]:
     return isinstance(given, (str, os.PathLike))
 
 
-def session_of(given):
+def session_of(given: DataFrame | Path) -> SparkSession:
     """The session of a DataFrame; for a path the one that is active."""
     if not is_path(given) and not isinstance(given, DataFrame):
         raise TypeError(f"expected a DataFrame or the path of a folder of Parquet files, found {type(given).__name__}")
@@ -34,36 +41,44 @@ def session_of(given):
     return spark
 
 
-def setting(spark, name, default):
+def setting(spark: SparkSession, name: str, default: str) -> str:
     return spark.sparkContext.getConf().get(name, default)
 
 
-def task_cpus(spark):
+def partition() -> int:
+    """The number of the task that this worker runs."""
+    context = TaskContext.get()
+    assert context is not None, "only tasks have a partition"
+    return context.partitionId()
+
+
+def task_cpus(spark: SparkSession) -> int:
     return int(setting(spark, "spark.task.cpus", "1"))
 
 
-def wait_for_workers(spark):
+def wait_for_workers(spark: SparkSession) -> None:
     """A new session does not know yet how many cores it will have; its first job waits for them."""
     spark.range(1).count()
 
 
-def tasks_at_most(spark):
+def tasks_at_most(spark: SparkSession) -> int:
     """Into how many tasks to put a sum: each has a partial to be merged."""
     if setting(spark, "spark.dynamicAllocation.enabled", "false") == "true":
         return TASKS_UNKNOWN
     return TASKS_PER_CORE * spark.sparkContext.defaultParallelism
 
 
-def result_room(spark):
+def result_room(spark: SparkSession) -> list[tuple[int, str]]:
     """Bytes that a job may bring to the driver, and the setting that says so."""
     limit = setting(spark, "spark.driver.maxResultSize", DEFAULT_RESULT_SIZE)
-    limit = spark.sparkContext._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(limit)
-    heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
-    return [(limit or LARGEST_VALUE, "spark.driver.maxResultSize"), (heap // 2, "half of the driver's memory"),
+    java: Any = spark.sparkContext._jvm
+    size = java.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(limit)
+    heap = java.java.lang.Runtime.getRuntime().maxMemory()
+    return [(size or LARGEST_VALUE, "spark.driver.maxResultSize"), (heap // 2, "half of the driver's memory"),
             (LARGEST_VALUE, "a value of Spark")]
 
 
-def plain(error):
+def plain(error: Exception) -> Exception:
     """What kedge refused on a worker, as the exception it raised there; anything else, such as an error in a function
     of the user's, as it is."""
     text = str(getattr(error, "java_exception", None) or "") + "\n" + str(error)
@@ -74,11 +89,11 @@ def plain(error):
     if frames and not any(re.search(r"[/\\]kedge[/\\](parts|spark)[/\\]", frame) for frame in frames):
         return error  # of what the user's rows come from
     found = re.findall(r"^([\w.]*(?:Error|RepeatedId)): (.+)$", text, re.MULTILINE)
-    ours = [(name, sentence) for name, sentence in found if kind_of(name) is not None]
-    return kind_of(ours[0][0])(ours[0][1].strip()) if ours else error
+    ours = [kind(sentence.strip()) for name, sentence in found if (kind := kind_of(name)) is not None]
+    return ours[0] if ours else error
 
 
-def kind_of(name):
+def kind_of(name: str) -> type[Exception] | None:
     """The exceptions that kedge raises of a user's data, by the name a traceback shows."""
     if name.startswith("kedge."):
         return ValueError

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from .. import _core
+from ..parts.partial import Partial
+from . import session
 
 CHUNK_BYTES = 16 << 20
 SCHEMA = "task long, chunk int, chunks int, value binary"
 ARROW = pa.schema([("task", pa.int64()), ("chunk", pa.int32()), ("chunks", pa.int32()), ("value", pa.binary())])
 
 
-def chunks_of(partial, task):
+def chunks_of(partial: Partial, task: int) -> Iterator[pa.RecordBatch]:
     """Batches of one row each."""
     value = memoryview(pickle.dumps(partial, pickle.HIGHEST_PROTOCOL))
     chunks = math.ceil(len(value) / CHUNK_BYTES)
@@ -26,7 +30,7 @@ def chunks_of(partial, task):
         yield pa.record_batch([[task], [number], [chunks], pa.array([piece], pa.binary())], schema=ARROW)
 
 
-def partials_of(batches):
+def partials_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Partial]:
     """The partials of rows that are in the order of tasks and chunks, one at a time."""
     pieces = []
     for batch in batches:
@@ -40,7 +44,7 @@ def partials_of(batches):
         raise RuntimeError(f"a partial is incomplete: found {len(pieces)} chunks of more")
 
 
-def merged(partials):
+def merged(partials: Iterable[Partial]) -> Partial | None:
     """Their sum; None of none."""
     total = None
     for partial in partials:
@@ -51,19 +55,17 @@ def merged(partials):
 class Merge:
     """The sum of the partials of one partition."""
 
-    def __init__(self, threads):
+    def __init__(self, threads: int) -> None:
         self.threads = threads
 
-    def __call__(self, batches):
-        from pyspark import TaskContext
-
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _core.set_threads(self.threads)
         total = merged(partials_of(batches))
         if total is not None:
-            yield from chunks_of(total, TaskContext.get().partitionId())
+            yield from chunks_of(total, session.partition())
 
 
-def total_of(rows, tasks, threads):
+def total_of(rows: DataFrame, tasks: int, threads: int) -> Partial | None:
     """The sum of the partials in a DataFrame of chunks: merged by groups, then those, and one comes to the driver."""
     groups = max(1, math.isqrt(tasks))
     for count in dict.fromkeys([groups, 1]):
