@@ -72,7 +72,7 @@ def rollback(migration, drop=False, yes=False):
         migration.require_settled()
     if migration.switched and not journal.fact("switching_back"):
         journal.note(only_new=list(migration.new.not_in(migration.old)))
-        keep_written(migration)
+        note_written(migration)
     only_new = journal.fact("only_new", [])
     if drop and only_new and (migration.switched or not yes):
         raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
@@ -101,7 +101,7 @@ def rollback(migration, drop=False, yes=False):
     return found
 
 
-def keep_written(migration):
+def note_written(migration):
     """Vectors that applications have written since the cutover are the new model's own, not to be translated again. Only
     a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
     journal, since = migration.journal, migration.journal.fact("cut_at")

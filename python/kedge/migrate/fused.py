@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from .address import scheme_of
 from .errors import UsageError
 from .migration import Migration
-from .stores.scores import closeness
+from .stores.scores import closeness, fuse
 
 CANDIDATES = 100
 QUERIES_AT_ONCE = 32
-LEAST_SPREAD = 1e-9  # scores that differ by rounding alone have no deviation
-
-
-def fuse(old_scores, new_scores, weights=(1, 1)):
-    """One score for each candidate. A row without a new vector (NaN) has only its old score, and the other way round.
-
-    Spreads are standard deviations over the candidates; scores that are all alike say nothing and count 0.
-    """
-    total = np.zeros(len(old_scores))
-    for scores, weight in ((old_scores, weights[0]), (new_scores, weights[1])):
-        scores = np.asarray(scores, np.float64)
-        there = ~np.isnan(scores)
-        spread = scores[there].std() if there.any() else 0
-        if spread > LEAST_SPREAD:
-            # What is missing is taken for the worst candidate: a row is not punished beyond that.
-            total += weight * np.where(there, scores, scores[there].min()) / spread
-    return total
 
 
 def search(store, old_query, new_query, k=10, *, candidates=CANDIDATES, weights=(1, 1)):
@@ -118,7 +102,7 @@ def _scores(vectors, query, ids, metric):
 
 def sql(migration, install=False):
     """The fused search as an SQL function, and whether it was installed. For PostgreSQL."""
-    if not migration.place.address.startswith(("postgresql:", "postgres:")):
+    if scheme_of(migration.place.address) != "postgresql":
         raise UsageError(f"{migration.place.shown}: an SQL function is for PostgreSQL; other stores search with "
                          "kedge.migrate.search")
     from .stores import postgres_sql

@@ -2,12 +2,12 @@
 """fit: the map from old vectors to new ones, by ridge or kernel, whichever has the smaller leave-one-out error."""
 from __future__ import annotations
 
-import hashlib
 import warnings
 
 import numpy as np
 
 from .errors import Error
+from .migration import Migration, digest_of
 
 LEAST_ROWS = 20
 LARGEST_ERROR = .97
@@ -35,16 +35,9 @@ def fit(migration):
     bundle.save(migration.bundle_path, in_place=True)
     found = {"rows": len(ids), "waiting": waiting, "map": chosen, "errors": errors, "file": str(migration.bundle_path),
              "curve": curve, "warnings": list(dict.fromkeys(str(one.message) for one in said))[:1]}
-    journal.note(map=chosen, error=errors[chosen], fitted=print_of(migration.bundle_path))
+    journal.note(map=chosen, error=errors[chosen], fitted=digest_of(migration.bundle_path))
     journal.log("fit", found)
     return found
-
-
-def print_of(path):
-    """Tells one map from another."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else (
-            hashlib.sha256(file.read()).hexdigest())  # Python 3.10
 
 
 def learn(old, new, which="auto"):

@@ -2,16 +2,16 @@
 """One migration: its config, its journal, and the two stores, wherever a cutover has put them."""
 from __future__ import annotations
 
-import dataclasses
+import hashlib
 import pathlib
 
 import numpy as np
 
 from . import config as configs
+from .address import without_password
 from .errors import Error, UsageError
 from .journal import Journal
-from .maps import print_of
-from .store import open_store, without_password
+from .store import open_store
 from .stores.scores import unit
 
 CONFIG = "migrate.toml"
@@ -111,7 +111,7 @@ class Migration:
         if self.journal.fact("map") is None:
             raise Error("there is no map yet; run 'kedge-migrate fit'")
         try:
-            if print_of(self.bundle_path) != self.journal.fact("fitted"):
+            if digest_of(self.bundle_path) != self.journal.fact("fitted"):
                 raise Error(f"{self.bundle_path} is not the map that 'kedge-migrate fit' made; put it back, or fit again")
             bundle = kedge.load(self.bundle_path)
         except OSError as error:
@@ -125,9 +125,6 @@ class Migration:
     def as_new(self, rows):
         """The new model's own vectors as rows for the new place."""
         return unit(rows) if self.config.normalize else np.asarray(rows, np.float32)
-
-    def settings(self):
-        return dataclasses.asdict(self.config)
 
     def close(self):
         for store in self._stores.values():
@@ -144,3 +141,10 @@ class Migration:
 def usable(vectors):
     """Which rows can be translated: all values finite, and not all of them zero."""
     return np.isfinite(vectors).all(axis=1) & (vectors != 0).any(axis=1)
+
+
+def digest_of(path):
+    """Tells one map from another."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else (
+            hashlib.sha256(file.read()).hexdigest())  # Python 3.10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .fused import CANDIDATES, fuse
-from .stores.scores import closeness
+from .fused import CANDIDATES
+from .stores.scores import closeness, fuse
 
 K = 10
 RESAMPLES = 1000

@@ -11,7 +11,7 @@ from ..report.output import write_whole
 from ..report.tables import Cell, Table
 from .errors import Error
 from .say import MEASURES, WAYS
-from .status import stand
+from .status import state_and_next
 from .top_up import expected
 
 LOOKS = {"old": ("#3d4550", "o"), "translated": ("#1f6fb2", "s"), "fused": ("#b8324f", "^"), "new": ("#2a9d8f", "D")}
@@ -30,7 +30,7 @@ def report(migration, out=None):
     steps = migration.journal.steps()
     if not steps:
         raise Error("there is nothing to report yet; run 'kedge-migrate plan'")
-    state, _ = stand(migration.journal, migration.switched)
+    state, _ = state_and_next(migration.journal, migration.switched)
     checked = migration.journal.fact("check")
     last = {step: found for _, step, found in steps}
     rows = last.get("plan", {}).get("rows") or last.get("apply", {}).get("rows") or 0

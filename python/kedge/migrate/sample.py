@@ -8,7 +8,8 @@ import pathlib
 import numpy as np
 
 from .._program import Progress
-from . import draw
+from . import draw, maps
+from .atomic import write_text
 from .embed import BATCH_TEXTS, embedder
 from .errors import BadFile, Error, UsageError
 from .migration import usable
@@ -33,7 +34,7 @@ def sample(migration, rows=None, vectors=None, again=False, quiet=True):
         take(migration, vectors)
     elif migration.config.embed and journal.unembedded():
         embed(migration, quiet)
-    return told(migration)
+    return summary(migration)
 
 
 def until(migration, target, quiet=True):
@@ -41,8 +42,6 @@ def until(migration, target, quiet=True):
 
     Without a model to embed with, it goes one step and says how many documents it hands out.
     """
-    from . import maps
-
     if not 0 < target < 1:
         raise UsageError(f"the target error is a share of the variance, between 0 and 1; found {target}")
     rows, total = len(migration.journal.sample()[0]), migration.old.describe().rows
@@ -151,7 +150,7 @@ def require_width(migration, width):
         raise UsageError(f"these vectors have {width} values, those before had {noted}; is it the same model?")
 
 
-def told(migration):
+def summary(migration):
     """What there is, and the files of what waits to be embedded."""
     journal = migration.journal
     waiting = journal.unembedded()
@@ -166,9 +165,7 @@ def told(migration):
 def write_waiting(migration, what, waiting):
     """Ids, and texts where there are any, of documents that the user embeds; the name of the file."""
     path = pathlib.Path(f"{migration.path.with_suffix('')}.{what}.jsonl")
-    partial = path.with_suffix(".partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        for id, text in waiting:
-            file.write(json.dumps({"id": id, **({} if text is None else {"text": text})}, ensure_ascii=False) + "\n")
-    partial.replace(path)
+    write_text(path, "".join(
+        json.dumps({"id": key, **({} if text is None else {"text": text})}, ensure_ascii=False) + "\n"
+        for key, text in waiting))
     return str(path)

@@ -10,12 +10,12 @@ import abc
 import contextlib
 import dataclasses
 import importlib
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from .._extras import install
+from .address import scheme_of, without_password
 from .draw import keys
 from .errors import Error, UsageError
 
@@ -150,13 +150,6 @@ class Missing(Error):
     """There is no such table, column, collection or file."""
 
 
-def without_password(address):
-    """The address as people may see it. A password may hold any sign, also an unescaped @ or /."""
-    place, mark, query = address.partition("?")
-    place = re.sub(r"(//[^/@:]*:).+@", r"\1...@", place)
-    return place + mark + re.sub(r"((?:^|&)\w*password=)[^&]*", r"\1...", query)
-
-
 # The scheme of an address, and the file and class behind it; the extra is what pip installs for it.
 STORES = {
     "postgresql": ("postgresql", "PostgresStore"),
@@ -171,7 +164,7 @@ STORES = {
 
 def open_store(address: str) -> Store:
     """The store of an address, such as 'postgresql://host/db?table=docs&column=embedding&id=id' or 'faiss:docs.index'."""
-    scheme = {"postgres": "postgresql"}.get(address.split(":", 1)[0], address.split(":", 1)[0])
+    scheme = scheme_of(address)
     if ":" not in address or scheme not in STORES:
         raise UsageError(f"{without_password(address)!r} is not the address of a store; it begins with one of "
                          f"{', '.join(name + ':' for name in STORES)}")

@@ -35,7 +35,7 @@ def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
             hand_out(migration, journal.fact("handed_out") or choose(migration, until - journal.count_real()))
     migration.new.finish()
     journal.note(top_up_goal=None)
-    found = {**told(migration), "without_text": without_text}
+    found = {**summary(migration), "without_text": without_text}
     journal.log("top-up", found)
     return found
 
@@ -132,7 +132,7 @@ def take(migration, path):
     migration.journal.note(handed_out=None, handed_out_file=None)
 
 
-def told(migration):
+def summary(migration):
     total, real = migration.old.describe().rows, migration.journal.count_real()
     return {"rows": total, "real": real, "share": real / max(total, 1), "to_embed": migration.journal.fact("handed_out_file"),
             "expected": expected(migration, real / max(total, 1))}

@@ -17,10 +17,10 @@ import numpy as np
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
+from ..address import join_address, split_address
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .address import join_address, require_same_place, require_width, split_address
-from .files import require_free
+from .require import require_free, require_same_place, require_width
 
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
 OWNER, NAME, SOURCE, WIDTH = (f"kedge-migrate:{word}" for word in ("owner", "name", "source", "width"))
@@ -32,12 +32,11 @@ class ChromaStore(Store):
 
     def __init__(self, address):
         super().__init__(address)
-        self.remote = address.split(":", 1)[1].startswith("//")
-        self.place, self.name, self.options = split_address(address, OPTIONS)
+        self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
         self._client = None
 
     @contextlib.contextmanager
-    def _saying(self, doing):
+    def _errors(self, doing):
         """Turns what Chroma raises into a sentence."""
         try:
             yield
@@ -62,13 +61,13 @@ class ChromaStore(Store):
             where = {key: self.options[key] for key in ("tenant", "database") if key in self.options}
             if self.remote:
                 host, _, port = self.place.partition(":")
-                with self._saying("open"):
+                with self._errors("open"):
                     self._client = chromadb.HttpClient(
                         host=host, port=int(port or 8000), ssl=self.options.get("https", "0") not in ("", "0"),
                         headers=self._token(), settings=quiet, **where)
             else:
                 self._require_writable(pathlib.Path(self.place, "chroma.sqlite3"))
-                with self._saying("open"):
+                with self._errors("open"):
                     self._client = self._persistent(quiet, where)
         return self._client
 
@@ -101,7 +100,7 @@ class ChromaStore(Store):
     def _collection(self, name=None):
         """The collection as it is now, or None; it is never asked to embed anything."""
         client = self._open()
-        with self._saying("read"):
+        with self._errors("read"):
             try:
                 return client.get_collection(name or self.name, embedding_function=None)
             except NotFoundError:
@@ -126,7 +125,7 @@ class ChromaStore(Store):
         metadata = {key: value for key, value in (old.metadata or {}).items() if not key.startswith("hnsw:")}
         metadata.update({OWNER: owner, NAME: self.name, SOURCE: str(old.id), WIDTH: width})
         kind, settings = self._index(old)
-        with self._saying("create"):
+        with self._errors("create"):
             self._open().create_collection(self.name, configuration={kind: settings}, metadata=metadata,
                                            embedding_function=None)
 
@@ -141,7 +140,7 @@ class ChromaStore(Store):
         metadata = found.metadata or {}
         if WIDTH in metadata:
             return metadata[WIDTH]
-        with self._saying("read"):
+        with self._errors("read"):
             some = found.get(limit=1, include=["embeddings"])["embeddings"]
         return len(some[0]) if len(some) else 0
 
@@ -149,7 +148,7 @@ class ChromaStore(Store):
         found = self._there()
         kind, settings = self._index(found)
         metric = METRICS[settings.get("space", "l2")]
-        with self._saying("read"):
+        with self._errors("read"):
             # Compared by cosine, Chroma keeps directions and lengths apart: what comes back differs in the last bits.
             return Contents(
                 found.count(), self._width(found), "float32 with rounding" if metric == "cosine" else "float32", metric,
@@ -159,7 +158,7 @@ class ChromaStore(Store):
 
     def _ids(self, found, where=None):
         """All ids in their order; Chroma has no order of its own that stays when documents are replaced."""
-        with self._saying("read"):
+        with self._errors("read"):
             return sorted(found.get(include=[], where=where)["ids"])
 
     def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
@@ -179,7 +178,7 @@ class ChromaStore(Store):
                 yield batch
 
     def _batch(self, found, keys, include):
-        with self._saying("read"):
+        with self._errors("read"):
             got = found.get(ids=keys, include=include)
         rank = {key: number for number, key in enumerate(got["ids"])}
         order = [rank[key] for key in keys if key in rank]
@@ -197,7 +196,7 @@ class ChromaStore(Store):
     def _values(self, found, field):
         keys = self._ids(found)
         for first in range(0, len(keys), BATCH_ROWS):
-            with self._saying("read"):
+            with self._errors("read"):
                 got = found.get(ids=keys[first:first + BATCH_ROWS], include=["metadatas"])
             for key, metadata in zip(got["ids"], got["metadatas"]):
                 if (metadata or {}).get(field) is not None:
@@ -225,11 +224,11 @@ class ChromaStore(Store):
         if vectors is None and in_use:
             raise Error(f"{self.address}: a document in Chroma cannot be without a vector, and this collection is in "
                         "use; delete documents in the application")
-        with self._saying("write"):
+        with self._errors("write"):
             size = self._open().get_max_batch_size()
         for first in range(0, len(ids), size):
             part = list(ids[first:first + size])
-            with self._saying("write"):
+            with self._errors("write"):
                 if vectors is None:
                     found.delete(ids=part)
                 elif in_use:
@@ -254,7 +253,7 @@ class ChromaStore(Store):
     def search(self, queries, k):
         found = self._there()
         metric = METRICS[self._index(found)[1].get("space", "l2")]
-        with self._saying("search"):
+        with self._errors("search"):
             got = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=k, include=["distances"])
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for row, far in zip(scores, got["distances"]):
@@ -273,14 +272,14 @@ class ChromaStore(Store):
             raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; delete it")
         if old is None and kept is None:
             raise Missing(f"{self.address}: there is no collection {self.name!r}")
-        with self._saying("switch"):
+        with self._errors("switch"):
             if old is not None:
                 old.modify(name=keep.name)
             new.modify(name=self.name)
 
     def drop(self):
         self._there()
-        with self._saying("drop"):
+        with self._errors("drop"):
             self._client.delete_collection(self.name)
 
     def close(self):

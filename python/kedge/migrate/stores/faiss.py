@@ -19,13 +19,15 @@ import re
 import faiss
 import numpy as np
 
+from ..address import path_of
+from ..atomic import appearing, sync_folder, with_ending
 from ..errors import BadFile, Error
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from . import faiss_flat, faiss_kinds
 from .faiss_rows import View, lookup
-from .faiss_staged import LOG, ROWS, Staged, put
-from .files import Mark, appear, require_free, saying, switch_files, sync_folder, with_ending
-from .npy import write_all
+from .faiss_staged import LOG, ROWS, Staged
+from .files import Mark, file_errors, switch_files, write_all, write_durably
+from .require import require_free
 from .scores import best_of, unit
 
 MADE = ".made.json"
@@ -38,7 +40,7 @@ BLOCK_ROWS = 8192
 class FaissStore(Store):
     def __init__(self, address):
         super().__init__(address)
-        self.path = pathlib.Path(address.split(":", 1)[1])
+        self.path = pathlib.Path(path_of(address))
         self.mark = Mark(with_ending(self.path, MADE))
         self._loaded = None   # (stamp of the file, index)
         self._seen = None     # (stamps of the files, View)
@@ -57,7 +59,7 @@ class FaissStore(Store):
         words, chosen, note = "IDMap,Flat", {}, None
         if isinstance(like, FaissStore):
             words, chosen, note = like._new_kind(width)
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             Staged(self.path, width, 0).remove()
             self.mark.write(owner, width=width, words=words, metric=metric, settings=chosen, note=note, merged=0)
 
@@ -179,7 +181,7 @@ class FaissStore(Store):
         if not faiss_kinds.takes_ids(made["words"]) and numbers.min() < 0:
             raise Error(f"{self.path} has no ids of its own; {numbers.min()} is not the number of a row")
         staged = self._staged(made)
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             if self.path.exists() and not staged.exists() and not faiss_kinds.is_flat(made["words"]):
                 self._stage_all(made, staged)
             staged.append(numbers, vectors)
@@ -229,46 +231,41 @@ class FaissStore(Store):
         if not faiss_kinds.takes_ids(made["words"]):
             view, made["gaps"] = view.with_gaps(made["width"])
         metric = faiss.METRIC_L2 if made["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
-        partial = with_ending(self.path, ".partial")
-        try:
-            with saying("write", self.path):
-                if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
-                    self.mark.write(**{"owner": None, **made})
-                if faiss_kinds.is_flat(made["words"]):
-                    self._finish_flat(made, metric, view, staged, partial)
-                else:
-                    self._finish_built(made, metric, view, staged, partial)
-        finally:
-            partial.unlink(missing_ok=True)
+        with file_errors("write", self.path):
+            if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
+                self.mark.write(**{"owner": None, **made})
+            if faiss_kinds.is_flat(made["words"]):
+                self._finish_flat(made, metric, view, staged)
+            else:
+                self._finish_built(made, metric, view, staged)
 
-    def _finish_flat(self, made, metric, view, staged, partial):
+    def _finish_flat(self, made, metric, view, staged):
         words, width = made["words"], made["width"]
         head, tail = faiss_flat.head(words, width, metric, len(view.ids)), faiss_flat.tail(words, view.ids)
         behind = len(head) + 4 * width * len(view.ids)
         if view.straight and staged.exists():  # the staged file is the index but for its head and tail
-            put(staged.rows_path, head, 0)
-            put(staged.rows_path, tail, behind, cut=True)
+            write_durably(staged.rows_path, head, 0)
+            write_durably(staged.rows_path, tail, behind, cut=True)
             os.replace(staged.rows_path, self.path)
             sync_folder(self.path.parent)
         else:
-            with open(partial, "wb", buffering=0) as file:
+            with appearing(self.path) as partial, open(partial, "wb", buffering=0) as file:
                 write_all(file.fileno(), head, 0)
                 for first in range(0, len(view.ids), BLOCK_ROWS):
                     places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
                     write_all(file.fileno(), view.take(places).tobytes(), len(head) + 4 * width * first)
                 write_all(file.fileno(), tail, behind)
-            appear(partial, self.path)
         staged.remove()
         self.close()
 
-    def _finish_built(self, made, metric, view, staged, partial):
+    def _finish_built(self, made, metric, view, staged):
         try:
             index = faiss_kinds.build(made["words"], made["width"], metric, made["settings"], view.ids, view.take)
-            faiss.write_index(index, str(partial))
+            with appearing(self.path) as partial:
+                faiss.write_index(index, str(partial))
         except RuntimeError as error:
             raise Error(f"{self.path}: FAISS cannot make the index {made['words']} of {len(view.ids)} rows: "
                         f"{reason(error)}") from None
-        appear(partial, self.path)
         made["merged"] = len(staged.entries())
         self.mark.write(**{"owner": None, **made})
         self.close()
@@ -282,7 +279,7 @@ class FaissStore(Store):
 
     def drop(self):
         self.close()
-        with saying("remove", self.path):
+        with file_errors("remove", self.path):
             for path in (self.path, *(with_ending(self.path, ending) for ending in BESIDE)):
                 path.unlink(missing_ok=True)
 

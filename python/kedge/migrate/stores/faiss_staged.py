@@ -13,9 +13,9 @@ import zlib
 
 import numpy as np
 
+from ..atomic import sync_folder, with_ending
 from .faiss_flat import Matrix
-from .files import sync_folder, with_ending
-from .npy import write_all
+from .files import write_durably
 
 ROWS, LOG = ".rows", ".log"
 RECORD = struct.Struct("<4sIQ")  # KDGR, checksum, entries
@@ -67,9 +67,9 @@ class Staged:
         added["id"] = ids
         added["slot"] = -1 if vectors is None else self._next + np.arange(len(ids))
         if vectors is not None:
-            put(self.rows_path, np.ascontiguousarray(vectors, "<f4"), self.gap + 4 * self.width * self._next)
+            write_durably(self.rows_path, np.ascontiguousarray(vectors, "<f4"), self.gap + 4 * self.width * self._next)
         data = added.tobytes()
-        put(self.log_path, RECORD.pack(MAGIC, zlib.crc32(data), len(added)) + data, self._length, cut=True)
+        write_durably(self.log_path, RECORD.pack(MAGIC, zlib.crc32(data), len(added)) + data, self._length, cut=True)
         self._parts.append(added)
         self._length += RECORD.size + len(data)
         self._next += 0 if vectors is None else len(ids)
@@ -95,17 +95,6 @@ class Staged:
     def remove(self):
         self.rows_path.unlink(missing_ok=True)
         self.log_path.unlink(missing_ok=True)
-
-
-def put(path, data, at, cut=False):
-    file = os.open(path, os.O_RDWR)
-    try:
-        if cut:
-            os.ftruncate(file, at)
-        write_all(file, memoryview(data).cast("B"), at)
-        os.fdatasync(file)
-    finally:
-        os.close(file)
 
 
 def parse(data):

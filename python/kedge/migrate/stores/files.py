@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stores that are files share: files that appear whole, marks of their owner, switching, and what went wrong."""
+"""What stores that are files share: marks of their owner, switching, writing in place, and what went wrong."""
 from __future__ import annotations
 
 import contextlib
@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 
+from ..atomic import sync_folder, with_ending, write_text
 from ..errors import Error
 from ..store import Missing
 
@@ -19,7 +20,7 @@ NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXD
 
 
 @contextlib.contextmanager
-def saying(doing, path):
+def file_errors(doing, path):
     """Turns what the system says about a file into a sentence."""
     try:
         yield
@@ -33,33 +34,6 @@ def saying(doing, path):
             errno.ENOENT: "there is no such file or folder",
         }.get(error.errno, error.strerror or str(error))
         raise Error(f"{path}: cannot {doing} it: {reason}") from None
-
-
-def with_ending(path, ending):
-    return path.with_name(path.name + ending)
-
-
-def sync_folder(path):
-    """Makes the names in a folder as durable as the files."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def appear(partial, path):
-    """The finished file gets its name; both are durable on return."""
-    with open(partial, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    sync_folder(path.parent)
-
-
-def write_whole(path, text):
-    partial = with_ending(path, ".partial")
-    partial.write_text(text)
-    appear(partial, path)
 
 
 class Mark:
@@ -79,15 +53,7 @@ class Mark:
         return self.read().get("owner")
 
     def write(self, owner, **more):
-        write_whole(self.path, json.dumps({"owner": owner, **more}))
-
-
-def require_free(path, exists, found_owner, owner):
-    """Whether the place is already this owner's; an Error if it is anyone else's."""
-    if exists and found_owner != owner:
-        whose = f"was made by the migration {found_owner!r}" if found_owner else "was not made by this migration"
-        raise Error(f"{path} exists and {whose}; move it away, or choose another place with 'into'")
-    return exists
+        write_text(self.path, json.dumps({"owner": owner, **more}))
 
 
 def switch_files(here, put, keep, endings=()):
@@ -97,7 +63,7 @@ def switch_files(here, put, keep, endings=()):
     crash it goes on: files beside that were given a second name are recognised by being the same file.
     """
     require_something(here, put, keep)
-    with saying("switch", here):
+    with file_errors("switch", here):
         if put.exists():
             if keep.exists() and here.exists() and not os.path.samefile(keep, here):
                 raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
@@ -117,7 +83,7 @@ def switch_folders(here, put, keep, endings=()):
     """
     require_something(here, put, keep)
     begun = with_ending(here, SWITCHING)
-    with saying("switch", here):
+    with file_errors("switch", here):
         if put.exists():
             if keep.exists() and here.exists():
                 raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
@@ -126,7 +92,7 @@ def switch_folders(here, put, keep, endings=()):
             if here.exists():
                 exchanged = Mark(begun).read().get("put") == here.stat().st_ino
                 if not exchanged:
-                    write_whole(begun, json.dumps({"put": put.stat().st_ino}))
+                    write_text(begun, json.dumps({"put": put.stat().st_ino}))
                     exchanged = exchange(here, put)
                 os.rename(put if exchanged else here, keep)
             if put.exists():
@@ -180,3 +146,23 @@ def exchange(first, second):
     if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
         return False
     raise OSError(number, os.strerror(number), str(first))
+
+
+def write_all(file, data, place):
+    """A write may take less than it is given; the rest is written then."""
+    data = memoryview(data)
+    while data:
+        done = os.pwrite(file, data, place)
+        data, place = data[done:], place + done
+
+
+def write_durably(path, data, place, cut=False):
+    """Writes into a file that is there; 'cut' ends it behind what is written."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        if cut:
+            os.ftruncate(file, place)
+        write_all(file, memoryview(data).cast("B"), place)
+        os.fdatasync(file)
+    finally:
+        os.close(file)

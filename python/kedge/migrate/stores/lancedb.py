@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..address import join_address, split_address
 from ..errors import BadFile, Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from . import lance_rows as rows_of
-from .address import join_address, require_width, split_address
-from .files import require_free
+from .require import require_free, require_width
 
 OPTIONS = ("id", "text", "changed", "metric")
 MARK = "kedge-migrate"
@@ -85,7 +85,7 @@ class Place:
 class LanceStore(Store):
     def __init__(self, address):
         super().__init__(address)
-        self.path, name, self.options = split_address(address, OPTIONS)
+        self.path, name, self.options, _ = split_address(address, OPTIONS)
         self.table_name, _, self.column_name = name.rpartition(".") if "." in name else (name, "", "")
         if self.options.get("metric", "cosine") not in METRICS.values():
             raise UsageError(f"{address}: the metric is one of {', '.join(METRICS.values())}")
@@ -94,7 +94,7 @@ class LanceStore(Store):
         self._apart_ids = None      # the ids in the table of new vectors, and the version of it they were read from
 
     @contextlib.contextmanager
-    def _saying(self, doing):
+    def _errors(self, doing):
         """Turns what LanceDB raises into a sentence."""
         try:
             yield
@@ -107,7 +107,7 @@ class LanceStore(Store):
         if self._link is None:
             if "://" not in self.path and not pathlib.Path(self.path).is_dir():
                 raise Missing(f"{self.address}: there is no folder {self.path}")
-            with self._saying("open"):
+            with self._errors("open"):
                 self._link = lancedb.connect(self.path)
         return self._link
 
@@ -180,7 +180,7 @@ class LanceStore(Store):
             index = like._place().index()
             mark["index"] = index[1] if index else None
         key = self._main().schema.field(self.id_name)
-        with self._saying("create"):
+        with self._errors("create"):
             self._connect().create_table(self._apart_name, schema=pa.schema([
                 pa.field(key.name, key.type),
                 pa.field(self.column_name, rows_of.vector_type(width), metadata={MARK: json.dumps(mark)})]))
@@ -188,7 +188,7 @@ class LanceStore(Store):
     def describe(self):
         place = self._place()
         index = place.index()
-        with self._saying("read"):
+        with self._errors("read"):
             kind = {2: "float16", 4: "float32"}.get(place.field.type.value_type.byte_width, "float64")
             return Contents(
                 place.table.count_rows(f"{rows_of.named(place.column)} IS NOT NULL"), place.width, kind,
@@ -212,14 +212,14 @@ class LanceStore(Store):
         since = self._option(place, "changed")
         if changed is not None and since:
             conditions.append(rows_of.at_or_above(place.table.schema.field(since), changed))
-        with self._saying("read"):
+        with self._errors("read"):
             place.table.checkout(place.table.version)  # rows keep their numbers within a version
             keys, rows = rows_of.sorted_rows(place.table, self.id_name, conditions, self.address)
             if ids is not None:
                 keys, rows = rows_of.chosen(keys, rows, ids)
             columns = [self.id_name] + [place.column] * vectors + ([text] if text else [])
         for first in range(rows_of.behind(keys, after), len(rows), size):
-            with self._saying("read"):
+            with self._errors("read"):
                 batch = self._batch(place, rows[first:first + size], columns, text)
             if len(batch):
                 yield batch
@@ -237,7 +237,7 @@ class LanceStore(Store):
         column = self._option(place, "changed")
         if column is None:
             return None
-        with self._saying("read"):
+        with self._errors("read"):
             found = place.table.search().select([column]).to_arrow()
             return rows_of.plain(pc.max(found[column]).as_py())
 
@@ -249,7 +249,7 @@ class LanceStore(Store):
         key = place.table.schema.field(self.id_name)
         batch = pa.table([pa.array(ids, key.type), rows_of.vector_column(vectors, len(ids), place.width)],
                          [self.id_name, place.column])
-        with self._saying("write"):
+        with self._errors("write"):
             if not place.apart:
                 place.table.merge_insert(self.id_name).when_matched_update_all().execute(batch)
             elif vectors is None:
@@ -275,7 +275,7 @@ class LanceStore(Store):
         metric = self._metric(place)
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         for number, query in enumerate(np.asarray(queries, np.float32)):
-            with self._saying("search"):
+            with self._errors("search"):
                 found = (place.table.search(query, vector_column_name=place.column).limit(k)
                          .distance_type({name: word for word, name in METRICS.items()}[metric])
                          .select([self.id_name, "_distance"]).to_arrow())
@@ -286,7 +286,7 @@ class LanceStore(Store):
 
     def finish(self):
         place = self._place()
-        with self._saying("finish"):
+        with self._errors("finish"):
             if place.apart:
                 place.table.optimize(cleanup_older_than=AN_HOUR)
                 self._index(place)
@@ -312,7 +312,7 @@ class LanceStore(Store):
         if put.column_name in names:
             if keep.column_name in names:
                 raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; drop that column")
-            with self._saying("switch"):
+            with self._errors("switch"):
                 self._change(lambda table: table.alter_columns(
                     {"path": self._column(table), "rename": keep.column_name},
                     {"path": put.column_name, "rename": self.column_name}))
@@ -322,7 +322,7 @@ class LanceStore(Store):
     def _join(self):
         """Makes a column of the table of new vectors. That table goes last, so a join that was killed begins again."""
         apart = self._place()
-        with self._saying("join"):
+        with self._errors("join"):
             if self.column_name in self._main().schema.names:
                 self._change(lambda table: table.drop_columns([self.column_name]))
             self._change(lambda table: table.add_columns(apart.field))
@@ -344,7 +344,7 @@ class LanceStore(Store):
                 time.sleep(0.2)
 
     def drop(self):
-        with self._saying("drop"):
+        with self._errors("drop"):
             if self._table(self._apart_name) is not None:
                 self._connect().drop_table(self._apart_name)
             table = self._main()

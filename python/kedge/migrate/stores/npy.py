@@ -12,9 +12,12 @@ import pathlib
 
 import numpy as np
 
+from ..address import path_of
+from ..atomic import appearing, with_ending
 from ..errors import BadFile, Error
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .files import Mark, appear, require_free, saying, switch_files, with_ending
+from .files import Mark, file_errors, switch_files, write_all
+from .require import require_free
 from .scores import best_of
 
 MARK = ".owner.json"
@@ -23,7 +26,7 @@ MARK = ".owner.json"
 class NpyStore(Store):
     def __init__(self, address):
         super().__init__(address)
-        self.path = pathlib.Path(address.split(":", 1)[1])
+        self.path = pathlib.Path(path_of(address))
         self.mark = Mark(with_ending(self.path, MARK))
 
     def beside(self, ending):
@@ -46,18 +49,12 @@ class NpyStore(Store):
             return
         like = like.describe()
         kind = np.dtype(np.float16 if like.kind == "float16" else np.float32)
-        partial = with_ending(self.path, ".partial")
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             self.mark.write(owner)
-            try:
-                with open(partial, "wb") as file:
-                    file.write(header(kind, like.rows, width))
-                    for first in range(0, like.rows, BATCH_ROWS):
-                        np.full((min(BATCH_ROWS, like.rows - first), width), np.nan, kind).tofile(file)
-                appear(partial, self.path)
-            except OSError:
-                partial.unlink(missing_ok=True)
-                raise
+            with appearing(self.path) as partial, open(partial, "wb") as file:
+                file.write(header(kind, like.rows, width))
+                for first in range(0, like.rows, BATCH_ROWS):
+                    np.full((min(BATCH_ROWS, like.rows - first), width), np.nan, kind).tofile(file)
 
     def describe(self):
         rows = self._open()
@@ -99,7 +96,7 @@ class NpyStore(Store):
         if vectors.shape != (len(ids), rows.shape[1]):
             raise Error(f"{self.path} holds vectors of {rows.shape[1]} values; found {vectors.shape[-1]} for "
                         f"{len(ids)} ids")
-        with saying("write", self.path), open(self.path, "rb+") as file:
+        with file_errors("write", self.path), open(self.path, "rb+") as file:
             self._write(file, rows, ids, vectors)
 
     def _write(self, file, rows, ids, vectors):
@@ -126,7 +123,7 @@ class NpyStore(Store):
         switch_files(self.path, put.path, keep.path, [MARK])
 
     def drop(self):
-        with saying("remove", self.path):
+        with file_errors("remove", self.path):
             self.path.unlink(missing_ok=True)
             self.mark.path.unlink(missing_ok=True)
 
@@ -135,11 +132,3 @@ def header(kind, rows, width):
     made = io.BytesIO()
     np.lib.format.write_array_header_1_0(made, {"descr": kind.str, "fortran_order": False, "shape": (rows, width)})
     return made.getvalue()
-
-
-def write_all(file, data, place):
-    """A write may take less than it is given; the rest is written then."""
-    data = memoryview(data)
-    while data:
-        done = os.pwrite(file, data, place)
-        data, place = data[done:], place + done

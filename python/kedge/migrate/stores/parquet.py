@@ -12,16 +12,17 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import urllib.parse
 
 import numpy as np
 
+from ..address import join_address, split_address
+from ..atomic import appearing, with_ending
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .files import (SWITCHING, Mark, can_exchange, require_free, saying, switch_files, switch_folders, sync_folder,
-                    with_ending)
+from .files import SWITCHING, Mark, can_exchange, file_errors, switch_files, switch_folders
 from .parquet_files import Files, matrix, rewrite
 from .parquet_staged import Staged
+from .require import require_free
 from .scores import best_of
 
 OPTIONS = ("id", "text", "changed")
@@ -31,21 +32,16 @@ MARK, STAGED = ".owner.json", ".staged"
 class ParquetStore(Store):
     def __init__(self, address):
         super().__init__(address)
-        place, _, query = address.split(":", 1)[1].partition("?")
-        name, _, self.column = place.partition("#")
-        self.path = pathlib.Path(name)
-        self.options = dict(urllib.parse.parse_qsl(query))
-        for option in set(self.options) - set(OPTIONS):
-            raise UsageError(f"{address}: '{option}' means nothing here; behind the ? may be {', '.join(OPTIONS)}")
-        self.query = query
+        place, self.column, options, _ = split_address(address, OPTIONS, named=False)
+        self.path = pathlib.Path(place)
+        self.options = {name: value for name, value in options.items() if value}
         self.mark = Mark(with_ending(self.path, MARK))
         self.staged = Staged(with_ending(self.path, STAGED))
 
     def beside(self, ending):
         suffix = ".parquet" if self.path.suffix == ".parquet" else ""
         path = self.path.with_name(self.path.name.removesuffix(suffix) + ending + suffix)
-        column = f"#{self.column}" if self.column else ""
-        return ParquetStore(f"parquet:{path}{column}{'?' if self.query else ''}{self.query}")
+        return ParquetStore(join_address("parquet", str(path), self.column, self.options))
 
     def close(self):
         self.staged.close()
@@ -68,7 +64,7 @@ class ParquetStore(Store):
         if not isinstance(like, ParquetStore):
             raise UsageError(f"{self.path}: Parquet files are made like other Parquet files, not like {like.shown}")
         like_files = like._files()
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             known = self.mark.read()
             # Where the other columns come from; a place that was switched and is back again asks anew.
             self.mark.write(owner, width=known.get("width", width), like=os.path.abspath(like.path),
@@ -193,7 +189,7 @@ class ParquetStore(Store):
                             "ids")
             if made["kind"] == "float16":  # as the files will give them back
                 vectors = vectors.astype(np.float16).astype(np.float32)
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             self.staged.write(list(ids), vectors)
 
     def search(self, queries, k):
@@ -205,7 +201,7 @@ class ParquetStore(Store):
         made = self.mark.read()
         like = made.get("like")
         template = self._files() if like is None else Files(pathlib.Path(like), made["column"], self.options)
-        with saying("write", self.path):
+        with file_errors("write", self.path):
             merge(self, template, made["width"])
             self.staged.remove()
 
@@ -218,7 +214,7 @@ class ParquetStore(Store):
                 put.finish()
             known = put.mark.read()
             if known.get("like"):  # from now on the other columns are its own
-                with saying("write", put.path):
+                with file_errors("write", put.path):
                     put.mark.write(**{**known, "like": None})
         for store in (self, put, keep):
             store.close()
@@ -230,7 +226,7 @@ class ParquetStore(Store):
 
     def drop(self):
         self.staged.remove()
-        with saying("remove", self.path):
+        with file_errors("remove", self.path):
             if self.path.is_dir():
                 shutil.rmtree(self.path)
             self.path.unlink(missing_ok=True)
@@ -260,7 +256,7 @@ def merge(store, template, width):
         target = store.path if store.path.suffix == ".parquet" else store.path / path.relative_to(template.place)
         known = Files(target, template.column, store.options) if target.exists() else None
         if known is not None and target != path and not known.same_ids(template, path):
-            unfinish(store, known, width)
+            stage_again(store, known, width)
             known = None
         offset, parts = first, [part for part in template.parts if part.path == path]
         if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not concerned(
@@ -280,13 +276,8 @@ def merge(store, template, width):
             return there, rows
 
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = with_ending(target, ".partial")
-        try:
+        with appearing(target) as partial:
             first = rewrite(path, partial, template.column, width, fill, first)
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
-        sync_folder(target.parent)
     require_all(store, template, matched)
 
 
@@ -296,7 +287,7 @@ def concerned(store, template, parts):
                for first, batch in template.batches(template.known_by(), parts=parts))
 
 
-def unfinish(store, known, width):
+def stage_again(store, known, width):
     """The vectors of a file whose rows are not the template's any more, staged unless newer ones are."""
     for first, batch in known.batches([name for name in (known.id, known.column) if name]):
         there, rows = matrix(batch.column(known.column), str(known.place))

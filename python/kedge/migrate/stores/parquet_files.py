@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 
 import numpy as np
@@ -268,8 +267,6 @@ def rewrite(source, target, column, width, fill, first):
                 full = batch.set_column(place, field, vectors_like(kind, width, there, rows))
                 writer.write_table(full.cast(made), row_group_size=len(full))
                 first += len(batch)
-    with open(target, "rb+") as done:
-        os.fsync(done.fileno())
     return first
 
 

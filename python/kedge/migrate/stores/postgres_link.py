@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to a PostgreSQL server: addresses, connections, what its errors mean, and vectors as it sends them."""
+"""The way to a PostgreSQL server: connections, what its errors mean, and vectors as it sends them."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import re
 import struct
 import threading
-import urllib.parse
 
 import numpy as np
 import psycopg
@@ -19,7 +16,6 @@ from psycopg.types.string import ByteaBinaryLoader
 from ..errors import Error, UsageError
 from ..store import Missing
 
-OURS = ("table", "column", "id", "text", "changed")
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 10
 # Ids and times travel as text, so a session writes them in one way whatever the server is set to. Making an index
@@ -28,48 +24,6 @@ SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET stat
            "SET idle_in_transaction_session_timeout = 0; "
            "SELECT set_config('synchronous_commit', 'on', false) "
            "WHERE current_setting('synchronous_commit') = 'off'")
-
-
-@dataclasses.dataclass
-class Address:
-    """postgresql://user@host:port/db?table=docs&column=embedding&id=id; parameters that are not ours are libpq's."""
-    conninfo: str
-    table: tuple[str, ...]
-    column: str | None = None
-    id: str | None = None
-    text: str | None = None
-    changed: str | None = None
-
-    @classmethod
-    def parse(cls, address):
-        place, _, query = address.partition("?")
-        user = place.partition("//")[2].rpartition("@")[0]
-        if "@" in user or "/" in user:  # libpq would take a part of the password for the host, and name it
-            raise UsageError("the address has a user or password with @ or / in it; write them as %40 and %2F")
-        theirs, ours = [], {}
-        for part in filter(None, query.split("&")):
-            name, _, value = part.partition("=")
-            if name not in OURS:
-                theirs.append(part)
-            elif name in ours or not value:
-                raise UsageError(f"the address of the table gives {name!r} {'twice' if name in ours else 'no value'}; "
-                                 f"expected {name}=NAME once")
-            else:
-                ours[name] = urllib.parse.unquote(value)
-        if "table" not in ours:
-            raise UsageError("the address names no table; add ?table=NAME, such as "
-                             "postgresql://host/db?table=docs&column=embedding")
-        names = re.findall(r'"((?:[^"]|"")+)"|([^."]+)', ours.pop("table"))
-        table = tuple(quoted.replace('""', '"') or plain for quoted, plain in names)
-        if len(table) > 2 or not table:
-            raise UsageError("the address names a table as 'table' or 'schema.table'; put a name with dots in quotes")
-        return cls(place + ("?" + "&".join(theirs) if theirs else ""), table, **ours)
-
-    def __str__(self):
-        table = ".".join('"' + name.replace('"', '""') + '"' if "." in name else name for name in self.table)
-        ours = {"table": table, **{name: getattr(self, name) for name in OURS[1:]}}
-        query = "&".join(f"{name}={urllib.parse.quote(value, safe='')}" for name, value in ours.items() if value)
-        return self.conninfo + ("&" if "?" in self.conninfo else "?") + query
 
 
 class Wire:
@@ -165,7 +119,7 @@ class Link:
             self._connection.adapters.register_loader(oid, ByteaBinaryLoader)
 
     @contextlib.contextmanager
-    def talk(self):
+    def session(self):
         """The connection, for one thread at a time; what goes wrong comes out as a sentence."""
         with self.lock:
             try:

@@ -14,9 +14,9 @@ import json
 from psycopg import sql
 
 from ..errors import Error
-from ..fused import LEAST_SPREAD
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
+from .scores import LEAST_SPREAD
 
 LEAST_SERVER = 140000
 # A cosine with a vector of zeros is not a number; it scores 0. Distances are squared, as kedge.migrate.search does.
@@ -84,7 +84,7 @@ def _settings(old, new):
 def install(old, new, name=None):
     """Makes the function, or makes it anew."""
     statements = fused_search_sql(old, new, name)
-    with old._link.talk() as connection, connection.transaction():
+    with old._link.session() as connection, connection.transaction():
         if connection.info.server_version < LEAST_SERVER:
             raise Error(f"{old.name}: the search function needs PostgreSQL 14 or later; this server is "
                         f"{connection.info.server_version // 10000}; use kedge.migrate.search instead")

@@ -14,10 +14,11 @@ import psycopg
 from psycopg import errors as pg_errors
 from psycopg import sql
 
+from ..address import TableAddress
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from . import postgres_index
-from .postgres_link import Address, Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
+from .postgres_link import Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
 from .postgres_table import drop_functions, find_column, look_up, mark_column, only_column, update_triggers
 
 WIDEST = 16000
@@ -28,7 +29,7 @@ TURNS = 8
 class PostgresStore(Store):
     def __init__(self, address):
         super().__init__(address)
-        self.at = Address.parse(address)
+        self.at = TableAddress.parse(address)
         self._link = Link(self.at.conninfo, self.name)
         self._known = None
 
@@ -47,7 +48,7 @@ class PostgresStore(Store):
 
     def _table(self):
         if self._known is None:
-            with self._link.talk() as connection:
+            with self._link.session() as connection:
                 self._known = look_up(connection, self.at, self.name)
                 self._link.read_as_bytes(self._known.vector_oids.values())
         return self._known
@@ -56,7 +57,7 @@ class PostgresStore(Store):
         """The column's name; where the address gives none, the table's only one."""
         if self.at.column is None:
             table = self._table()
-            with self._link.talk() as connection:
+            with self._link.session() as connection:
                 self.at = dataclasses.replace(self.at, column=only_column(connection, table, self.name))
             self.address, self._link.name = str(self.at), self.name
         return sql.Identifier(self.at.column)
@@ -64,7 +65,7 @@ class PostgresStore(Store):
     def _find(self):
         self._name()
         table = self._table()
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             return find_column(connection, table, self.at.column, self.name)
 
     def _column(self):
@@ -85,12 +86,12 @@ class PostgresStore(Store):
     def _indexes(self, number=None):
         table = self._table()
         number = number or self._column().number
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             return postgres_index.on_column(connection, table.oid, number)
 
     def describe(self):
         name, table, column = self._name(), self._table(), self._column()
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             rows, = connection.execute(sql.SQL("SELECT count({}) FROM {}").format(name, table.name)).fetchone()
             width = column.width or connection.execute(sql.SQL(
                 "SELECT coalesce((SELECT {}({c}) FROM {} WHERE {c} IS NOT NULL LIMIT 1), 0)").format(
@@ -147,7 +148,7 @@ class PostgresStore(Store):
                 yield found
 
     def _rows(self, statement, values):
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             return connection.execute(statement, values, binary=True).fetchall()
 
     def _id_list(self, ids):
@@ -173,7 +174,7 @@ class PostgresStore(Store):
         if table.changed_type.startswith(("timestamp", "date")):
             changed += sql.SQL(" - coalesce((SELECT max(clock_timestamp() - xact_start) FROM pg_stat_activity WHERE "
                                "datname = current_database() AND pid <> pg_backend_pid()), '0')")
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             return connection.execute(sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchone()[0]
 
     def write(self, ids, vectors):
@@ -193,7 +194,7 @@ class PostgresStore(Store):
         which takes rows many times slower than the table does, then sees one row of a page and not all.
         """
         table = self._table()
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             if self._link.held or not postgres_index.worth_turns(connection, table.oid, column.number):
                 return [range(len(ids))]
             places = dict(connection.execute(sql.SQL(
@@ -215,7 +216,7 @@ class PostgresStore(Store):
             table.id)
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
-        with self._link.talk() as connection, connection.transaction():
+        with self._link.session() as connection, connection.transaction():
             # A batch is small beside the table, so its rows are found by the index, whatever the planner's estimates.
             connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
                                "SET LOCAL enable_seqscan = off")
@@ -258,7 +259,7 @@ class PostgresStore(Store):
             table.id, sql.SQL("" if table.integers else "::text"), table.operator(postgres_index.OPERATORS[metric]),
             table.of_extension(column.type), table.name, sql.Literal(k), column=name)
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
-        with self._link.talk() as connection, connection.transaction():
+        with self._link.session() as connection, connection.transaction():
             connection.execute(postgres_index.search_settings(k, table.version))
             for row, query in enumerate(queries):
                 found = connection.execute(statement, [vector_cell(query, column.half)], binary=True).fetchall()
@@ -292,9 +293,9 @@ class PostgresStore(Store):
                         f"values; the new vectors have {width}; choose a narrower model"
                         + (", or drop the index of the old column to do without one" if indexed else ""))
         try:
-            with self._link.talk() as connection, connection.transaction():
+            with self._link.session() as connection, connection.transaction():
                 self._leave_changed_alone(connection)
-            with self._link.talk() as connection, connection.transaction():
+            with self._link.session() as connection, connection.transaction():
                 set_lock_timeout(connection)
                 connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {} {}({})").format(
                     table.name, self._name(), table.of_extension(old.type), sql.Literal(width)))
@@ -308,7 +309,7 @@ class PostgresStore(Store):
         table, column = self._table(), self._column()
         if self._link.held:
             return  # a lock must be short; rows that are written under it go into the index that is there
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             old = connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum = %s AND NOT "
                                      "attisdropped", [table.oid, (column.mark or {}).get("like")]).fetchone()
             if old is not None:
@@ -319,7 +320,7 @@ class PostgresStore(Store):
         self._same_table(put)
         self._same_table(keep)
         table, names = self._table(), [store._name() for store in (self, put, keep)]
-        with self._link.talk() as connection:
+        with self._link.session() as connection:
             if self._switched(connection, put, keep):
                 return
             with connection.transaction():
@@ -353,7 +354,7 @@ class PostgresStore(Store):
         if column is None:
             return
         statement = sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(table.name, self._name())
-        with self._link.talk() as connection, connection.transaction():
+        with self._link.session() as connection, connection.transaction():
             if column.mark is None:
                 raise Error(f"{self.name} was not made by kedge-migrate, so it is not dropped; to do it by hand: "
                             f"{statement.as_string(connection)}")

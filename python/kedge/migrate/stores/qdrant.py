@@ -13,11 +13,11 @@ import time
 import numpy as np
 from qdrant_client import models
 
+from ..address import join_address, split_address
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
-from .address import join_address, require_same_place, require_width, split_address
-from .files import require_free
 from .qdrant_link import Link
+from .require import require_free, require_same_place, require_width
 
 OPTIONS = ("vector", "text", "changed", "https", "api_key_env")
 MARK = "kedge-migrate"
@@ -31,8 +31,7 @@ class QdrantStore(Store):
 
     def __init__(self, address):
         super().__init__(address)
-        self.remote = address.split(":", 1)[1].startswith("//")
-        self.place, self.name, self.options = split_address(address, OPTIONS)
+        self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
         self.vector = self.options.get("vector", "")
         self.link = Link(address, self.place, self.remote, self.options)
 

@@ -41,9 +41,9 @@ class Link:
     @contextlib.contextmanager
     def asking(self, doing):
         """The client, for one question; an answer that is an error becomes a sentence."""
-        with self._saying(doing):
+        with self._errors(doing):
             self._open()
-        with self._folder.lock if self._folder else contextlib.nullcontext(), self._saying(doing):
+        with self._folder.lock if self._folder else contextlib.nullcontext(), self._errors(doing):
             yield self._client
 
     def _open(self):
@@ -85,7 +85,7 @@ class Link:
                 client.close()
 
     @contextlib.contextmanager
-    def _saying(self, doing):
+    def _errors(self, doing):
         try:
             yield
         except UnexpectedResponse as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+LEAST_SPREAD = 1e-9  # scores that differ by rounding alone have no deviation
+
 
 def unit(rows):
     """Rows of length 1; rows of zeros stay what they are."""
@@ -28,6 +30,22 @@ def closeness(queries, rows, metric):
     what is fused does not depend on whether a store speaks of cosines or of distances."""
     found = score(queries, rows, metric)
     return -np.square(found) / 2 if metric == "euclidean" else found
+
+
+def fuse(old_scores, new_scores, weights=(1, 1)):
+    """One score for each candidate. A row without a new vector (NaN) has only its old score, and the other way round.
+
+    Spreads are standard deviations over the candidates; scores that are all alike say nothing and count 0.
+    """
+    total = np.zeros(len(old_scores))
+    for scores, weight in ((old_scores, weights[0]), (new_scores, weights[1])):
+        scores = np.asarray(scores, np.float64)
+        there = ~np.isnan(scores)
+        spread = scores[there].std() if there.any() else 0
+        if spread > LEAST_SPREAD:
+            # What is missing is taken for the worst candidate: a row is not punished beyond that.
+            total += weight * np.where(there, scores, scores[there].min()) / spread
+    return total
 
 
 def best_of(batches, queries, k, metric):
