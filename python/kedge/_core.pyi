@@ -12,7 +12,6 @@ import torch
 __version__: str
 
 
-def speak_as_command() -> None: ...
 
 def require_other_file(output: object, input: object, in_place: bool | None = None) -> None: ...
 

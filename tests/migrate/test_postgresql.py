@@ -10,7 +10,7 @@ import pytest
 import contract
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import open_store
-from kedge.migrate.stores.postgres_link import Address
+from kedge.migrate.address import TableAddress
 from postgres_tables import ROWS, WIDTH, address, docs, everything, fill, new, rows_of, sql  # noqa: F401
 
 
@@ -207,10 +207,10 @@ def test_search_by_the_metric_of_the_index(docs, sql):
 
 
 def test_addresses():
-    at = Address.parse("postgresql://me:p%40ss@host:5433/db?sslmode=require&table=a.b&column=c%26d&host=/run/x&id=i")
+    at = TableAddress.parse("postgresql://me:p%40ss@host:5433/db?sslmode=require&table=a.b&column=c%26d&host=/run/x&id=i")
     assert at.conninfo == "postgresql://me:p%40ss@host:5433/db?sslmode=require&host=/run/x"
     assert (at.table, at.column, at.id, at.text) == (("a", "b"), "c&d", "i", None)
-    assert Address.parse(str(at)) == at
+    assert TableAddress.parse(str(at)) == at
     for wrong, says in (("", "names no table"), ("?table=", "gives 'table' no value"), ("?table=a.b.c", "dots"),
                         ("?table=a&table=b", "gives 'table' twice")):
         with pytest.raises(UsageError, match=says):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from .errors import Error
+from .journal import Journal
+from .migration import Migration
+from .types import Found
 
 
-def status(migration):
+def status(migration: Migration) -> Found:
     journal = migration.journal
-    state, following = stand(journal, migration.switched)
+    state, following = state_and_next(journal, migration.switched)
     try:
         rows, old, new = migration.old.describe().rows, migration.old.shown, migration.new.shown
     except Error:  # a store that does not answer, not even by the names of its columns, must not hide what is known
@@ -22,7 +25,7 @@ def status(migration):
             "steps": [(at, step) for at, step, _ in journal.steps()]}
 
 
-def stand(journal, switched):
+def state_and_next(journal: Journal, switched: bool) -> tuple[str, str | None]:
     """(a sentence, the next command)."""
     if journal.fact("switching") is not None:
         return "a cutover was interrupted", "cutover"
