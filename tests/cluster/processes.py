@@ -3,9 +3,10 @@
 import contextlib
 import os
 import pathlib
+from collections.abc import Iterable
 
 
-def descendants(roots):
+def descendants(roots: Iterable[int]) -> list[tuple[int, int, str]]:
     """(process, parent, command line) of these processes, their children and all that those have started."""
     running = {}
     for name in filter(str.isdigit, os.listdir("/proc")):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,6 +61,13 @@ def vectors_of(batch: Rows) -> np.ndarray:
 def texts_of(batch: Rows) -> list[str | None]:
     assert batch.texts is not None
     return batch.texts
+
+
+def require_errors(message: str, *calls: Callable[[], object]) -> None:
+    """Each of these raises an error that says so."""
+    for call in calls:
+        with pytest.raises(Error, match=message):
+            call()
 
 
 def contents(store: Store, **options: Any) -> dict[Any, Any]:

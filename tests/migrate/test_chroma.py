@@ -19,7 +19,19 @@ from chromadb.api.client import Client
 from chromadb.api.collection_configuration import CreateCollectionConfiguration
 from chromadb.api.types import Space
 from chromadb.config import Settings
-from contract import OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, of_kind, order, texts_of, unit_rows
+from contract import (
+    OLD_WIDTH,
+    OWNER,
+    ROWS,
+    CollectionContract,
+    Filled,
+    contents,
+    of_kind,
+    order,
+    require_errors,
+    texts_of,
+    unit_rows,
+)
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.chroma import ChromaStore
@@ -168,12 +180,10 @@ def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path: pathlib.Pat
         assert order(store) == ["one", "two"]
         process.kill()
         process.wait()
-        for ask in (lambda: list(store.read()), lambda: new.write(["one"], unit_rows(1, 8)), store.describe,
-                    lambda: store.search(unit_rows(1, 8), 1), lambda: store.switch(new, store.beside("_old"))):
-            with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
-                ask()
-        with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
-            open_store(f"chroma://127.0.0.1:{port}/other").describe()
+        require_errors("no answer from 127.0.0.1.*is the server running",
+                       lambda: list(store.read()), lambda: new.write(["one"], unit_rows(1, 8)), store.describe,
+                       lambda: store.search(unit_rows(1, 8), 1), lambda: store.switch(new, store.beside("_old")),
+                       open_store(f"chroma://127.0.0.1:{port}/other").describe)
 
 
 @pytest.fixture
@@ -316,9 +326,8 @@ def test_a_folder_that_may_only_be_read() -> None:
             fill(client, [str(n) for n in range(60)], unit_rows(60, 8), None)
         old = open_store(f"chroma:{folder}/db#docs")
         with only_read(folder):
-            for ask in (lambda: old.beside("_new").create(old, 8, OWNER), old.describe):
-                with pytest.raises(Error, match="this user may not write to the folder"):
-                    ask()
+            require_errors("this user may not write to the folder",
+                           lambda: old.beside("_new").create(old, 8, OWNER), old.describe)
         assert len(contents(old)) == 60
         with pytest.raises(Missing):
             old.beside("_new").describe()

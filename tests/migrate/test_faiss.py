@@ -8,7 +8,19 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, order, unit_rows
+from contract import (
+    NEW_WIDTH,
+    OLD_WIDTH,
+    OWNER,
+    ROWS,
+    Filled,
+    StoreContract,
+    contents,
+    of_kind,
+    order,
+    require_errors,
+    unit_rows,
+)
 from kedge.migrate.errors import Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.faiss import FaissStore
@@ -321,9 +333,7 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path: pathlib.Path, m
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        for step in (lambda: new.write(list(range(60, ROWS)), rows[60:]), new.finish):
-            with pytest.raises(Error, match="the disk is full; make room"):
-                step()
+        require_errors("the disk is full; make room", lambda: new.write(list(range(60, ROWS)), rows[60:]), new.finish)
     assert order(new) == list(range(60)) and not path_of(new).exists()
     new.write(list(range(60, ROWS)), rows[60:])
     new.finish()

@@ -18,7 +18,7 @@ import lancedb.index
 import numpy as np
 import pyarrow as pa
 import pytest
-from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, order, unit_rows
+from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, order, require_errors, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.lancedb import LanceStore
@@ -261,11 +261,9 @@ def test_a_folder_that_may_only_be_read() -> None:
         new.create(old, 8, OWNER)
         with only_read(folder):
             assert len(contents(old)) == 60
-            for change in (lambda: new.write([1], unit_rows(1, 8)), new.drop, lambda: old.write([1], None),
-                           lambda: old.switch(new, old.beside("_old")),
-                           lambda: old.beside("_2").create(old, 8, OWNER)):
-                with pytest.raises(Error, match="cannot .* it: this user may not"):
-                    change()
+            require_errors("cannot .* it: this user may not", lambda: new.write([1], unit_rows(1, 8)), new.drop,
+                           lambda: old.write([1], None), lambda: old.switch(new, old.beside("_old")),
+                           lambda: old.beside("_2").create(old, 8, OWNER))
         assert len(contents(old)) == 60 and contents(new) == {}
 
 
@@ -278,9 +276,8 @@ def test_a_full_disk(tmp_path: pathlib.Path) -> None:
         new.create(old, 512, OWNER)
         new.write(list(range(100)), made[:100])
         with nearly_full(disk, 100_000):
-            for change in (lambda: new.write(list(range(100, 500)), made[100:]), lambda: old.switch(new, kept)):
-                with pytest.raises(Error, match="the disk is full; make room and run it again"):
-                    change()
+            require_errors("the disk is full; make room and run it again",
+                           lambda: new.write(list(range(100, 500)), made[100:]), lambda: old.switch(new, kept))
             assert order(old) == list(range(500)) and order(new) == list(range(100))
         new.write(list(range(100, 500)), made[100:])
         old.switch(new, kept)

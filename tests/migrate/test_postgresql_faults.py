@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from contract import of_kind, vectors_of
+from contract import of_kind, require_errors, vectors_of
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.postgresql import PostgresStore
@@ -63,10 +63,9 @@ def test_a_user_who_may_only_read(sql: psycopg.Connection, address: str, docs: S
     before = table_as_text(sql)
     old = open_store(f"{reader}&table=docs&column=embedding")
     assert old.describe().rows == ROWS and sum(len(batch) for batch in old.read()) == ROWS
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)),
-                 old.frozen().__enter__):
-        with pytest.raises(Error, match="has no right to do this .*; nothing was changed; connect as the owner"):
-            step()
+    require_errors("has no right to do this .*; nothing was changed; connect as the owner",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)),
+                   old.frozen().__enter__)
     assert table_as_text(sql) == before
     docs.beside("_new").create(docs, WIDTH, "one")
     before = table_as_text(sql)
@@ -88,9 +87,8 @@ def test_a_user_who_may_not_even_read(sql: psycopg.Connection, address: str, doc
 def test_a_connection_that_may_only_read(sql: psycopg.Connection, address: str, docs: Store) -> None:
     before = table_as_text(sql)
     old = open_store(f"{address}&table=docs&column=embedding&options=-c%20default_transaction_read_only%3Don")
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH))):
-        with pytest.raises(Error, match="this connection may only read"):
-            step()
+    require_errors("this connection may only read",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
     assert table_as_text(sql) == before
 
 
@@ -102,9 +100,8 @@ def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql: psycopg.Connectio
     sql.execute("ALTER TABLE docs OWNER TO writer; GRANT CREATE ON SCHEMA public TO writer")
     before = table_as_text(sql)
     old = open_store(f"{writer}&table=docs&column=embedding&changed=changed")
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH))):
-        with pytest.raises(Error, match="the trigger touched runs for every row .* nothing was changed; connect as"):
-            step()
+    require_errors("the trigger touched runs for every row .* nothing was changed; connect as",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
     assert table_as_text(sql) == before
     sql.execute("GRANT SET ON PARAMETER session_replication_role TO writer")
     made = old.beside("_new")

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import psycopg
 import pytest
-from contract import of_kind
+from contract import of_kind, require_errors
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import postgres_link
@@ -143,10 +143,9 @@ def test_switch_waits_for_others_and_gives_up(docs: Store, new: Store, address: 
     keep = docs.beside("_old")
     with psycopg.connect(address) as other:
         other.execute("UPDATE docs SET body = 'mine' WHERE id = 1")
-        for step in (lambda: docs.switch(new, keep), new.drop, docs.frozen(new).__enter__,
-                     lambda: docs.beside("_b").create(docs, 3, "one")):
-            with pytest.raises(Error, match="others use the table and it was not free within 0.2 s; nothing was"):
-                step()
+        require_errors("others use the table and it was not free within 0.2 s; nothing was",
+                       lambda: docs.switch(new, keep), new.drop, docs.frozen(new).__enter__,
+                       lambda: docs.beside("_b").create(docs, 3, "one"))
         other.commit()
     assert columns(sql) == ["id", "body", "changed", "embedding", "embedding_new"]
     docs.switch(new, keep)

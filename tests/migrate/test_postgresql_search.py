@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from contract import of_kind
 from kedge.migrate import fused
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.fused import fuse, search
-from kedge.migrate.store import Store, open_store
+from kedge.migrate.store import open_store
 from kedge.migrate.stores.postgres_sql import fused_search_sql, install
+from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import ones, value
 
+Stores = tuple[PostgresStore, PostgresStore]
 ROWS, OLD, NEW = 3000, 8, 12
 
 
@@ -27,14 +30,14 @@ OLD_QUERY, NEW_QUERY = rows_of(1, OLD, 2)[0], rows_of(1, NEW, 3)[0]
 
 
 @pytest.fixture
-def stores(sql: psycopg.Connection, address: str) -> Iterator[tuple[Store, Store]]:
+def stores(sql: psycopg.Connection, address: str) -> Iterator[Stores]:
     """Two full columns; k is a name that the function's parameters have too."""
     sql.execute(f"CREATE TABLE docs (k int PRIMARY KEY, candidates text, embedding vector({OLD}))")
     with sql.cursor().copy("COPY docs (k, embedding) FROM STDIN") as copy:
         for one, row in enumerate(OLD_ROWS):
             copy.write_row((one, str(row.tolist())))
-    old = open_store(f"{address}&table=docs&column=embedding")
-    new = old.beside("_new")
+    old = of_kind(PostgresStore, open_store(f"{address}&table=docs&column=embedding"))
+    new = of_kind(PostgresStore, old.beside("_new"))
     new.create(old, NEW, "one")
     new.write(list(range(ROWS)), NEW_ROWS)
     yield old, new
@@ -76,7 +79,7 @@ def check(sql: psycopg.Connection, expected: tuple[list[int], np.ndarray], *quer
     assert ids == expected[0] and np.allclose(scores, expected[1], atol=1e-4)
 
 
-def test_it_is_the_definition(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_it_is_the_definition(sql: psycopg.Connection, stores: Stores) -> None:
     install(*stores)
     a, b = cosines(OLD_QUERY, OLD_ROWS), cosines(NEW_QUERY, NEW_ROWS)
     check(sql, by_both(a, b), OLD_QUERY, NEW_QUERY)
@@ -87,7 +90,7 @@ def test_it_is_the_definition(sql: psycopg.Connection, stores: tuple[Store, Stor
     assert call(sql, None, None) == ([], [])
 
 
-def test_it_is_the_search_in_python(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_it_is_the_search_in_python(sql: psycopg.Connection, stores: Stores) -> None:
     install(*stores)
     for old_query in (OLD_QUERY, None):
         expected = search(stores, old_query, NEW_QUERY, 20, weights=(1, 0.5))
@@ -95,7 +98,7 @@ def test_it_is_the_search_in_python(sql: psycopg.Connection, stores: tuple[Store
 
 
 def test_rows_without_a_new_vector_count_as_the_worst_there(sql: psycopg.Connection,
-                                                            stores: tuple[Store, Store]) -> None:
+                                                            stores: Stores) -> None:
     old, new = stores
     install(old, new)
     new.write(list(range(0, ROWS, 2)), None)
@@ -108,7 +111,7 @@ def test_rows_without_a_new_vector_count_as_the_worst_there(sql: psycopg.Connect
     check(sql, by_both(a, b * np.nan), OLD_QUERY, NEW_QUERY)
 
 
-def test_scores_without_deviation_count_nothing(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_scores_without_deviation_count_nothing(sql: psycopg.Connection, stores: Stores) -> None:
     old, new = stores
     new.write(list(range(ROWS)), ones(ROWS, NEW))
     install(old, new)
@@ -119,11 +122,11 @@ def test_scores_without_deviation_count_nothing(sql: psycopg.Connection, stores:
     assert np.isfinite(call(sql, OLD_QUERY, NEW_QUERY, candidates=ROWS, k=ROWS)[1]).all()
 
 
-def test_it_means_the_same_columns_after_the_switch(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_it_means_the_same_columns_after_the_switch(sql: psycopg.Connection, stores: Stores) -> None:
     old, new = stores
     install(old, new)
     before = call(sql, OLD_QUERY, NEW_QUERY)
-    keep = old.beside("_old")
+    keep = of_kind(PostgresStore, old.beside("_old"))
     old.switch(new, keep)
     assert call(sql, OLD_QUERY, NEW_QUERY) == before
     install(keep, old)  # made anew with the names as they are now
@@ -138,7 +141,7 @@ def scans(sql: psycopg.Connection, name: str) -> int:
 
 
 @pytest.mark.parametrize("method, options", [("hnsw", ""), ("ivfflat", "WITH (lists = 20)")])
-def test_it_uses_both_indexes(sql: psycopg.Connection, stores: tuple[Store, Store], method: str, options: str) -> None:
+def test_it_uses_both_indexes(sql: psycopg.Connection, stores: Stores, method: str, options: str) -> None:
     old, new = stores
     sql.execute(f"CREATE INDEX near ON docs USING {method} (embedding vector_cosine_ops) {options}")
     new.finish()
@@ -152,7 +155,7 @@ def test_it_uses_both_indexes(sql: psycopg.Connection, stores: tuple[Store, Stor
     assert len(ids) > 150  # 100 from each, whatever the index's own limit; few are in both
 
 
-def test_inner_product_and_euclidean(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_inner_product_and_euclidean(sql: psycopg.Connection, stores: Stores) -> None:
     old, new = stores
     sql.execute("CREATE INDEX near ON docs USING ivfflat (embedding vector_ip_ops) WITH (lists = 1)")
     sql.execute("CREATE INDEX far ON docs USING ivfflat (embedding_new vector_l2_ops) WITH (lists = 1)")
@@ -161,7 +164,7 @@ def test_inner_product_and_euclidean(sql: psycopg.Connection, stores: tuple[Stor
     check(sql, by_both(a, b), OLD_QUERY, NEW_QUERY)
 
 
-def test_dropping_the_column_takes_the_function_along(sql: psycopg.Connection, stores: tuple[Store, Store]) -> None:
+def test_dropping_the_column_takes_the_function_along(sql: psycopg.Connection, stores: Stores) -> None:
     old, new = stores
     install(old, new)
     sql.execute("CREATE VIEW seen AS SELECT embedding_new FROM docs")
@@ -173,7 +176,7 @@ def test_dropping_the_column_takes_the_function_along(sql: psycopg.Connection, s
     assert sql.execute("SELECT to_regproc('kedge_search_docs')").fetchone() == (None,)
 
 
-def test_the_statements_can_be_had_as_text(sql: psycopg.Connection, stores: tuple[Store, Store],
+def test_the_statements_can_be_had_as_text(sql: psycopg.Connection, stores: Stores,
                                            tmp_path: pathlib.Path) -> None:
     text = fused_search_sql(*stores, name="Find It")
     assert text.startswith('CREATE OR REPLACE FUNCTION "public"."Find It"(')
@@ -182,7 +185,7 @@ def test_the_statements_can_be_had_as_text(sql: psycopg.Connection, stores: tupl
     assert [one for one, in found] == np.argsort(-cosines(NEW_QUERY, NEW_ROWS))[:3].tolist()
 
 
-def test_a_migration_installs_it_when_asked(sql: psycopg.Connection, stores: tuple[Store, Store],
+def test_a_migration_installs_it_when_asked(sql: psycopg.Connection, stores: Stores,
                                             tmp_path: pathlib.Path) -> None:
     old, new = stores
     migration: Any = types.SimpleNamespace(place=old, old=old, new=new)
