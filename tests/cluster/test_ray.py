@@ -171,7 +171,7 @@ def test_an_unseen_encoder_is_estimated(nodes: Cluster, folder: pathlib.Path) ->
 
 def test_progress_counts_rows(nodes: Cluster, folder: pathlib.Path) -> None:
     seen = []
-    kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT, progress=lambda *told: seen.append(told))
+    kedge.ray.fit(str(folder), COLUMNS, support=SUPPORT, progress=lambda *reported: seen.append(reported))
     assert seen[-1][:3] == ("summing up rows", ROWS, ROWS)
-    assert all(re.match(r"[\d,]+ rows/s", told[3]) for told in seen)
-    assert [told[1] for told in seen] == sorted(told[1] for told in seen)
+    assert all(re.match(r"[\d,]+ rows/s", reported[3]) for reported in seen)
+    assert [reported[1] for reported in seen] == sorted(reported[1] for reported in seen)

@@ -13,18 +13,18 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from kedge.migrate.errors import Error
 from kedge.migrate.store import Contents, Missing, Rows, Store, open_store
 from kedge.migrate.stores.scores import score
+from require import texts_of
 
 ROWS, OLD_WIDTH, NEW_WIDTH = 101, 16, 24
 OWNER = "migration-of-the-contract"
-AStore = TypeVar("AStore", bound=Store)
 
 
 def unit_rows(rows: int, width: int, seed: int = 1) -> np.ndarray:
@@ -45,29 +45,6 @@ class Filled:
     def __post_init__(self) -> None:
         if self.absent is None:
             self.absent = max(self.ids) + 1000 if isinstance(self.ids[0], int) else "there-is-no-such-id"
-
-
-def of_kind(kind: type[AStore], store: Store) -> AStore:
-    """The same store, for tests that look behind what all kinds of stores have."""
-    assert isinstance(store, kind)
-    return store
-
-
-def vectors_of(batch: Rows) -> np.ndarray:
-    assert batch.vectors is not None
-    return batch.vectors
-
-
-def texts_of(batch: Rows) -> list[str | None]:
-    assert batch.texts is not None
-    return batch.texts
-
-
-def require_errors(message: str, *calls: Callable[[], object]) -> None:
-    """Each of these raises an error that says so."""
-    for call in calls:
-        with pytest.raises(Error, match=message):
-            call()
 
 
 def contents(store: Store, **options: Any) -> dict[Any, Any]:

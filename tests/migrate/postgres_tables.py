@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psycopg
-from contract import of_kind, vectors_of
 from kedge.migrate.store import Store
 from kedge.migrate.stores.postgres_link import Link
 from kedge.migrate.stores.postgresql import PostgresStore
+from require import of_kind, vectors_of
 
 ROWS, WIDTH = 60, 12
 

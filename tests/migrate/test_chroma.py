@@ -19,23 +19,12 @@ from chromadb.api.client import Client
 from chromadb.api.collection_configuration import CreateCollectionConfiguration
 from chromadb.api.types import Space
 from chromadb.config import Settings
-from contract import (
-    OLD_WIDTH,
-    OWNER,
-    ROWS,
-    CollectionContract,
-    Filled,
-    contents,
-    of_kind,
-    order,
-    require_errors,
-    texts_of,
-    unit_rows,
-)
+from contract import OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.chroma import ChromaStore
 from limits import nearly_full, only_read, open_folder, small_disk
+from require import of_kind, require_errors, texts_of
 
 Place = tuple[ClientAPI, str]  # and what addresses begin with
 
@@ -217,8 +206,6 @@ def test_metrics(tmp_path: pathlib.Path, space: Space, metric: str) -> None:
 KILLED = """
 import os, signal, sys
 from chromadb.api.models.Collection import Collection
-from contract import of_kind, texts_of
-from kedge.migrate.stores.chroma import ChromaStore
 from kedge.migrate.store import open_store
 renames, modify = [], Collection.modify
 def then_die(self, **changes):
@@ -338,8 +325,6 @@ FULL = """
 import sys
 import numpy as np
 from kedge.migrate.errors import Error
-from contract import of_kind, texts_of
-from kedge.migrate.stores.chroma import ChromaStore
 from kedge.migrate.store import open_store
 new = open_store(sys.argv[1])
 try:

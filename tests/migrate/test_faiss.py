@@ -8,23 +8,12 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from contract import (
-    NEW_WIDTH,
-    OLD_WIDTH,
-    OWNER,
-    ROWS,
-    Filled,
-    StoreContract,
-    contents,
-    of_kind,
-    order,
-    require_errors,
-    unit_rows,
-)
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate.errors import Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.faiss import FaissStore
 from limits import cut_short
+from require import of_kind, require_errors
 
 OWN_IDS = [7_000_000_000 + 13 * ((n * 37) % ROWS) for n in range(ROWS)]  # large, not from 0, not in order
 

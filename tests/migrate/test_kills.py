@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import vectors_of
 from kedge.migrate import Migration, open_store
 from made_up import models, spaces
+from require import vectors_of
 
 pytestmark = pytest.mark.long
 

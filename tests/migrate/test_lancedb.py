@@ -18,11 +18,12 @@ import lancedb.index
 import numpy as np
 import pyarrow as pa
 import pytest
-from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, order, require_errors, unit_rows
+from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.lancedb import LanceStore
 from limits import nearly_full, only_read, open_folder, small_disk
+from require import of_kind, require_errors
 
 FLOAT = pa.float32()
 

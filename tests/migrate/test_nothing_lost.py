@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import vectors_of
 from kedge import migrate
 from kedge.migrate import Migration
 from kedge.migrate.stores.npy import NpyStore
 from kedge.migrate.stores.scores import unit
 from made_up import ROWS, spaces
 from qdrant_client import QdrantClient
+from require import vectors_of
 from steps import facts, run, until
 
 pytestmark = pytest.mark.long

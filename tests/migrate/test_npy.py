@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, unit_rows
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, unit_rows
 from kedge.migrate.errors import BadFile, Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.npy import NpyStore
+from require import of_kind
 
 
 class TestNpy(StoreContract):

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, of_kind, order, unit_rows
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import open_store
 from kedge.migrate.stores import files
 from kedge.migrate.stores.parquet import ParquetStore
 from limits import cut_short
+from require import of_kind
 
 TYPES = {
     "fixed": pa.list_(pa.float32(), OLD_WIDTH), "list": pa.list_(pa.float32()), "large": pa.large_list(pa.float64()),

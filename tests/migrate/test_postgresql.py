@@ -12,6 +12,7 @@ from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.postgres_link import Address
 from postgres_tables import ROWS, WIDTH, everything, fill, ones, rows_of, value
+from require import texts_of, vectors_of
 
 
 class TestNumbers(contract.StoreContract):
@@ -89,7 +90,7 @@ def test_what_is_written_is_read_bit_for_bit(sql: psycopg.Connection, address: s
 
 def test_no_vectors_asked_for_and_none_there(docs: Store, new: Store) -> None:
     batch, = docs.read(vectors=False, texts=True)
-    assert batch.vectors is None and len(batch) == len(contract.texts_of(batch)) == ROWS
+    assert batch.vectors is None and len(batch) == len(texts_of(batch)) == ROWS
     assert list(new.read()) == [] and list(docs.read(after=ROWS)) == [] and list(docs.read(ids=[])) == []
     assert list(docs.read(ids=[10**12])) == []
     new.write([], ones(0, WIDTH + 4))
@@ -103,7 +104,7 @@ def test_pages_of_the_size_of_the_table_end(docs: Store) -> None:
 def test_reading_goes_on_while_another_connection_writes(docs: Store, new: Store) -> None:
     seen = []
     for batch in docs.read(size=10):
-        new.write(batch.ids, np.hstack([contract.vectors_of(batch), contract.vectors_of(batch)[:, :4]]))
+        new.write(batch.ids, np.hstack([vectors_of(batch), vectors_of(batch)[:, :4]]))
         seen += batch.ids
     assert seen == list(range(ROWS)) and new.describe().rows == ROWS
 

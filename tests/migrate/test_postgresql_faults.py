@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from contract import of_kind, require_errors, vectors_of
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import link_of, ones, value
+from require import of_kind, require_errors, vectors_of
 
 pytestmark = pytest.mark.long
 

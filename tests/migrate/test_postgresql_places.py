@@ -5,12 +5,12 @@ import threading
 import numpy as np
 import psycopg
 import pytest
-from contract import of_kind, require_errors
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import postgres_link
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import ROWS, WIDTH, columns, everything, fill, link_of, ones, rows_of, value
+from require import of_kind, require_errors
 
 
 def test_create_marks_its_owner_and_refuses_others(docs: Store, new: Store, sql: psycopg.Connection) -> None:

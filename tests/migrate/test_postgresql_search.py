@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from contract import of_kind
 from kedge.migrate import fused
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.fused import fuse, search
@@ -16,6 +15,7 @@ from kedge.migrate.store import open_store
 from kedge.migrate.stores.postgres_sql import fused_search_sql, install
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import ones, value
+from require import of_kind
 
 Stores = tuple[PostgresStore, PostgresStore]
 ROWS, OLD, NEW = 3000, 8, 12

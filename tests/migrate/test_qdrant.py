@@ -12,20 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract import (
-    NEW_WIDTH,
-    OLD_WIDTH,
-    OWNER,
-    ROWS,
-    CollectionContract,
-    Filled,
-    contents,
-    of_kind,
-    order,
-    require_errors,
-    texts_of,
-    unit_rows,
-)
+from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import qdrant
@@ -33,6 +20,7 @@ from kedge.migrate.stores.qdrant import QdrantStore
 from limits import nearly_full, only_read, open_folder, small_disk
 from qdrant_client import QdrantClient, models
 from qdrant_rest import Collections, qdrant_server
+from require import of_kind, require_errors, texts_of
 
 Docs = tuple[list[Any], np.ndarray, list[str]]  # ids, vectors, texts
 # What gives a client for a moment, and what addresses begin with.

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from contract import vectors_of
 from kedge import migrate
 from kedge.migrate import __main__ as command
 from kedge.migrate.store import Store
 from kedge.migrate.stores.scores import unit
 from made_up import NEW, OLD, ROWS, models, spaces
+from require import vectors_of
 
 
 def make_faiss(words: str) -> Callable[[pathlib.Path, np.ndarray], str]:

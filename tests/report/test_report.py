@@ -372,8 +372,8 @@ def test_advice_says_what_it_costs_in_time(report: Report) -> None:
                      lambda r: {"consensus-kernel": 0.9, "consensus": 0.8}.get(r["method"], 0.5))
     for run in results["runs"]:
         run["seconds"] = 50.0 if run["method"] == "consensus-kernel" else 5.0
-    told = "took 3.3 min with consensus-kernel and 20.0 s with consensus, the next best, for each seed."
-    assert told in summary(report.made(resample(results)))
+    advice = "took 3.3 min with consensus-kernel and 20.0 s with consensus, the next best, for each seed."
+    assert advice in summary(report.made(resample(results)))
     results["runs"] = [run for run in results["runs"] if run["method"] != "consensus"]
     text = summary(report.made(results))
     assert "Take consensus-kernel" in text and "took" not in text
