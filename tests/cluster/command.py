@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command on the same rows, part by part, as a batch system would run it."""
 import os
+import pathlib
 import subprocess
+from collections.abc import Sequence
 
 import kedge
 import numpy as np
+from kedge import Bundle
+from made_up import Spaces
 
 
-def run(*words):
+def run(*words: object) -> None:
     done = subprocess.run([os.environ["KEDGE"], *map(str, words), "--quiet"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def fitted(folder, spaces, ids, support, parts=3, options=()):
+def fitted(folder: pathlib.Path, spaces: Spaces, ids: Sequence[int] | Sequence[str] | np.ndarray, support: int,
+           parts: int = 3, options: Sequence[str] = ()) -> Bundle:
     """The bundle that 'kedge moments' of every part and 'kedge fit --moments' make."""
     edges = np.linspace(0, len(ids), parts + 1).astype(int)
     moments = []
@@ -24,7 +29,7 @@ def fitted(folder, spaces, ids, support, parts=3, options=()):
             words += ["--space", f"{name}={folder / f'{name}-{n}.npy'}"]
         if isinstance(ids[0], str):
             names = folder / f"ids-{n}.txt"
-            names.write_text("".join(f"{id}\n" for id in ids[rows]))
+            names.write_text("".join(f"{key}\n" for key in ids[rows]))
         else:
             names = folder / f"ids-{n}.npy"
             np.save(names, np.asarray(ids[rows]))

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows for tests of both engines, and a Spark cluster for all tests that ask for one."""
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
-from made_up import encoders, folder_of, table
+from made_up import Spaces, encoders, folder_of, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from spark_cluster import Cluster
 
 ROWS = 3000
 
 
 @pytest.fixture(scope="session")
-def spark_cluster(tmp_path_factory):
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     from spark_cluster import Cluster, require
 
     require()
@@ -18,28 +28,28 @@ def spark_cluster(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark(spark_cluster):
+def spark(spark_cluster: Cluster) -> Iterator[SparkSession]:
     session = spark_cluster.session()
     yield session
     spark_cluster.end(session)
 
 
 @pytest.fixture(scope="session")
-def spaces():
+def spaces() -> Spaces:
     return encoders(ROWS)
 
 
 @pytest.fixture(scope="session")
-def two(spaces):
+def two(spaces: Spaces) -> Spaces:
     return {name: spaces[name] for name in ("a", "b")}
 
 
 @pytest.fixture(scope="session")
-def folder(spaces, tmp_path_factory):
+def folder(spaces: Spaces, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder_of(tmp_path_factory.mktemp("rows") / "parquet", spaces, np.arange(ROWS), parts=5)
 
 
 @pytest.fixture(scope="session")
-def frame(spark, spaces):
+def frame(spark: SparkSession, spaces: Spaces) -> DataFrame:
     """Partitions of several sizes, and rows in another order than in files."""
     return spark.createDataFrame(table(spaces, np.arange(ROWS))).repartition(7, "id").cache()

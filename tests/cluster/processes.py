@@ -2,15 +2,17 @@
 """Processes that a cluster of a test has started, so that no other one is killed."""
 import contextlib
 import os
+import pathlib
+from collections.abc import Iterable
 
 
-def descendants(roots):
+def descendants(roots: Iterable[int]) -> list[tuple[int, int, str]]:
     """(process, parent, command line) of these processes, their children and all that those have started."""
     running = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it may have ended since
-            status = open(f"/proc/{name}/stat").read()
-            words = open(f"/proc/{name}/cmdline").read().replace("\0", " ")
+            status = pathlib.Path(f"/proc/{name}/stat").read_text()
+            words = pathlib.Path(f"/proc/{name}/cmdline").read_text().replace("\0", " ")
             running[int(name)] = int(status.rpartition(")")[2].split()[1]), words
     ours = set(roots)
     while True:

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Ray cluster of a head without processors and two nodes with one each, on loopback, while a test needs it."""
+from __future__ import annotations
+
 import contextlib
+import logging
 import os
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from processes import descendants
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 NODES = 2
 STORE = 200_000_000  # bytes of object store of every node
 
 
 @contextlib.contextmanager
-def cluster(store=STORE):
+def cluster(store: int = STORE) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     import ray
@@ -22,14 +30,14 @@ def cluster(store=STORE):
     try:
         for _ in range(NODES):
             made.add_node(num_cpus=1, object_store_memory=store)
-        ray.init(address=made.address, logging_level="error", log_to_driver=False)
+        ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
         yield made
     finally:
         ray.shutdown()
         made.shutdown()
 
 
-def kill_one(task):
+def kill_one(task: str) -> bool:
     """Ends a worker that runs a task of this name, at once. Says whether there was one."""
     found = [pid for pid, _, words in descendants([os.getpid()]) if words.startswith(f"ray::{task}")]
     for pid in found[:1]:

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Spark standalone cluster on loopback, of one master and two workers, and sessions on it."""
+from __future__ import annotations
+
 import contextlib
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from processes import descendants
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SECONDS = 600  # to start
 SECONDS_TO_END = 300
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # processes that live for seconds start faster so
 
 
-def require():
+def require() -> None:
     """Skips a test, and says why, where there is no Spark or no Java."""
     pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -27,10 +34,11 @@ def require():
 class Cluster:
     """Its processes are children of this one, and end with it."""
 
-    def __init__(self, folder, workers=2):
+    def __init__(self, folder: pathlib.Path, workers: int = 2) -> None:
         import pyspark
 
-        self.folder, self.processes = folder, []
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.home = os.path.dirname(pyspark.__file__)
         try:
             log = self.start("master", "master.Master")
@@ -43,7 +51,7 @@ class Cluster:
             self.stop()
             raise
 
-    def start(self, name, program, *words):
+    def start(self, name: str, program: str, *words: str) -> pathlib.Path:
         log = self.folder / f"{name}.log"
         environment = {**os.environ, "SPARK_HOME": self.home, "SPARK_LOCAL_IP": "127.0.0.1",
                        "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA}
@@ -53,7 +61,7 @@ class Cluster:
             self.processes.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file, cwd=self.folder))
         return log
 
-    def stop(self):
+    def stop(self) -> None:
         """Returns when all that it has started is gone."""
         started = [pid for pid, _, _ in self.descendants()]
         for process in reversed(self.processes):  # workers first, which end their executors
@@ -69,25 +77,24 @@ class Cluster:
         for process in self.processes:
             process.wait()
 
-    def executors(self):
+    def executors(self) -> list[int]:
         """Processes of executors; workers start another one for each that ends."""
         return [pid for pid, _, words in self.descendants() if "CoarseGrainedExecutorBackend" in words]
 
-    def python_workers(self):
+    def python_workers(self) -> list[int]:
         """Processes that run Python for tasks: the forks of a daemon that every executor has."""
         found = self.descendants()
         daemons = {pid for pid, _, words in found if "pyspark.daemon" in words}
         return [pid for pid, parent, _ in found if parent in daemons]
 
-    def descendants(self):
+    def descendants(self) -> list[tuple[int, int, str]]:
         """(process, parent, command line) of all that the cluster has started."""
         return descendants(process.pid for process in self.processes)
 
-    def session(self, **settings):
+    def session(self, **settings: object) -> SparkSession:
         """The driver is this process; a session that runs is stopped before another one can have other settings."""
-        from pyspark.sql import SparkSession
-
         import kedge
+        from pyspark.sql import SparkSession
 
         os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable,
                           SPARK_LOCAL_IP="127.0.0.1")
@@ -105,11 +112,12 @@ class Cluster:
             builder = builder.config(key, str(value))
         return builder.getOrCreate()
 
-    def end(self, session):
+    def end(self, session: SparkSession) -> None:
         """Also of the driver's JVM, which would otherwise live a little longer than this process."""
         from pyspark import SparkContext
 
         gateway = session.sparkContext._gateway
+        assert gateway is not None
         session.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()
@@ -117,7 +125,7 @@ class Cluster:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def said(log, pattern):
+def said(log: pathlib.Path, pattern: str) -> str:
     """What a process wrote to its log, once it did."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:

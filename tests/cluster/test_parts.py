@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What engines share, without an engine: ids, partials and their sum, pieces of folders, sizes."""
 import copy
+import functools
 import os
+import pathlib
 import pickle
+from collections.abc import Sequence
+from typing import Any
 
 import kedge
 import numpy as np
@@ -10,44 +14,45 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bad_rows import BAD, broken
+from kedge import Bundle
 from kedge.parts import apply, columns, files, folder, seen, sizes, solve
 from kedge.parts.partial import Partial
-from made_up import COLUMNS, DIMS, difference, encoders, folder_of, table
+from made_up import COLUMNS, DIMS, Spaces, difference, encoders, folder_of, table
 
 ROWS, SUPPORT = 2000, 150
+NO_ROWS: Any = None  # where the type of a column tells its width, so that nobody asks for rows
 
 
 @pytest.fixture(scope="module")
-def spaces():
+def spaces() -> Spaces:
     return encoders(ROWS)
 
 
 @pytest.fixture(scope="module")
-def rows(spaces):
+def rows(spaces: Spaces) -> pa.Table:
     return table(spaces, np.arange(ROWS) * 7)
 
 
 @pytest.fixture(scope="module")
-def bundle(rows):
+def bundle(rows: pa.Table) -> Bundle:
     return solve.fitted(summed([rows]), SUPPORT, 0, {})
 
 
-def chosen(rows):
+def chosen(rows: pa.Table) -> columns.Columns:
     return columns.chosen(COLUMNS, "id", rows.schema, lambda: rows.slice(0, 100))
 
 
-def summed(batches, support=SUPPORT, seed=0):
+def summed(batches: Sequence[pa.Table], support: int = SUPPORT, seed: int = 0) -> Partial:
     """The sum of a partial for each batch, pickled on its way."""
-    total = None
+    parts: list[Partial] = []
     for number, batch in enumerate(batches):
         part = Partial(chosen(batch), support, seed)
         part.add(batch, f"batch {number}")
-        part = pickle.loads(pickle.dumps(part))
-        total = part if total is None else total.merge(part)
-    return total
+        parts.append(pickle.loads(pickle.dumps(part)))
+    return functools.reduce(Partial.merge, parts)
 
 
-def test_partitions_and_order_do_not_matter(rows):
+def test_partitions_and_order_do_not_matter(rows: pa.Table) -> None:
     whole = solve.fitted(summed([rows]), SUPPORT, 0, {})
     shuffled = rows.take(np.random.default_rng(0).permutation(ROWS))
     for sizes_of_parts in ([1, 999, 1000], [700, 700, 600], [50] * 40):
@@ -56,18 +61,18 @@ def test_partitions_and_order_do_not_matter(rows):
         assert difference(solve.fitted(summed(parts), SUPPORT, 0, {}), whole) < 1e-5
 
 
-def test_another_seed_draws_other_rows(rows):
+def test_another_seed_draws_other_rows(rows: pa.Table) -> None:
     ids = [set(summed([rows], seed=seed).moments.support_ids) for seed in (0, 1)]
     assert len(ids[0]) == SUPPORT and len(ids[0] & ids[1]) < SUPPORT / 2
 
 
-def test_the_support_is_the_beginning_of_a_larger_sample(rows):
+def test_the_support_is_the_beginning_of_a_larger_sample(rows: pa.Table) -> None:
     few, many = summed([rows], 100).moments, summed([rows], 500).moments
     assert list(many.support_ids[:100]) == list(few.support_ids)
     assert (many.support("a")[:100] == few.support("a")).all()
 
 
-def test_the_fit_of_all_rows_is_the_same(rows, spaces):
+def test_the_fit_of_all_rows_is_the_same(rows: pa.Table, spaces: Spaces) -> None:
     ours = solve.fitted(summed([rows]), SUPPORT, 0, {})
     whole = kedge.fit({name: spaces[name] for name in COLUMNS}, ids=np.arange(ROWS) * 7, support=SUPPORT)
     assert difference(ours, whole) < 1e-5
@@ -81,13 +86,13 @@ def test_the_fit_of_all_rows_is_the_same(rows, spaces):
     pa.chunked_array([[f"text {n}" for n in range(20)], [f"text {n}" for n in range(20, 50)]]),
     pa.array([None] + [f"text {n}" for n in range(50)])[1:],
 ])
-def test_texts_of_every_type_are_the_same_ids(ids):
+def test_texts_of_every_type_are_the_same_ids(ids: pa.Array) -> None:
     expected = columns.id_numbers(pa.array([f"text {n}" for n in range(50)]), "id", "here")
     assert (columns.id_numbers(ids, "id", "here") == expected).all()
     assert len(set(expected)) == 50 and (expected >= 0).all()
 
 
-def test_whole_numbers_are_themselves():
+def test_whole_numbers_are_themselves() -> None:
     numbers = [0, 7, 2**63 - 1]
     for ids in (pa.array(numbers), pa.array(numbers, pa.uint64()), pa.array([str(n) for n in numbers])):
         assert list(columns.id_numbers(ids, "id", "here")) == numbers
@@ -99,12 +104,12 @@ def test_whole_numbers_are_themselves():
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_rows_are_named(tmp_path, kind):
+def test_bad_rows_are_named(tmp_path: pathlib.Path, kind: str) -> None:
     made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
     sentence = broken(made, kind)
     pieces = files.pieces(files.parquet_files(made))
     schema = files.opened(pieces[0].path).schema_arrow
-    given = columns.chosen(COLUMNS, "id", schema, None)
+    given = columns.chosen(COLUMNS, "id", schema, NO_ROWS)
     with pytest.raises(ValueError, match=sentence):
         total = Partial(given, 50, 0)
         for piece in pieces:
@@ -122,13 +127,14 @@ def test_bad_rows_are_named(tmp_path, kind):
     ("emb_a", pa.array([["x"] * 24] * 10), "batch 1, from row 0: a: expected a list of numbers .* found lists of"),
     ("emb_a", pa.array([[[1.] * 24]] * 10), "batch 1, from row 0: a: expected a list of numbers .* found lists of"),
 ])
-def test_columns_that_are_something_else_in_another_file(rows, name, values, sentence):
+def test_columns_that_are_something_else_in_another_file(rows: pa.Table, name: str, values: pa.Array,
+                                                         sentence: str) -> None:
     spoilt = rows.slice(0, 10).set_column(rows.column_names.index(name), name, values)
     with pytest.raises(ValueError, match=f"^{sentence}"):
         Partial(chosen(rows), SUPPORT, 0).add(spoilt, "batch 1")
 
 
-def test_files_with_numbers_of_other_types_and_lists_without_a_size(rows, spaces):
+def test_files_with_numbers_of_other_types_and_lists_without_a_size(rows: pa.Table, spaces: Spaces) -> None:
     double = rows.column("emb_a").cast(pa.list_(pa.float64()))
     first, other = rows.slice(0, 1000), rows.set_column(1, "emb_a", double).slice(1000).select(rows.column_names[::-1])
     halved = spaces["b"][:1000].astype(np.float16)
@@ -137,7 +143,7 @@ def test_files_with_numbers_of_other_types_and_lists_without_a_size(rows, spaces
     assert difference(solve.fitted(summed([first, other]), SUPPORT, 0, {}), whole) < 1e-2
 
 
-def test_a_vector_without_values_is_not_taken_for_the_length_of_all(rows):
+def test_a_vector_without_values_is_not_taken_for_the_length_of_all(rows: pa.Table) -> None:
     values = rows.column("emb_a").to_pylist()
     values[0], values[1] = None, []
     spoilt = rows.set_column(1, "emb_a", pa.array(values, pa.list_(pa.float32())))
@@ -150,21 +156,21 @@ def test_a_vector_without_values_is_not_taken_for_the_length_of_all(rows):
         chosen(spoilt.slice(0, 0))
 
 
-def test_long_ids_are_cut_short(rows):
+def test_long_ids_are_cut_short(rows: pa.Table) -> None:
     renamed = rows.slice(0, 2).set_column(0, "id", pa.array(["x" * 10_000] * 2))
     with pytest.raises(seen.RepeatedId, match=r"the same id 'x+\.\.\.; give") as caught:
         summed([renamed]).seen.require_unique()
     assert len(str(caught.value)) < 300
 
 
-def test_repeated_texts_are_shown_as_they_are(rows):
+def test_repeated_texts_are_shown_as_they_are(rows: pa.Table) -> None:
     renamed = rows.set_column(0, "id", pa.array([f"item {n}" for n in range(ROWS)]))
     other = renamed.slice(10, 1)
     with pytest.raises(seen.RepeatedId, match="a row of batch 0 and one of batch 1 have the same id 'item 10'"):
         summed([renamed, other]).seen.require_unique()
 
 
-def test_with_many_ids_those_of_the_support_are_compared(rows, monkeypatch):
+def test_with_many_ids_those_of_the_support_are_compared(rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "BYTES_KEPT", 1000)
     parts = [rows.slice(first, 100) for first in range(0, ROWS, 100)]
     total = summed(parts)
@@ -177,12 +183,12 @@ def test_with_many_ids_those_of_the_support_are_compared(rows, monkeypatch):
         summed([*parts, rows.slice(drawn, 1)])
 
 
-def test_a_repeated_id_survives_pickling():
+def test_a_repeated_id_survives_pickling() -> None:
     error = pickle.loads(pickle.dumps(seen.RepeatedId("x", "one", "other")))
     assert str(error).startswith("a row of one and one of other have the same id 'x';")
 
 
-def test_pieces_cover_every_row_once(tmp_path, monkeypatch):
+def test_pieces_cover_every_row_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = folder_of(tmp_path / "rows", encoders(1000), np.arange(1000), parts=3, row_group_size=50)
     (made / "_metadata.parquet").write_bytes(b"not rows")
     (made / ".hidden").mkdir()
@@ -195,7 +201,7 @@ def test_pieces_cover_every_row_once(tmp_path, monkeypatch):
     assert [piece.first_row for piece in pieces if piece.path.endswith("000.parquet")][:2] == [0, pieces[0].rows]
 
 
-def test_a_file_that_is_not_whole(tmp_path):
+def test_a_file_that_is_not_whole(tmp_path: pathlib.Path) -> None:
     made = folder_of(tmp_path / "rows", encoders(100), np.arange(100), parts=2)
     whole = (made / "part-001.parquet").read_bytes()
     (made / "part-001.parquet").write_bytes(whole[:len(whole) // 2])
@@ -203,7 +209,8 @@ def test_a_file_that_is_not_whole(tmp_path):
         files.pieces(files.parquet_files(made))
 
 
-def test_a_folder_is_mapped_in_pieces(tmp_path, monkeypatch, spaces, bundle):
+def test_a_folder_is_mapped_in_pieces(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, spaces: Spaces,
+                                      bundle: Bundle) -> None:
     made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2, row_group_size=100)
     monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
     application = pickle.loads(pickle.dumps(apply.translation(bundle, "a", "b", "emb_a", "as_b", False)))
@@ -222,11 +229,12 @@ def test_a_folder_is_mapped_in_pieces(tmp_path, monkeypatch, spaces, bundle):
 
 
 @pytest.fixture
-def application(bundle):
+def application(bundle: Bundle) -> apply.Application:
     return apply.transformation(bundle, "a", "emb_a", "shared", False)
 
 
-def mapped(application, given, output, keep=None):
+def mapped(application: apply.Application, given: str | pathlib.Path, output: str | pathlib.Path,
+           keep: Any = None) -> list[str]:
     """Files that were written, by their place within the output."""
     plan, kept = folder.planned(application, *folder.paths(given, output, "a dataset"), keep)
     for piece, target in plan:
@@ -234,7 +242,8 @@ def mapped(application, given, output, keep=None):
     return [files.storage(target)[1] for _, target in plan]
 
 
-def test_folders_with_spaces_and_uris(tmp_path, application, spaces, monkeypatch):
+def test_folders_with_spaces_and_uris(tmp_path: pathlib.Path, application: apply.Application, spaces: Spaces,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
     made = folder_of(tmp_path / "my rows", spaces, np.arange(ROWS), parts=2)
     (made / "day=a%3Ab#1").mkdir()
     (made / "part-001.parquet").rename(made / "day=a%3Ab#1" / "x y.parquet")
@@ -249,7 +258,7 @@ def test_folders_with_spaces_and_uris(tmp_path, application, spaces, monkeypatch
     assert files.inside("s3://bucket/rows/?region=x", "a b.parquet") == "s3://bucket/rows/a%20b.parquet?region=x"
 
 
-def test_empty_files_and_row_groups(tmp_path, application, rows):
+def test_empty_files_and_row_groups(tmp_path: pathlib.Path, application: apply.Application, rows: pa.Table) -> None:
     made = tmp_path / "rows"
     made.mkdir()
     loose = rows.set_column(1, "emb_a", rows.column("emb_a").cast(pa.list_(pa.float32())))
@@ -267,7 +276,9 @@ def test_empty_files_and_row_groups(tmp_path, application, rows):
         mapped(application, made, tmp_path / "none")
 
 
-def test_outputs_that_would_be_lost_or_read_again(tmp_path, application, spaces, rows, monkeypatch):
+def test_outputs_that_would_be_lost_or_read_again(tmp_path: pathlib.Path, application: apply.Application,
+                                                  spaces: Spaces, rows: pa.Table,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2)
     with pytest.raises(ValueError, match="is inside .* name a folder elsewhere"):
         mapped(application, made, made / "out")
@@ -284,7 +295,7 @@ def test_outputs_that_would_be_lost_or_read_again(tmp_path, application, spaces,
         mapped(application, made, tmp_path / "out")
 
 
-def test_what_fails_leaves_no_file(tmp_path, application):
+def test_what_fails_leaves_no_file(tmp_path: pathlib.Path, application: apply.Application) -> None:
     made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
     broken(made, "not_a_number")
     for output in (tmp_path / "out", (tmp_path / "other").as_uri()):
@@ -293,7 +304,7 @@ def test_what_fails_leaves_no_file(tmp_path, application):
     assert os.listdir(tmp_path / "out") == os.listdir(tmp_path / "other") == ["part-000.parquet"]
 
 
-def test_a_column_is_replaced_but_not_by_accident(bundle, rows):
+def test_a_column_is_replaced_but_not_by_accident(bundle: Bundle, rows: pa.Table) -> None:
     same = apply.transformation(bundle, "a", "emb_a", "emb_a", False)
     same.require(rows.schema.names)
     assert same(rows, "here").column_names == rows.column_names
@@ -304,22 +315,24 @@ def test_a_column_is_replaced_but_not_by_accident(bundle, rows):
         apply.transformation(bundle, "a", "emb_x", "y", False).require(rows.schema.names)
 
 
-def test_columns_that_a_map_does_not_take(bundle, rows):
+def test_columns_that_a_map_does_not_take(bundle: Bundle, rows: pa.Table) -> None:
     with pytest.raises(ValueError, match="here: row 0 has a vector of 16 values where the map takes 24"):
         apply.transformation(bundle, "a", "emb_b", "y", False)(rows, "here")
     with pytest.raises(ValueError, match="here: id: expected a column of vectors"):
         apply.transformation(bundle, "a", "id", "y", False)(rows, "here")
+    nothing: Any = None
     with pytest.raises(TypeError, match="expected a Bundle or the path of one, found NoneType"):
-        apply.transformation(None, "a", "emb_a", "y", False)
+        apply.transformation(nothing, "a", "emb_a", "y", False)
     with pytest.raises(ValueError, match="there are several columns 'id'; rename all but one"):
         apply.transformation(bundle, "a", "emb_a", "y", False).require(["id", "emb_a", "id"])
 
 
-def test_sizes_are_worked_out(rows):
+def test_sizes_are_worked_out(rows: pa.Table) -> None:
     wide = columns.Columns({"a": "a", "b": "b"}, "id", {"a": 8192, "b": 4096})
     assert sizes.partial_bytes(wide, 5000) == 8 * 12288**2 + 4 * 5000 * 12288 + seen.BYTES_KEPT
-    with pytest.raises(ValueError, match=r"12288 values takes 1.5 GB \(sums of products 8 x 12288\^2 = 1.2 GB, 5000 support "
-                                         r"rows 4 x 5000 x 12288 = 246 MB.*but a box holds 1.0 GB; buy another"):
+    with pytest.raises(ValueError, match=r"12288 values takes 1.5 GB \(sums of products 8 x 12288\^2 = 1.2 GB, 5000 "
+                                         r"support rows 4 x 5000 x 12288 = 246 MB.*but a box holds 1.0 GB; buy "
+                                         r"another"):
         sizes.require_room(wide, 5000, 10**9, "a box", "buy another")
     # what is said is what it takes
     narrow = summed([rows])
@@ -327,13 +340,13 @@ def test_sizes_are_worked_out(rows):
     assert len(pickle.dumps(narrow)) > 8 * sum(DIMS[name] for name in COLUMNS)**2
 
 
-def attached(rows, bundle, columns_, **options):
-    part = Partial(columns.chosen(columns_, "id", rows.schema, None), bundle.support_ids, 0)
+def attached(rows: pa.Table, bundle: Bundle, columns_: dict[str, str], **options: Any) -> Bundle:
+    part = Partial(columns.chosen(columns_, "id", rows.schema, NO_ROWS), bundle.support_ids, 0)
     part.add(rows, "here")
     return solve.attached(part, bundle, options)
 
 
-def test_several_encoders_are_attached_at_once(rows, spaces, bundle):
+def test_several_encoders_are_attached_at_once(rows: pa.Table, spaces: Spaces, bundle: Bundle) -> None:
     both = attached(rows, bundle, {"c": "emb_c", "d": "emb_b"})
     assert list(both.spaces) == ["a", "b", "c", "d"] and list(bundle.spaces) == ["a", "b"]
     expected = copy.copy(bundle)
@@ -342,7 +355,7 @@ def test_several_encoders_are_attached_at_once(rows, spaces, bundle):
     assert difference(both, expected) < 1e-5
 
 
-def test_support_rows_that_are_missing_are_named(rows, bundle):
+def test_support_rows_that_are_missing_are_named(rows: pa.Table, bundle: Bundle) -> None:
     few = rows.slice(0, 1000)
     missing = np.setdiff1d(bundle.support_ids, few.column("id").to_numpy())
     with pytest.raises(ValueError, match=f"'c': {len(missing)} of {SUPPORT} support rows are missing, with the id "
@@ -352,25 +365,27 @@ def test_support_rows_that_are_missing_are_named(rows, bundle):
         attached(rows.set_column(0, "id", pa.array(np.arange(ROWS) + 10**9)), bundle, {"c": "emb_c"})
 
 
-def test_ids_do_not_find_row_numbers(spaces):
+def test_ids_do_not_find_row_numbers(spaces: Spaces) -> None:
     numbered = kedge.fit({"a": spaces["a"], "b": spaces["b"]}, support=SUPPORT)
     with pytest.raises(ValueError, match="by row number"):
         solve.require_attach(numbered, {"c": "emb_c"}, False, {})
 
 
-def test_a_support_that_was_asked_for_must_be_there(rows):
+def test_a_support_that_was_asked_for_must_be_there(rows: pa.Table) -> None:
     few = rows.slice(0, 100)
     assert len(solve.fitted(summed([few], 5000), None, 0, {}).support_ids) == 100
     with pytest.raises(ValueError, match="asked for a support of 5000 rows, but there are 100"):
         solve.fitted(summed([few], 5000), 5000, 0, {})
     assert solve.rows_to_draw(None, 10, {}) == 5000
-    assert type(solve.rows_to_draw(np.int64(100), 10, {})) is int
+    of_numpy: Any = np.int64(100)
+    assert type(solve.rows_to_draw(of_numpy, 10, {})) is int
+    wrong: Any
     for wrong in (0, -1, 2.0, True, "5"):
         with pytest.raises(ValueError, match="support must be a number of rows, 1 or more"):
             solve.rows_to_draw(wrong, 10, {})
 
 
-def test_options_are_refused_before_rows_are_read(bundle):
+def test_options_are_refused_before_rows_are_read(bundle: Bundle) -> None:
     solve.require_fit(0, {"method": "param", "epochs": 3, "device": "cuda"})
     solve.require_attach(bundle, {"a": "emb_a", "c": "emb_c"}, True, {"attach": "kernel", "device": "cuda"})
     solve.require_validate(dict(a="x", b="y", c="z"), 0, {"support": 100})
@@ -387,17 +402,18 @@ def test_options_are_refused_before_rows_are_read(bundle):
             solve.require_attach(bundle, {space: "emb_a"}, False, options)
     with pytest.raises(ValueError, match="needs three columns or more, but there are 2"):
         solve.require_validate(COLUMNS, 0, {})
+    wrong: Any
     for wrong in (None, {}, ["emb_a"], {"a": 3}, {3: "emb_a"}):
         with pytest.raises(TypeError, match="columns must map the names of spaces to those of columns"):
             solve.require_attach(bundle, wrong, False, {})
 
 
-def test_no_rows():
+def test_no_rows() -> None:
     with pytest.raises(ValueError, match="no rows"):
         solve.fitted(None, 10, 0, {})
 
 
-def test_which_methods_learn_from_rows():
+def test_which_methods_learn_from_rows() -> None:
     assert not solve.learns_from_rows({}) and not solve.learns_from_rows({"attach": "kernel"})
     assert not solve.learns_from_rows({"method": "kernel", "effort": "best"})
     for options in ({"method": "param"}, {"refine_epochs": 3}, {"effort": "best"}):

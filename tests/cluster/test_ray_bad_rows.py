@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that cannot be used, on Ray: a sentence that names the file and the id, and no traceback of a worker."""
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 import kedge
 import kedge.ray
 import numpy as np
@@ -9,38 +15,41 @@ from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
 from ray_cluster import cluster
 
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
 pytestmark = pytest.mark.long
 
 ROWS = 600
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nodes():
+def nodes() -> Iterator[Cluster]:
     with cluster() as made:
         yield made
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder_of(tmp_path / "rows", encoders(ROWS), np.arange(ROWS), parts=3)
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_it_is_named(folder, kind):
+def test_it_is_named(folder: pathlib.Path, kind: str) -> None:
     sentence = broken(folder, kind)
     with pytest.raises(ValueError, match=sentence) as caught:
         kedge.ray.fit(str(folder), COLUMNS, support=100)
     assert "\n" not in str(caught.value)
 
 
-def test_blocks_of_a_dataset_are_numbered(folder):
+def test_blocks_of_a_dataset_are_numbered(folder: pathlib.Path) -> None:
     broken(folder, "no_vector")
     with pytest.raises(ValueError, match="^block 0.*: the row with id 207 has no vector") as caught:
         kedge.ray.fit(ray.data.read_parquet(str(folder)), COLUMNS, support=100)
     assert "\n" not in str(caught.value)
 
 
-def test_a_vector_that_cannot_be_mapped(folder, tmp_path):
+def test_a_vector_that_cannot_be_mapped(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=100)
     broken(folder, "not_a_number")
     with pytest.raises(ValueError, match="part-001.parquet: row 7 has a vector that holds NaN"):
@@ -58,25 +67,25 @@ def test_a_vector_that_cannot_be_mapped(folder, tmp_path):
     ({"support": 5000}, "asked for a support of 5000 rows, but there are 600"),
     ({"device": "cuda"}, "cluster has none"),
 ])
-def test_wrong_arguments(folder, change, sentence):
+def test_wrong_arguments(folder: pathlib.Path, change: dict[str, Any], sentence: str) -> None:
     given = {"columns": COLUMNS, "support": 100, **change}
     with pytest.raises((ValueError, TypeError), match=sentence):
         kedge.ray.fit(str(folder), **given)
 
 
-def test_a_dataset_without_rows(folder):
+def test_a_dataset_without_rows(folder: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="there are no rows to learn from"):
         kedge.ray.fit(ray.data.read_parquet(str(folder)).filter(lambda row: False), COLUMNS, support=100)
 
 
-def test_an_empty_folder(tmp_path):
+def test_an_empty_folder(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         kedge.ray.fit(str(tmp_path / "nowhere"), COLUMNS)
     with pytest.raises(FileNotFoundError, match="no Parquet files"):
         kedge.ray.fit(str(tmp_path), COLUMNS)
 
 
-def test_sums_that_an_object_store_cannot_hold(tmp_path):
+def test_sums_that_an_object_store_cannot_hold(tmp_path: pathlib.Path) -> None:
     wide = {name: np.zeros((2, 4000), np.float32) for name in ("a", "b")}
     rows = folder_of(tmp_path / "wide", wide, np.arange(2), parts=1)
     with pytest.raises(ValueError, match=r"8 x 8000\^2 = 512 MB.*object store.*--object-store-memory="):

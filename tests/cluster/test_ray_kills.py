@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers of Ray that are killed in the middle of their work, which is done again; and work that its caller stops."""
+from __future__ import annotations
+
 import os
+import pathlib
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import kedge
 import kedge.ray
@@ -9,8 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import ray
-from made_up import COLUMNS, by_id, difference, encoders, folder_of
+from made_up import COLUMNS, Spaces, by_id, difference, encoders, folder_of
 from ray_cluster import cluster, kill_one
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 pytestmark = pytest.mark.long
 
@@ -18,28 +26,28 @@ ROWS = 30_000
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nodes():
+def nodes() -> Iterator[Cluster]:
     with cluster() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def spaces():
+def spaces() -> Spaces:
     return encoders(ROWS)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, spaces):
+def folder(tmp_path_factory: pytest.TempPathFactory, spaces: Spaces) -> pathlib.Path:
     return folder_of(tmp_path_factory.mktemp("rows") / "parquet", spaces, np.arange(ROWS), parts=30, row_group_size=500)
 
 
 class Killer:
     """Kills a worker when it hears of progress, until it has killed 'count'."""
 
-    def __init__(self, count=2):
+    def __init__(self, count: int = 2) -> None:
         self.left, self.killed = count, 0
 
-    def __call__(self, step, done, total, detail):
+    def __call__(self, step: str, done: int, total: int, detail: str) -> None:
         end = time.monotonic() + 5
         while self.left and done < total and time.monotonic() < end:
             if kill_one("kedge"):
@@ -47,18 +55,18 @@ class Killer:
                 return
 
 
-def test_while_rows_are_summed_up(folder):
+def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
     killer = Killer()
     disturbed = kedge.ray.fit(str(folder), COLUMNS, support=300, progress=killer)
     assert killer.killed == 2
     assert difference(disturbed, kedge.ray.fit(str(folder), COLUMNS, support=300)) < 1e-6
 
 
-def test_while_rows_are_mapped(folder, spaces, tmp_path):
+def test_while_rows_are_mapped(folder: pathlib.Path, spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
     killer = Killer()
-    made = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
-                               progress=killer)
+    made = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
+                               output=str(tmp_path / "out"), progress=killer)
     assert killer.killed == 2
     found = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
     expected = bundle["a"].transform(spaces["a"])
@@ -66,8 +74,8 @@ def test_while_rows_are_mapped(folder, spaces, tmp_path):
     assert not list((tmp_path / "out").glob(".*")), "a worker that was killed left something behind"
 
 
-def test_a_function_may_stop_the_work(folder, tmp_path):
-    def stop(step, done, total, detail):
+def test_a_function_may_stop_the_work(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def stop(step: str, done: int, total: int, detail: str) -> None:
         raise InterruptedError("enough")
 
     with pytest.raises(InterruptedError, match="^enough$"):

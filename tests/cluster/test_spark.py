@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """kedge.spark on a real cluster of two workers: the command's bundle, and what its maps make."""
+from __future__ import annotations
+
 import copy
+import pathlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import command
 import kedge
@@ -8,7 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import ROWS
-from made_up import COLUMNS, by_id, difference, folder_of
+from kedge import Bundle
+from made_up import COLUMNS, Spaces, by_id, difference, folder_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.long
 
@@ -16,30 +25,32 @@ SUPPORT = 400
 
 
 @pytest.fixture(scope="module", autouse=True)
-def module(spark):
+def module(spark: SparkSession) -> ModuleType:
     import kedge.spark
 
     return kedge.spark
 
 
 @pytest.fixture(scope="module")
-def bundle(module, frame):
-    return module.fit(frame, COLUMNS, support=SUPPORT)
+def bundle(module: ModuleType, frame: DataFrame) -> Bundle:
+    made: Bundle = module.fit(frame, COLUMNS, support=SUPPORT)
+    return made
 
 
-def assert_near(found, expected, share=1e-6):
+def assert_near(found: np.ndarray, expected: np.ndarray, share: float = 1e-6) -> None:
     assert np.abs(found - expected).max() < share * np.abs(expected).max()
 
 
-def test_the_bundle_is_the_commands(bundle, two, tmp_path):
+def test_the_bundle_is_the_commands(bundle: Bundle, two: Spaces, tmp_path: pathlib.Path) -> None:
     assert difference(bundle, command.fitted(tmp_path, two, np.arange(ROWS), SUPPORT)) < 1e-5
 
 
-def test_a_folder_makes_the_same_bundle(module, bundle, folder):
+def test_a_folder_makes_the_same_bundle(module: ModuleType, bundle: Bundle, folder: pathlib.Path) -> None:
     assert difference(module.fit(str(folder), COLUMNS, support=SUPPORT), bundle) < 1e-5
 
 
-def test_paths_of_the_callers_folder(module, bundle, folder, tmp_path, monkeypatch):
+def test_paths_of_the_callers_folder(module: ModuleType, bundle: Bundle, folder: pathlib.Path, tmp_path: pathlib.Path,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
     assert difference(module.fit("rows", COLUMNS, support=SUPPORT), bundle) < 1e-5
@@ -47,21 +58,23 @@ def test_paths_of_the_callers_folder(module, bundle, folder, tmp_path, monkeypat
     assert output == str(tmp_path / "out") and pq.read_table(output).num_rows == ROWS
 
 
-def test_one_machine_makes_the_same_bundle(bundle, two):
+def test_one_machine_makes_the_same_bundle(bundle: Bundle, two: Spaces) -> None:
     assert difference(bundle, kedge.fit(two, ids=np.arange(ROWS), support=SUPPORT)) < 1e-5
 
 
-def test_partitions_and_order_do_not_matter(module, bundle, frame):
+def test_partitions_and_order_do_not_matter(module: ModuleType, bundle: Bundle, frame: DataFrame) -> None:
     assert difference(module.fit(frame.orderBy("emb_a").coalesce(1), COLUMNS, support=SUPPORT), bundle) < 1e-5
 
 
-def test_another_seed_draws_another_support(module, bundle, folder, two):
+def test_another_seed_draws_another_support(module: ModuleType, bundle: Bundle, folder: pathlib.Path,
+                                            two: Spaces) -> None:
     other = module.fit(str(folder), COLUMNS, support=SUPPORT, seed=5)
     assert set(other.support_ids) != set(bundle.support_ids)
     assert difference(other, kedge.fit(two, ids=np.arange(ROWS), support=SUPPORT, seed=5)) < 1e-5
 
 
-def test_ids_that_are_texts_and_arrays_of_double(module, frame, two, tmp_path):
+def test_ids_that_are_texts_and_arrays_of_double(module: ModuleType, frame: DataFrame, two: Spaces,
+                                                 tmp_path: pathlib.Path) -> None:
     rows = frame.selectExpr("concat('item-', id) as `the.name`", "cast(emb_a as array<double>) as emb_a", "emb_b")
     ours = module.fit(rows, COLUMNS, "the.name", support=SUPPORT)
     assert difference(ours, command.fitted(tmp_path, two, [f"item-{n}" for n in range(ROWS)], SUPPORT)) < 1e-5
@@ -69,7 +82,8 @@ def test_ids_that_are_texts_and_arrays_of_double(module, frame, two, tmp_path):
     assert made.columns == ["the.name", "emb_a", "emb_b", "shared.rows"] and made.count() == ROWS
 
 
-def test_half_precision_is_read_from_folders(spark, module, two, tmp_path):
+def test_half_precision_is_read_from_folders(spark: SparkSession, module: ModuleType, two: Spaces,
+                                             tmp_path: pathlib.Path) -> None:
     from pyspark.errors import AnalysisException
 
     half = {name: rows.astype(np.float16) for name, rows in two.items()}
@@ -80,7 +94,8 @@ def test_half_precision_is_read_from_folders(spark, module, two, tmp_path):
         spark.read.parquet(str(rows))
 
 
-def test_an_encoder_is_attached(module, bundle, frame, folder, spaces):
+def test_an_encoder_is_attached(module: ModuleType, bundle: Bundle, frame: DataFrame, folder: pathlib.Path,
+                                spaces: Spaces) -> None:
     attached = module.attach(bundle, frame, {"c": "emb_c"})
     assert "c" in attached.spaces and "c" not in bundle.spaces
     expected = copy.copy(bundle)
@@ -89,7 +104,7 @@ def test_an_encoder_is_attached(module, bundle, frame, folder, spaces):
     assert difference(module.attach(bundle, str(folder), {"c": "emb_c"}), expected) < 1e-5
 
 
-def test_transformed_rows_by_id(module, bundle, frame, spaces):
+def test_transformed_rows_by_id(module: ModuleType, bundle: Bundle, frame: DataFrame, spaces: Spaces) -> None:
     made = module.transform(bundle, frame, space="a", column="emb_a", into="shared")
     assert made.columns == ["id", "emb_a", "emb_b", "emb_c", "shared"]
     assert made.schema["shared"].dataType.simpleString() == "array<float>"
@@ -98,18 +113,20 @@ def test_transformed_rows_by_id(module, bundle, frame, spaces):
     np.testing.assert_array_equal(by_id(made, "emb_b"), spaces["b"])
 
 
-def test_results_may_take_the_place_of_the_vectors(module, bundle, frame, spaces):
+def test_results_may_take_the_place_of_the_vectors(module: ModuleType, bundle: Bundle, frame: DataFrame,
+                                                   spaces: Spaces) -> None:
     made = module.transform(bundle, frame, space="a", column="emb_a", into="emb_a", normalize=True)
     assert made.columns == frame.columns
     assert_near(by_id(made.toArrow(), "emb_a"), bundle["a"].transform(spaces["a"], normalize=True))
 
 
-def test_translated_rows(module, bundle, frame, spaces):
+def test_translated_rows(module: ModuleType, bundle: Bundle, frame: DataFrame, spaces: Spaces) -> None:
     made = module.translate(bundle, frame, source="a", target="b", column="emb_a", into="as_b").toArrow()
     assert_near(by_id(made, "as_b"), bundle.translator("a", "b").transform(spaces["a"]))
 
 
-def test_a_folder_becomes_a_folder(spark, module, bundle, folder, spaces, tmp_path):
+def test_a_folder_becomes_a_folder(spark: SparkSession, module: ModuleType, bundle: Bundle, folder: pathlib.Path,
+                                   spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle.save(tmp_path / "shared.kedge")
     output = module.transform(tmp_path / "shared.kedge", folder, space="b", column="emb_b", into="shared",
                               output=tmp_path / "out", keep=["id"])
@@ -122,7 +139,7 @@ def test_a_folder_becomes_a_folder(spark, module, bundle, folder, spaces, tmp_pa
     assert spark.read.parquet(output).count() == ROWS
 
 
-def test_learning_from_a_sample(module, frame, two):
+def test_learning_from_a_sample(module: ModuleType, frame: DataFrame, two: Spaces) -> None:
     options = dict(support=SUPPORT, method="param", epochs=3, anchors=20)
     ours = module.fit(frame, COLUMNS, sample=1000, **options)
     assert ours.method == "param" and len(ours.support_ids) == SUPPORT
@@ -131,12 +148,12 @@ def test_learning_from_a_sample(module, frame, two):
     assert not np.allclose(ours.mixture, whole.mixture)  # it did not learn from all rows
 
 
-def test_an_unseen_encoder_is_estimated(module, frame):
+def test_an_unseen_encoder_is_estimated(module: ModuleType, frame: DataFrame) -> None:
     scores = module.validate(frame, {**COLUMNS, "c": "emb_c"}, sample=1000, support=300)
     assert list(scores["held_out"]) == ["a", "b", "c"] and (scores["recall@1"] > .5).all()
 
 
-def test_partials_travel_in_chunks(spark, module, tmp_path):
+def test_partials_travel_in_chunks(spark: SparkSession, module: ModuleType, tmp_path: pathlib.Path) -> None:
     """Those of wide spaces are larger than a row of Spark should be."""
     from kedge.spark import sums, tree
 
@@ -145,17 +162,18 @@ def test_partials_travel_in_chunks(spark, module, tmp_path):
     wide = {"wide": np.random.default_rng(2).normal(size=(rows, dim)).astype(np.float32)}
     folder = folder_of(tmp_path / "wide", wide, np.arange(rows), parts=3)
     total = sums.total(folder, {"wide": "emb_wide"}, "id", 20, 0, "test", False)
-    assert total.rows == rows
+    assert total is not None and total.rows == rows
     expected = np.cov(wide["wide"].astype(np.float64), rowvar=False, bias=True)
     assert_near(total.moments.covariance("wide"), expected, 1e-5)
     np.testing.assert_array_equal(total.moments.support("wide"), wide["wide"][total.moments.support_ids])
 
 
-def test_a_chunk_that_is_missing_is_noticed(spark, monkeypatch):
+def test_a_chunk_that_is_missing_is_noticed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from kedge.spark import tree
 
     monkeypatch.setattr(tree, "CHUNK_BYTES", 10)
-    batches = list(tree.chunks_of(list(range(100)), 0))
-    assert list(tree.partials_of(batches)) == [list(range(100))]
+    partial: Any = list(range(100))
+    batches = list(tree.chunks_of(partial, 0))
+    assert list(tree.partials_of(batches)) == [partial]
     with pytest.raises(RuntimeError, match="incomplete"):
         list(tree.partials_of(batches[:-1]))

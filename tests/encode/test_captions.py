@@ -9,11 +9,11 @@ import random
 import re
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
-from test_experiments_scripts import KEDGE, needs_kedge, script  # noqa: F401, a fixture
+from conftest import KEDGE, ROOT, Script, needs_kedge
 
 pytestmark = pytest.mark.long
 
@@ -45,7 +45,7 @@ WORDS = {
 }
 
 
-def write_texts(folder):
+def write_texts(folder: pathlib.Path) -> list[tuple[int, ...]]:
     """All 512 sentences, in the same seeded order in every language; French as multi30k has it, zipped."""
     folder.mkdir()
     places = list(itertools.product(range(8), repeat=3))
@@ -61,26 +61,27 @@ def write_texts(folder):
 
 
 @pytest.fixture
-def texts(tmp_path):
+def texts(tmp_path: pathlib.Path) -> pathlib.Path:
     write_texts(tmp_path / "texts")
     return tmp_path / "texts"
 
 
-def make(*argv, encode="kedge-encode", code=0):
+def make(*argv: object, encode: str = "kedge-encode", code: int = 0) -> str:
     done = subprocess.run([sys.executable, MAKE, *map(str, argv)], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, "KEDGE_ENCODE": encode})
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
 
-def recall(records, method):
+def recall(records: list[dict[str, Any]], method: str) -> float:
     """Between the languages by n-grams: the tiny model knows few of the words."""
-    return np.mean([record["recall@1"] for record in records if record["method"] == method and record["zero_shot"]
-                    and "en" not in (record["encoder"], record["trained_on"])])
+    return float(np.mean([record["recall@1"] for record in records if record["method"] == method
+                          and record["zero_shot"] and "en" not in (record["encoder"], record["trained_on"])]))
 
 
 @needs_kedge
-def test_from_sentences_to_the_tables(script, texts, models, warm_encode, tmp_path):  # noqa: F811
+def test_from_sentences_to_the_tables(script: Script, texts: pathlib.Path, models: dict[str, str], warm_encode: str,
+                                      tmp_path: pathlib.Path) -> None:
     """A model for one language, n-grams for three: no row of the one is like any of the others."""
     out = tmp_path / "made"
     said = make(texts, "-o", out, "--rows", 400, "--test", 100, "--dims", 24, "--model", f"en={models['bert']}",
@@ -92,14 +93,15 @@ def test_from_sentences_to_the_tables(script, texts, models, warm_encode, tmp_pa
     english = (out / "en.txt").read_text().splitlines()
     assert labels[next(n for n, line in enumerate(english) if line.startswith("a dog"))] == 0
     assert labels[next(n for n, line in enumerate(english) if line.startswith("a black cat"))] == 12
-    done = script("captions", "--quick", "--work", tmp_path / "work", "--captions", out, "--", "--no-report", "--threads", 2,
-                  "--anchors", 20)
+    done = script("captions", "--quick", "--work", tmp_path / "work", "--captions", out, "--", "--no-report",
+                  "--threads", 2, "--anchors", 20)
     assert done.returncode == 0, done.stderr
     records = json.loads((tmp_path / "work" / "out" / "captions" / "results.json").read_text())["records"]
     assert recall(records, "consensus") > 0.9
 
 
-def test_ngrams_are_learned_from_other_texts_where_there_are_enough(texts, tmp_path):
+def test_ngrams_are_learned_from_other_texts_where_there_are_enough(texts: pathlib.Path,
+                                                                    tmp_path: pathlib.Path) -> None:
     said = make(texts, "-o", tmp_path / "made", "--rows", 200, "--test", 50, "--dims", 8, "--languages", "cs,de")
     assert "n-grams of 312 other texts" in said
     first = np.load(tmp_path / "made" / "cs.npy")
@@ -111,7 +113,7 @@ def test_ngrams_are_learned_from_other_texts_where_there_are_enough(texts, tmp_p
     assert np.ptp(second[150:], axis=0).max() == 0
 
 
-def test_labels_of_ones_own(texts, tmp_path):
+def test_labels_of_ones_own(texts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     make(texts, "-o", tmp_path / "made", "--rows", 400, "--test", 100, "--dims", 8, "--labels", texts / "labels.txt")
     labels = np.load(tmp_path / "made" / "labels_topic.npy")
     names = (texts / "labels.txt").read_text().splitlines()[:400]
@@ -121,7 +123,7 @@ def test_labels_of_ones_own(texts, tmp_path):
     assert np.load(tmp_path / "made" / "labels_topic.npy")[:4].tolist() == [0, 7, 14, 0]
 
 
-def test_what_is_not_parallel_is_refused(texts, tmp_path):
+def test_what_is_not_parallel_is_refused(texts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     few = ("-o", tmp_path / "made", "--rows", 400, "--test", 100, "--dims", 8)
     assert "no texts in 'es'; expected train.es or es.txt" in make(texts, *few, "--languages", "en,es", code=3)
     lines = (texts / "de.txt").read_text().splitlines(True)
@@ -140,17 +142,20 @@ def test_what_is_not_parallel_is_refused(texts, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_wrong_words_are_sentences(texts, tmp_path):
+def test_wrong_words_are_sentences(texts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     out = ("-o", tmp_path / "made")
-    for words, says in ((("--rows", 600), "has 512 lines, and --rows asks for 600"), (("--test", 512), "--test must leave train rows"),
+    for words, says in ((("--rows", 600), "has 512 lines, and --rows asks for 600"),
+                        (("--test", 512), "--test must leave train rows"),
                         (("--model", "en"), "LANGUAGE=MODEL"), (("--model", "es=x"), "'es', which is not among"),
-                        (("--languages", "en"), "two or more"), (("-o", texts), "is the folder of the texts"), (("--rows", 400, "--test", 100, "--dims", 900), "smaller --dims")):
+                        (("--languages", "en"), "two or more"), (("-o", texts), "is the folder of the texts"),
+                        (("--rows", 400, "--test", 100, "--dims", 900), "smaller --dims")):
         assert says in make(texts, *out, *words, code=2)
     assert "there is no nowhere" in make(texts, *out, "--rows", 400, "--test", 100, "--model", "en=x", encode="nowhere",
                                            code=1)
 
 
-def test_ngrams_in_the_place_of_a_model_do_not_pass_for_its_embeddings(texts, models, warm_encode, tmp_path):
+def test_ngrams_in_the_place_of_a_model_do_not_pass_for_its_embeddings(
+        texts: pathlib.Path, models: dict[str, str], warm_encode: str, tmp_path: pathlib.Path) -> None:
     few = (texts, "-o", tmp_path / "made", "--rows", 200, "--test", 50, "--dims", 8, "--languages", "en,de")
     by_model = ("--model", f"en={models['bert']}", "--encode", "--threads 2")
     make(*few, *by_model, encode=warm_encode)
@@ -162,14 +167,15 @@ def test_ngrams_in_the_place_of_a_model_do_not_pass_for_its_embeddings(texts, mo
 
 
 @needs_kedge
-def test_the_script_leaves_embeddings_where_they_are(script, tmp_path):  # noqa: F811
+def test_the_script_leaves_embeddings_where_they_are(script: Script, tmp_path: pathlib.Path) -> None:
     """Also those that an earlier make left in the folder where it works."""
     mine, given = tmp_path / "work" / "embeddings" / "captions", tmp_path / "given here"
     mine.mkdir(parents=True)
     given.mkdir()
     for language in ("en", "de", "fr", "cs"):
         (mine / f"{language}.npy").write_text("mine")
-        np.save(given / f"{language}-encoder.npy", np.random.default_rng(len(language)).normal(size=(400, 12)).astype("f"))
+        rows = np.random.default_rng(len(language)).normal(size=(400, 12)).astype("f")
+        np.save(given / f"{language}-encoder.npy", rows)
     np.save(given / "labels_topic.npy", np.arange(400) % 3)
     words = ("captions", "--quick", "--work", tmp_path / "work", "--captions", given)
     done = script(*words, "--", "--no-report", "--methods", "consensus", "--anchors", 8)
@@ -180,14 +186,14 @@ def test_the_script_leaves_embeddings_where_they_are(script, tmp_path):  # noqa:
     assert done.returncode == 3 and "2 files for en: en-encoder.npy en-other.npy" in done.stderr
 
 
-def guide_blocks(first, last):
+def guide_blocks(first: str, last: str) -> list[tuple[str, str]]:
     """The code of docs/languages.md between two headings: its language and its text."""
     text = (ROOT / "docs" / "languages.md").read_text()
     return re.findall(r"^```(sh|python)\n(.*?)^```", text[text.index(first):text.index(last)], re.DOTALL | re.MULTILINE)
 
 
 @needs_kedge
-def test_the_guide_can_be_followed(texts, tmp_path):
+def test_the_guide_can_be_followed(texts: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """With the sentences above in the place of the messages, and as many rows as there are of them."""
     blocks = guide_blocks("## Try it", "## What you get")
     assert [kind for kind, _ in blocks] == ["sh", "sh", "sh", "python", "sh"]

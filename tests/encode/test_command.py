@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user meets: exit codes, sentences, and no torch where none is needed."""
 import json
+import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import make_gpt2, noise, python
-
+from conftest import Run, make_gpt2, noise, python
 from kedge.encode import UsageError, encode
 
 pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--list"]])
-def test_help_and_list_do_not_import_torch(words):
+def test_help_and_list_do_not_import_torch(words: list[str]) -> None:
     code = ("import sys; from kedge.encode.__main__ import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass\n"
             "print([name for name in ('torch', 'timm', 'transformers', 'numpy') if name in sys.modules])")
     done = python("-c", code, *words)
@@ -21,7 +22,8 @@ def test_help_and_list_do_not_import_torch(words):
         assert "vit_small_patch16_224" in done.stdout and "google/gemma-3-1b-pt" in done.stdout
 
 
-def test_a_missing_package_is_named(models, sentences, pictures, tmp_path):
+def test_a_missing_package_is_named(models: dict[str, str], sentences: pathlib.Path, pictures: pathlib.Path,
+                                    tmp_path: pathlib.Path) -> None:
     for missing, data, model in (("torch", sentences, "bert"), ("transformers", sentences, "bert"),
                                  ("timm", pictures, "timm"), ("numpy", pictures, "timm")):
         code = (f"import sys; sys.modules['{missing}'] = None\nfrom kedge.encode.__main__ import main\n"
@@ -32,16 +34,18 @@ def test_a_missing_package_is_named(models, sentences, pictures, tmp_path):
         assert missing in done.stderr and f"pip install '{named}>=" in done.stderr
 
 
-def test_an_unreachable_hub_is_a_sentence(sentences, pictures, tmp_path, run):
-    for data, model, extra in ((sentences, "gpt2", []), (pictures, "vit-s", []),
-                               (sentences, "sentence-transformers/all-MiniLM-L6-v2", [])):
-        code, out, err = run("--model", model, "--data", data, "-o", tmp_path / "o.npy", *extra)
+def test_an_unreachable_hub_is_a_sentence(sentences: pathlib.Path, pictures: pathlib.Path, tmp_path: pathlib.Path,
+                                          run: Run) -> None:
+    for data, model in ((sentences, "gpt2"), (pictures, "vit-s"),
+                        (sentences, "sentence-transformers/all-MiniLM-L6-v2")):
+        code, out, err = run("--model", model, "--data", data, "-o", tmp_path / "o.npy")
         assert code == 1 and "the hub is not reachable and the model is not in the cache" in err and out == ""
         assert "give a local folder" in err
     assert not list(tmp_path.glob("o.*"))
 
 
-def usage(models, sentences, pictures, tmp_path):
+def usage(models: dict[str, str], sentences: pathlib.Path, pictures: pathlib.Path,
+          tmp_path: pathlib.Path) -> dict[str, tuple[list[Any], str]]:
     out, bert, vit = ["-o", tmp_path / "o.npy"], ["--model", models["bert"]], ["--model", models["timm"]]
     text, image = ["--data", sentences], ["--data", pictures]
     odd = tmp_path / "odd.dat"
@@ -73,25 +77,28 @@ def usage(models, sentences, pictures, tmp_path):
     }
 
 
-def test_wrong_usage_exits_2(models, sentences, pictures, tmp_path, run):
+def test_wrong_usage_exits_2(models: dict[str, str], sentences: pathlib.Path, pictures: pathlib.Path,
+                             tmp_path: pathlib.Path, run: Run) -> None:
     for name, (words, says) in usage(models, sentences, pictures, tmp_path).items():
         code, out, err = run(*words)
         assert code == 2 and says in err and out == "", f"{name}: {code} {err}"
 
 
-def test_a_bad_file_exits_3_and_is_named(models, pictures, tmp_path, run):
+def test_a_bad_file_exits_3_and_is_named(models: dict[str, str], pictures: pathlib.Path, tmp_path: pathlib.Path,
+                                         run: Run) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "hollow").mkdir()
     files = {"blank.txt": b"the dog\n\na cat\n", "none.txt": b"", "latin.txt": b"the dog\nun caf\xe9\n",
-             "field.jsonl": b'{"text": "the dog"}\n{"body": "a cat"}\n', "broken.jsonl": b'{"text": "the dog"}\n{"text"\n',
-             "list.jsonl": b'["the dog"]\n', "number.jsonl": b'{"text": "the dog"}\n{"text": 7}\n',
+             "field.jsonl": b'{"text": "the dog"}\n{"body": "a cat"}\n',
+             "broken.jsonl": b'{"text": "the dog"}\n{"text"\n', "list.jsonl": b'["the dog"]\n',
+             "number.jsonl": b'{"text": "the dog"}\n{"text": 7}\n',
              "empty.csv": b"text\nthe dog\n\"\"\n", "other.csv": b"body\nthe dog\n"}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     says = {"blank.txt": "line 2 has no text", "none.txt": "no rows", "latin.txt": "line 2 is not UTF-8",
             "field.jsonl": "line 2 has no field 'text'; it has: body", "broken.jsonl": "line 2 is not JSON",
-            "list.jsonl": "line 1", "number.jsonl": "line 2", "empty.csv": "row 2 (line 3)", "other.csv": "it has: body",
-            "absent.txt": "no such file"}
+            "list.jsonl": "line 1", "number.jsonl": "line 2", "empty.csv": "row 2 (line 3)",
+            "other.csv": "it has: body", "absent.txt": "no such file"}
     for name, words in says.items():
         code, _, err = run("--model", models["bert"], "--data", tmp_path / name, "-o", tmp_path / "o.npy")
         assert code == 3 and words in err and name in err, f"{name}: {code} {err}"
@@ -108,20 +115,21 @@ def test_a_bad_file_exits_3_and_is_named(models, pictures, tmp_path, run):
     assert not list(tmp_path.glob("o.*"))
 
 
-def test_a_damaged_image_is_named(models, pictures, tmp_path, run):
+def test_a_damaged_image_is_named(models: dict[str, str], pictures: pathlib.Path, tmp_path: pathlib.Path,
+                                  run: Run) -> None:
     raw = (pictures / "cat" / "10.png").read_bytes()
     (pictures / "cat" / "10.png").write_bytes(raw[:len(raw) // 2])
     code, _, err = run("--model", models["timm"], "--data", pictures, "-o", tmp_path / "o.npy")
     assert code == 3 and "cat/10.png cannot be read as an image" in err
 
 
-def test_a_text_without_tokens_is_named(models, tmp_path, run):
+def test_a_text_without_tokens_is_named(models: dict[str, str], tmp_path: pathlib.Path, run: Run) -> None:
     (tmp_path / "d.txt").write_text("the dog\n~~\n")
     code, _, err = run("--model", models["gpt2"], "--data", tmp_path / "d.txt", "-o", tmp_path / "o.npy")
     assert code == 3 and "d.txt line 2: the tokenizer makes no token" in err
 
 
-def test_nan_and_overflow_name_the_row(tmp_path, sentences, run):
+def test_nan_and_overflow_name_the_row(tmp_path: pathlib.Path, sentences: pathlib.Path, run: Run) -> None:
     import safetensors.torch
     folder = make_gpt2(tmp_path / "sick")
     path = tmp_path / "sick" / "model.safetensors"
@@ -135,7 +143,8 @@ def test_nan_and_overflow_name_the_row(tmp_path, sentences, run):
         assert not (tmp_path / "o.npy").exists()
 
 
-def test_foreign_code_is_not_run(models, tmp_path, sentences, run):
+def test_foreign_code_is_not_run(models: dict[str, str], tmp_path: pathlib.Path, sentences: pathlib.Path,
+                                 run: Run) -> None:
     import shutil
     shutil.copytree(models["sentence"], tmp_path / "evil")
     modules = json.loads((tmp_path / "evil" / "modules.json").read_text())
@@ -152,7 +161,8 @@ def test_foreign_code_is_not_run(models, tmp_path, sentences, run):
     assert code in (1, 3) and "does not run code" in err, err
 
 
-def test_no_gpu_and_no_folder_exit_1(models, sentences, tmp_path, run):
+def test_no_gpu_and_no_folder_exit_1(models: dict[str, str], sentences: pathlib.Path, tmp_path: pathlib.Path,
+                                     run: Run) -> None:
     import torch
     if not torch.cuda.is_available():
         code, _, err = run("--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--device", "cuda")
@@ -161,7 +171,7 @@ def test_no_gpu_and_no_folder_exit_1(models, sentences, tmp_path, run):
     assert code == 1 and "create it first" in err
 
 
-def test_summary_and_record(models, pictures, tmp_path, run):
+def test_summary_and_record(models: dict[str, str], pictures: pathlib.Path, tmp_path: pathlib.Path, run: Run) -> None:
     code, out, err = run("--model", models["timm"], "--data", pictures, "-o", tmp_path / "o.npy", "--json", "--quiet")
     summary, record = json.loads(out), json.loads((tmp_path / "o.json").read_text())
     assert code == 0 and err == "" and (summary["rows"], summary["dim"], summary["classes"]) == (5, 16, 3)
@@ -170,7 +180,8 @@ def test_summary_and_record(models, pictures, tmp_path, run):
     assert record["details"]["input"] == [3, 32, 32] and record["versions"]["timm"]
 
 
-def test_the_api_raises_what_the_command_exits_with(models, sentences, tmp_path):
+def test_the_api_raises_what_the_command_exits_with(models: dict[str, str], sentences: pathlib.Path,
+                                                    tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="within the 30"):
         encode(models["bert"], sentences, tmp_path / "o.npy", rows="0:99")
     with pytest.raises(TypeError):

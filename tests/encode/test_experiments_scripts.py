@@ -1,32 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """experiments/run from names to report, with tiny models in place of the paper's. KEDGE names the kedge program."""
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, SENTENCES, SMALL, save, write_cifar100
+from conftest import ROOT, SENTENCES, SMALL, Script, needs_kedge, save, write_cifar100
 
 pytestmark = pytest.mark.long
 
-KEDGE = os.environ.get("KEDGE", "")
-needs_kedge = pytest.mark.skipif(not pathlib.Path(KEDGE).is_file(), reason="KEDGE does not name a kedge program")
-
-
 @pytest.fixture
-def script(warm_encode):
-    def call(*argv, kedge=KEDGE):
-        env = {**os.environ, "KEDGE": str(kedge), "KEDGE_ENCODE": warm_encode}
-        return subprocess.run([ROOT / "experiments" / "run", *map(str, argv)], capture_output=True, text=True, timeout=1800,
-                              env=env)
-    return call
-
-
-@pytest.fixture
-def fake_kedge(tmp_path):
+def fake_kedge(tmp_path: pathlib.Path) -> pathlib.Path:
     """Says what it was asked, and where."""
     path = tmp_path / "kedge"
     path.write_text('#!/bin/sh\npwd\necho "$@"\nls embeddings/*\n')
@@ -35,12 +20,12 @@ def fake_kedge(tmp_path):
 
 
 @pytest.fixture
-def cifar(tmp_path):
+def cifar(tmp_path: pathlib.Path) -> pathlib.Path:
     write_cifar100(tmp_path / "cifar-100-python", train=420, test=10)
     return tmp_path / "cifar-100-python"
 
 
-def some_sentences(path):
+def some_sentences(path: pathlib.Path) -> pathlib.Path:
     rng = np.random.default_rng(0)
     words = sorted({word for text in SENTENCES for word in text.split()})
     path.write_text("".join(" ".join(rng.choice(words, 8)) + "\n" for _ in range(400)))
@@ -48,8 +33,9 @@ def some_sentences(path):
 
 
 @needs_kedge
-def test_slm_paper_to_the_report(script, models, tmp_path):
-    done = script("slm_paper", "--quick", "--work", tmp_path / "work", "--sentences", some_sentences(tmp_path / "s.txt"),
+def test_slm_paper_to_the_report(script: Script, models: dict[str, str], tmp_path: pathlib.Path) -> None:
+    done = script("slm_paper", "--quick", "--work", tmp_path / "work",
+                  "--sentences", some_sentences(tmp_path / "s.txt"),
                   "--model", f"tinyllama={models['llama']}", "--model", f"gpt2={models['gpt2']}",
                   "--model", f"gpt2-medium={models['bert']}", "--model", f"gemma={models['gemma']}",
                   "--encode", "--threads 2", "--", "--no-report", "--threads", 2)
@@ -62,19 +48,23 @@ def test_slm_paper_to_the_report(script, models, tmp_path):
 
 
 @needs_kedge
-def test_cifar100_to_the_report(script, models, cifar, tmp_path):
-    replaced = [word for name in ("vit-s", "rexnet", "vit-b", "vit-r50") for word in ("--model", f"{name}={models['timm']}")]
+def test_cifar100_to_the_report(script: Script, models: dict[str, str], cifar: pathlib.Path,
+                                tmp_path: pathlib.Path) -> None:
+    replaced = [word for name in ("vit-s", "rexnet", "vit-b", "vit-r50")
+                for word in ("--model", f"{name}={models['timm']}")]
     done = script("cifar100", "support_size", "--quick", "--work", tmp_path / "work", "--cifar", cifar, *replaced,
                   "--encode", "--threads 2", "--", "--no-report", "--threads", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("already exists, made by the same command") == 4  # the second figure takes the embeddings of the table
+    # The second figure takes the embeddings of the table.
+    assert done.stderr.count("already exists, made by the same command") == 4
     for table in ("cifar100", "support_size"):
         assert json.loads((tmp_path / "work" / "out" / table / "results.json").read_text())
     labels = np.load(tmp_path / "work" / "embeddings" / "cifar100" / "labels_coarse.npy")
     assert labels.tolist() == [row % 20 for row in range(400)]
 
 
-def test_marc_takes_parallel_files_and_refuses_others(script, models, tmp_path, fake_kedge):
+def test_marc_takes_parallel_files_and_refuses_others(script: Script, models: dict[str, str], tmp_path: pathlib.Path,
+                                                      fake_kedge: pathlib.Path) -> None:
     languages = ["de", "en", "es", "fr", "zh"]
     (tmp_path / "marc").mkdir()
     for language in languages:
@@ -93,7 +83,7 @@ def test_marc_takes_parallel_files_and_refuses_others(script, models, tmp_path, 
     assert done.returncode == 3 and "not translations of each other" in done.stderr
 
 
-def test_wrong_words_are_sentences(script, fake_kedge, tmp_path):
+def test_wrong_words_are_sentences(script: Script, fake_kedge: pathlib.Path, tmp_path: pathlib.Path) -> None:
     for words, says in (([], "name a table"), (["cifar10"], "neither a table"), (["cifar100"], "--cifar FOLDER"),
                         (["marc"], "translate.py"), (["cifar100", "--model", "vit-s"], "PRESET=MODEL")):
         done = script(*words, kedge=fake_kedge)
@@ -101,12 +91,12 @@ def test_wrong_words_are_sentences(script, fake_kedge, tmp_path):
     assert script("slm_paper", kedge=tmp_path / "absent").returncode == 1
 
 
-def test_what_the_script_embeds_is_what_the_tables_read():
+def test_what_the_script_embeds_is_what_the_tables_read() -> None:
     """Every file of every .toml is one that the script writes, under that name."""
     import tomllib
     text = (ROOT / "experiments" / "run").read_text()
-    for table in ("cifar100", "ablation_single_multi", "ablation_anchors", "support_size", "marc", "slm_paper", "captions",
-                  "captions_best", "captions_support", "captions_anchors"):
+    for table in ("cifar100", "ablation_single_multi", "ablation_anchors", "support_size", "marc", "slm_paper",
+                  "captions", "captions_best", "captions_support", "captions_anchors"):
         config = tomllib.loads((ROOT / "experiments" / f"{table}.toml").read_text())
         for space in config["space"]:
             path = pathlib.Path(space.split("=")[1])
@@ -114,10 +104,11 @@ def test_what_the_script_embeds_is_what_the_tables_read():
             assert f"={path.stem}" in text or (listed and f" {path.stem} " in text.replace(";", " ")), space
 
 
-def test_translations_continue_after_an_interrupt(tmp_path, monkeypatch):
+def test_translations_continue_after_an_interrupt(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a tiny random translator: what it says is nonsense, but row n stays row n."""
     import importlib.util
     spec = importlib.util.spec_from_file_location("translate", ROOT / "experiments" / "marc" / "translate.py")
+    assert spec and spec.loader
     translate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(translate)
     transformers = pytest.importorskip("transformers")

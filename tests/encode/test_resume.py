@@ -2,34 +2,37 @@
 """Interrupted runs: the same command continues to the same bytes, another is refused, and no half file is ever seen."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, SENTENCES
-
+from conftest import ROOT, SENTENCES, Run
 from kedge.encode import encode, transformers_model
 
 pytestmark = pytest.mark.long
 
+Interrupt = Callable[[Any, int], Callable[[], None]]  # of an encoder, in its nth window; gives what mends it
 REST = (".ids.txt", ".labels.npy", ".labels.txt")
 
 
 @pytest.fixture
-def small_windows(monkeypatch):
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformers_model, "BATCHES_PER_WINDOW", 2)
 
 
 @pytest.fixture
-def interrupt(monkeypatch):
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     """Ctrl-C in the nth window."""
-    def at(encoder, number):
+    def at(encoder: Any, number: int) -> Callable[[], None]:
         plain, calls = encoder.embed, []
 
-        def embed(self, inputs):
+        def embed(self: Any, inputs: Any) -> Any:
             calls.append(1)
             if len(calls) == number:
                 raise KeyboardInterrupt
@@ -39,7 +42,8 @@ def interrupt(monkeypatch):
     return at
 
 
-def test_texts_continue_to_the_same_bytes(models, sentences, tmp_path, run, small_windows, interrupt):
+def test_texts_continue_to_the_same_bytes(models: dict[str, str], sentences: pathlib.Path, tmp_path: pathlib.Path,
+                                          run: Run, small_windows: None, interrupt: Interrupt) -> None:
     encode(models["bert"], sentences, tmp_path / "whole.npy", batch=4)
     command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--batch", 4]
     mend = interrupt(transformers_model.TransformersEncoder, 3)
@@ -53,7 +57,8 @@ def test_texts_continue_to_the_same_bytes(models, sentences, tmp_path, run, smal
     assert sorted(p.name for p in tmp_path.glob("o.*")) == ["o.ids.txt", "o.json", "o.npy"]
 
 
-def test_images_continue_to_the_same_bytes_and_labels(models, pictures, tmp_path, run, interrupt):
+def test_images_continue_to_the_same_bytes_and_labels(models: dict[str, str], pictures: pathlib.Path,
+                                                      tmp_path: pathlib.Path, run: Run, interrupt: Interrupt) -> None:
     from kedge.encode.timm_model import TimmEncoder
     encode(models["timm"], pictures, tmp_path / "whole.npy", batch=2)
     command = ["--model", models["timm"], "--data", pictures, "-o", tmp_path / "o.npy", "--batch", 2, "--quiet"]
@@ -62,10 +67,13 @@ def test_images_continue_to_the_same_bytes_and_labels(models, pictures, tmp_path
     mend()
     assert run(*command) == (0, "", "")
     for ending in (".npy", *REST):
-        assert (tmp_path / "o").with_suffix(ending).read_bytes() == (tmp_path / "whole").with_suffix(ending).read_bytes()
+        found, expected = ((tmp_path / name).with_suffix(ending).read_bytes() for name in ("o", "whole"))
+        assert found == expected
 
 
-def test_rows_after_the_last_state_are_made_again(models, sentences, tmp_path, small_windows, interrupt):
+def test_rows_after_the_last_state_are_made_again(models: dict[str, str], sentences: pathlib.Path,
+                                                  tmp_path: pathlib.Path, small_windows: None,
+                                                  interrupt: Interrupt) -> None:
     encode(models["gpt2"], sentences, tmp_path / "whole.npy", batch=4)
     mend = interrupt(transformers_model.TransformersEncoder, 3)
     with pytest.raises(KeyboardInterrupt):
@@ -77,7 +85,8 @@ def test_rows_after_the_last_state_are_made_again(models, sentences, tmp_path, s
     assert (tmp_path / "o.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
 
-def test_a_lost_or_damaged_state_starts_anew(models, sentences, tmp_path):
+def test_a_lost_or_damaged_state_starts_anew(models: dict[str, str], sentences: pathlib.Path,
+                                             tmp_path: pathlib.Path) -> None:
     whole = encode(models["bert"], sentences, tmp_path / "whole.npy")
     for state in (None, "{", "[]", '{"settings": {}}'):
         (tmp_path / "o.npy.partial").write_bytes(b"whatever")
@@ -88,7 +97,9 @@ def test_a_lost_or_damaged_state_starts_anew(models, sentences, tmp_path):
         (tmp_path / "o.npy").unlink()
 
 
-def test_other_settings_are_refused_with_what_differs(models, sentences, tmp_path, run, small_windows, interrupt):
+def test_other_settings_are_refused_with_what_differs(models: dict[str, str], sentences: pathlib.Path,
+                                                      tmp_path: pathlib.Path, run: Run, small_windows: None,
+                                                      interrupt: Interrupt) -> None:
     command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--batch", 4]
     mend = interrupt(transformers_model.TransformersEncoder, 2)
     assert run(*command)[0] == 130
@@ -101,7 +112,9 @@ def test_other_settings_are_refused_with_what_differs(models, sentences, tmp_pat
     assert run(*command, "--fresh")[0] == 0 and (tmp_path / "o.npy").exists()
 
 
-def test_another_version_of_a_library_is_refused_only_half_way(models, sentences, tmp_path, run, small_windows, interrupt):
+def test_another_version_of_a_library_is_refused_only_half_way(models: dict[str, str], sentences: pathlib.Path,
+                                                               tmp_path: pathlib.Path, run: Run, small_windows: None,
+                                                               interrupt: Interrupt) -> None:
     command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--batch", 4]
     mend = interrupt(transformers_model.TransformersEncoder, 2)
     assert run(*command)[0] == 130
@@ -114,7 +127,8 @@ def test_another_version_of_a_library_is_refused_only_half_way(models, sentences
     assert code == 2 and "torch (was 0.1" in err and (tmp_path / "o.npy.partial").exists()
 
 
-def test_what_is_there_is_not_made_again(models, sentences, tmp_path, run):
+def test_what_is_there_is_not_made_again(models: dict[str, str], sentences: pathlib.Path, tmp_path: pathlib.Path,
+                                         run: Run) -> None:
     command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy"]
     assert run(*command)[0] == 0
     when = os.stat(tmp_path / "o.npy").st_mtime_ns
@@ -126,7 +140,8 @@ def test_what_is_there_is_not_made_again(models, sentences, tmp_path, run):
     assert json.loads((tmp_path / "o.json").read_text())["settings"]["pooling"] == "cls"
 
 
-def test_the_old_file_stays_where_anything_goes_wrong(models, pictures, tmp_path, run):
+def test_the_old_file_stays_where_anything_goes_wrong(models: dict[str, str], pictures: pathlib.Path,
+                                                      tmp_path: pathlib.Path, run: Run) -> None:
     command = ["--model", models["timm"], "--data", pictures, "-o", tmp_path / "o.npy", "--batch", 2]
     assert run(*command)[0] == 0
     before = (tmp_path / "o.npy").read_bytes()
@@ -135,7 +150,8 @@ def test_the_old_file_stays_where_anything_goes_wrong(models, pictures, tmp_path
     assert (tmp_path / "o.npy").read_bytes() == before
 
 
-def test_two_at_once_are_refused(models, sentences, tmp_path, run):
+def test_two_at_once_are_refused(models: dict[str, str], sentences: pathlib.Path, tmp_path: pathlib.Path,
+                                 run: Run) -> None:
     import fcntl
     with open(tmp_path / "o.npy.partial", "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -143,11 +159,11 @@ def test_two_at_once_are_refused(models, sentences, tmp_path, run):
     assert code == 1 and "another kedge-encode" in err
 
 
-def test_a_real_ctrl_c(models, tmp_path):
+def test_a_real_ctrl_c(models: dict[str, str], tmp_path: pathlib.Path) -> None:
     """A process of its own gets the signal in the middle of its work."""
     (tmp_path / "many.txt").write_text("\n".join(SENTENCES * 2000) + "\n")
-    command = [sys.executable, "-m", "kedge.encode", "--model", models["bert"], "--data", tmp_path / "many.txt", "-o",
-               tmp_path / "o.npy", "--batch", "8", "--threads", "1"]
+    command = [sys.executable, "-m", "kedge.encode", "--model", models["bert"], "--data", str(tmp_path / "many.txt"),
+               "-o", str(tmp_path / "o.npy"), "--batch", "8", "--threads", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
     partial = tmp_path / "o.npy.partial"

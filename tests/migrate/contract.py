@@ -13,39 +13,41 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
-
 from kedge.migrate.errors import Error
-from kedge.migrate.store import Contents, Missing, Store, open_store
+from kedge.migrate.store import Contents, Missing, Rows, Store, open_store
 from kedge.migrate.stores.scores import score
+from require import texts_of
 
 ROWS, OLD_WIDTH, NEW_WIDTH = 101, 16, 24
 OWNER = "migration-of-the-contract"
 
 
-def unit_rows(rows, width, seed=1):
+def unit_rows(rows: int, width: int, seed: int = 1) -> np.ndarray:
     """Random rows of length 1, which stores that normalise give back as they are."""
     made = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
 
 
 @dataclasses.dataclass
 class Filled:
     """An old store and what was put into it; 'absent' is an id of the same type that is not in it."""
     store: Store
-    ids: list
+    ids: list[Any]
     vectors: np.ndarray
-    texts: list | None = None
+    texts: list[str] | None = None
     absent: object = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.absent is None:
             self.absent = max(self.ids) + 1000 if isinstance(self.ids[0], int) else "there-is-no-such-id"
 
 
-def contents(store, **options):
+def contents(store: Store, **options: Any) -> dict[Any, Any]:
     """{id: vector} of all batches, and that nothing comes twice."""
     found = {}
     for batch in store.read(**options):
@@ -55,7 +57,7 @@ def contents(store, **options):
     return found
 
 
-def order(store, **options):
+def order(store: Store, **options: Any) -> list[Any]:
     return [key for batch in store.read(**options) for key in batch.ids]
 
 
@@ -66,16 +68,16 @@ class StoreContract:
     recall = 1.0
 
     @pytest.fixture
-    def filled(self):
+    def filled(self) -> Filled:
         raise NotImplementedError("a subclass makes the old store and returns Filled(store, ids, vectors, texts)")
 
     @pytest.fixture
-    def old(self, filled):
+    def old(self, filled: Filled) -> Iterator[Store]:
         yield filled.store
         filled.store.close()
 
     @pytest.fixture
-    def new(self, old):
+    def new(self, old: Store) -> Iterator[Store]:
         """The place beside the old one, made and empty."""
         made = old.beside("_new")
         made.create(old, NEW_WIDTH, OWNER)
@@ -83,7 +85,7 @@ class StoreContract:
         made.close()
 
     @pytest.fixture
-    def written(self, filled, new):
+    def written(self, filled: Filled, new: Store) -> np.ndarray:
         """The vectors that 'new' holds, in the order of filled.ids; it is finished."""
         vectors = unit_rows(len(filled.ids), NEW_WIDTH, seed=2)
         for first in range(0, len(filled.ids), 40):
@@ -91,7 +93,8 @@ class StoreContract:
         new.finish()
         return vectors
 
-    def require_same(self, store, ids, vectors, tolerance, found=None):
+    def require_same(self, store: Store, ids: list[Any], vectors: np.ndarray, tolerance: float,
+                     found: dict[Any, Any] | None = None) -> None:
         found = contents(store) if found is None else found
         assert set(found) == set(ids) and len(found) == len(ids)
         if store.describe().kind == "float16":
@@ -100,13 +103,13 @@ class StoreContract:
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, vectors, rtol=0, atol=tolerance)
 
-    def require_old(self, store, filled):
+    def require_old(self, store: Store, filled: Filled) -> None:
         self.require_same(store, filled.ids, filled.vectors, self.tolerance)
 
-    def require_new(self, store, filled, vectors):
+    def require_new(self, store: Store, filled: Filled, vectors: np.ndarray) -> None:
         self.require_same(store, filled.ids, vectors, self.new_tolerance)
 
-    def test_it_says_what_it_holds(self, filled, old):
+    def test_it_says_what_it_holds(self, filled: Filled, old: Store) -> None:
         found = old.describe()
         assert isinstance(found, Contents)
         assert (found.rows, found.width) == filled.vectors.shape
@@ -115,16 +118,16 @@ class StoreContract:
         assert found.owner is None
         assert found.atomic is None or len(found.atomic.split()) > 4
 
-    def test_it_gives_back_every_row_once(self, filled, old):
+    def test_it_gives_back_every_row_once(self, filled: Filled, old: Store) -> None:
         self.require_old(old, filled)
         assert all(type(key) is type(filled.ids[0]) for key in order(old))
 
-    def test_batches_have_at_most_the_size_and_one_order(self, filled, old):
+    def test_batches_have_at_most_the_size_and_one_order(self, filled: Filled, old: Store) -> None:
         sizes = [len(batch) for batch in old.read(size=7)]
         assert max(sizes) <= 7 and sum(sizes) == len(filled.ids)
         assert order(old, size=7) == order(old) == order(old, size=1) == order(old, vectors=False)
 
-    def test_reading_goes_on_after_any_id(self, filled, old):
+    def test_reading_goes_on_after_any_id(self, filled: Filled, old: Store) -> None:
         whole = order(old)
         for place in (0, 1, 6, 50, len(whole) - 2, len(whole) - 1):
             assert order(old, after=whole[place], size=7) == whole[place + 1:]
@@ -132,29 +135,29 @@ class StoreContract:
         self.require_same(old, rest, filled.vectors[[filled.ids.index(key) for key in rest]], self.tolerance,
                           contents(old, after=whole[60]))
 
-    def test_it_gives_the_rows_of_ids_that_exist(self, filled, old):
+    def test_it_gives_the_rows_of_ids_that_exist(self, filled: Filled, old: Store) -> None:
         chosen = [97, 3, 50, 4, 0]
         ids = [filled.ids[n] for n in chosen]
         self.require_same(old, ids, filled.vectors[chosen], self.tolerance,
                           contents(old, ids=ids + [filled.absent], size=2))
         assert contents(old, ids=[filled.absent]) == {} and contents(old, ids=[]) == {}
 
-    def test_it_gives_ids_without_vectors(self, filled, old):
+    def test_it_gives_ids_without_vectors(self, filled: Filled, old: Store) -> None:
         batches = list(old.read(vectors=False))
         assert all(batch.vectors is None for batch in batches)
         assert {key for batch in batches for key in batch.ids} == set(filled.ids)
 
-    def test_it_gives_texts_where_it_has_them(self, filled, old):
-        texts = {}
+    def test_it_gives_texts_where_it_has_them(self, filled: Filled, old: Store) -> None:
+        texts: dict[Any, str | None] = {}
         for batch in old.read(vectors=False, texts=True, size=30):
             if filled.texts is None:
                 assert batch.texts is None or set(batch.texts) <= {None}
             else:
-                assert len(batch.texts) == len(batch.ids)
-                texts.update(zip(batch.ids, batch.texts))
+                assert len(texts_of(batch)) == len(batch.ids)
+                texts.update(zip(batch.ids, texts_of(batch)))
         assert texts == ({} if filled.texts is None else dict(zip(filled.ids, filled.texts)))
 
-    def test_a_place_that_is_not_there_is_missing(self, old):
+    def test_a_place_that_is_not_there_is_missing(self, old: Store) -> None:
         absent = old.beside("_absent")
         with pytest.raises(Missing):
             absent.describe()
@@ -162,26 +165,27 @@ class StoreContract:
             list(absent.read())
         absent.close()
 
-    def test_a_new_place_is_empty_and_the_owners(self, filled, old, new):
+    def test_a_new_place_is_empty_and_the_owners(self, filled: Filled, old: Store, new: Store) -> None:
         found = new.describe()
         assert (found.rows, found.width, found.owner) == (0, NEW_WIDTH, OWNER)
         assert found.metric == old.describe().metric
         assert contents(new) == {}
         self.require_old(old, filled)
 
-    def test_another_owner_is_refused_and_the_same_one_is_not(self, filled, old, new, written):
+    def test_another_owner_is_refused_and_the_same_one_is_not(self, filled: Filled, old: Store, new: Store,
+                                                              written: np.ndarray) -> None:
         with pytest.raises(Error):
             new.create(old, NEW_WIDTH, "another-migration")
         new.create(old, NEW_WIDTH, OWNER)
         self.require_new(new, filled, written)
 
-    def test_what_no_migration_made_is_never_taken(self, filled, old):
+    def test_what_no_migration_made_is_never_taken(self, filled: Filled, old: Store) -> None:
         with pytest.raises(Error):
             old.create(old, NEW_WIDTH, OWNER)
         self.require_old(old, filled)
         assert old.describe().owner is None
 
-    def test_what_is_written_is_there_for_the_next_process(self, filled, old, new):
+    def test_what_is_written_is_there_for_the_next_process(self, filled: Filled, old: Store, new: Store) -> None:
         vectors = unit_rows(len(filled.ids), NEW_WIDTH, seed=2)
         new.write(filled.ids[:60], vectors[:60])
         again = open_store(new.address)
@@ -195,7 +199,7 @@ class StoreContract:
         self.require_new(open_store(new.address), filled, vectors)
         self.require_old(old, filled)
 
-    def test_writing_replaces(self, filled, new, written):
+    def test_writing_replaces(self, filled: Filled, new: Store, written: np.ndarray) -> None:
         chosen = [5, 100, 2]
         changed = unit_rows(3, NEW_WIDTH, seed=3)
         new.write([filled.ids[n] for n in chosen], changed)
@@ -205,7 +209,7 @@ class StoreContract:
         self.require_new(new, filled, written)
         assert new.describe().rows == len(filled.ids)
 
-    def test_writing_none_removes(self, filled, old, new, written):
+    def test_writing_none_removes(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         new.write(filled.ids[10:20], None)
         rest = filled.ids[:10] + filled.ids[20:]
         self.require_same(new, rest, np.delete(written, range(10, 20), axis=0), self.new_tolerance)
@@ -217,34 +221,36 @@ class StoreContract:
         self.require_new(new, filled, written)
         self.require_old(old, filled)
 
-    def test_it_tells_what_the_other_place_lacks(self, filled, old, new, written):
+    def test_it_tells_what_the_other_place_lacks(self, filled: Filled, old: Store, new: Store,
+                                                 written: np.ndarray) -> None:
         assert list(old.not_in(new)) == list(new.not_in(old)) == []
         some = filled.ids[3:9]
         new.write(some, None)
         assert sorted(old.not_in(new)) == sorted(some) and list(new.not_in(old)) == []
 
-    def test_writing_nothing_does_nothing(self, filled, new, written):
+    def test_writing_nothing_does_nothing(self, filled: Filled, new: Store, written: np.ndarray) -> None:
         new.write([], np.empty((0, NEW_WIDTH), np.float32))
         new.write([], None)
         self.require_new(new, filled, written)
 
-    def test_the_wrong_width_is_an_error_and_changes_nothing(self, filled, new, written):
+    def test_the_wrong_width_is_an_error_and_changes_nothing(self, filled: Filled, new: Store,
+                                                             written: np.ndarray) -> None:
         for width in (NEW_WIDTH - 1, NEW_WIDTH + 1, 1):
             with pytest.raises(Error):
                 new.write(filled.ids[:5], unit_rows(5, width, seed=4))
         self.require_new(new, filled, written)
 
-    def test_the_old_is_read_while_the_new_is_written(self, filled, old, new):
+    def test_the_old_is_read_while_the_new_is_written(self, filled: Filled, old: Store, new: Store) -> None:
         vectors = dict(zip(filled.ids, unit_rows(len(filled.ids), NEW_WIDTH, seed=2)))
         for batch in old.read(size=9):
             new.write(batch.ids, np.array([vectors[key] for key in batch.ids]))
         self.require_new(new, filled, np.array(list(vectors.values())))
 
-    def test_two_threads_read_and_write(self, filled, old, new):
+    def test_two_threads_read_and_write(self, filled: Filled, old: Store, new: Store) -> None:
         vectors = dict(zip(filled.ids, unit_rows(len(filled.ids), NEW_WIDTH, seed=2)))
-        batches = queue.Queue(2)
+        batches: queue.Queue[Rows | None] = queue.Queue(2)
 
-        def read():
+        def read() -> None:
             try:
                 for batch in old.read(size=9):
                     batches.put(batch)
@@ -259,7 +265,7 @@ class StoreContract:
         self.require_new(new, filled, np.array(list(vectors.values())))
         self.require_old(old, filled)
 
-    def require_best(self, store, ids, vectors, k=5):
+    def require_best(self, store: Store, ids: list[Any], vectors: np.ndarray, k: int = 5) -> None:
         queries = unit_rows(8, vectors.shape[1], seed=5)
         found, scores = store.search(queries, k)
         expected = score(queries, vectors, store.describe().metric)
@@ -274,11 +280,11 @@ class StoreContract:
                 np.testing.assert_allclose(row, expected[query, best[query]], atol=max(self.tolerance, 2e-3))
         assert hits >= self.recall * k * len(queries)
 
-    def test_search_finds_the_best(self, filled, old, new, written):
+    def test_search_finds_the_best(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         self.require_best(old, filled.ids, filled.vectors)
         self.require_best(new, filled.ids, written)
 
-    def test_search_for_more_than_there_are_gives_what_there_is(self, filled, old):
+    def test_search_for_more_than_there_are_gives_what_there_is(self, filled: Filled, old: Store) -> None:
         found, scores = old.search(unit_rows(2, OLD_WIDTH, seed=5), len(filled.ids) + 3)
         assert scores.shape == (2, len(filled.ids) + 3)
         for got, row in zip(found, scores):
@@ -287,7 +293,8 @@ class StoreContract:
             # A graph that is not one piece gives less than it has.
             assert len(got) == len(filled.ids) if self.recall == 1 else len(got) >= 5
 
-    def test_a_switch_puts_the_new_in_the_place_of_the_old(self, filled, old, new, written):
+    def test_a_switch_puts_the_new_in_the_place_of_the_old(self, filled: Filled, old: Store, new: Store,
+                                                           written: np.ndarray) -> None:
         kept = old.beside("_old")
         for _ in range(2):  # the second time there is nothing left to do
             old.switch(new, kept)
@@ -302,7 +309,7 @@ class StoreContract:
         again.close()
         kept.close()
 
-    def test_a_switch_is_undone_by_another(self, filled, old, new, written):
+    def test_a_switch_is_undone_by_another(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         kept = old.beside("_old")
         old.switch(new, kept)
         for _ in range(2):
@@ -316,7 +323,8 @@ class StoreContract:
         self.require_new(old, filled, written)
         kept.close()
 
-    def test_what_is_written_after_a_switch_is_kept(self, filled, old, new, written):
+    def test_what_is_written_after_a_switch_is_kept(self, filled: Filled, old: Store, new: Store,
+                                                    written: np.ndarray) -> None:
         kept = old.beside("_old")
         old.switch(new, kept)
         changed = unit_rows(2, NEW_WIDTH, seed=6)
@@ -328,7 +336,8 @@ class StoreContract:
         self.require_old(kept, filled)
         kept.close()
 
-    def test_a_place_that_was_made_can_be_dropped(self, filled, old, new, written):
+    def test_a_place_that_was_made_can_be_dropped(self, filled: Filled, old: Store, new: Store,
+                                                  written: np.ndarray) -> None:
         new.drop()
         with pytest.raises(Missing):
             new.describe()
@@ -340,7 +349,7 @@ class StoreContract:
 class CollectionContract(StoreContract):
     """Of stores whose places are collections named docs, docs_new and docs_old, made and taken one by one."""
 
-    def test_places_that_are_taken_or_gone(self, filled, old, new, written):
+    def test_places_that_are_taken_or_gone(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         other = old.beside("_old")
         other.create(old, NEW_WIDTH, "another")
         with pytest.raises(Error, match="docs_old.* is taken"):

@@ -7,6 +7,9 @@ import os
 import pathlib
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ NOBODY = 65534
 
 
 @contextlib.contextmanager
-def another_user():
+def another_user() -> Iterator[None]:
     """Root may write everywhere; the user nobody may not."""
     if os.geteuid() == 0:
         os.seteuid(NOBODY)
@@ -26,7 +29,7 @@ def another_user():
 
 
 @contextlib.contextmanager
-def open_folder():
+def open_folder() -> Iterator[pathlib.Path]:
     """A folder that other users can get to, which those of pytest are not."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -34,7 +37,7 @@ def open_folder():
 
 
 @contextlib.contextmanager
-def only_read(folder):
+def only_read(folder: pathlib.Path) -> Iterator[None]:
     """While this lasts, the folder may only be read, and not by root."""
     paths = [folder, *folder.rglob("*")]
     modes = [path.stat().st_mode for path in paths]
@@ -49,7 +52,7 @@ def only_read(folder):
 
 
 @contextlib.contextmanager
-def small_disk(folder, size):
+def small_disk(folder: pathlib.Path, size: str) -> Iterator[pathlib.Path]:
     """A disk of its own in the folder; only root can have one."""
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
@@ -62,7 +65,7 @@ def small_disk(folder, size):
 
 
 @contextlib.contextmanager
-def nearly_full(folder, free):
+def nearly_full(folder: pathlib.Path, free: int) -> Iterator[None]:
     """While this lasts, so many bytes are free on the disk of the folder."""
     disk = os.statvfs(folder)
     ballast = folder / "ballast"
@@ -74,13 +77,13 @@ def nearly_full(folder, free):
 
 
 @contextlib.contextmanager
-def cut_short(monkeypatch, stop, *functions):
-    """Lets so many calls of these (module, name) through, and ends what is done here at the next. Gives a list that is as
-    long as the number of calls that were tried."""
-    calls = []
+def cut_short(monkeypatch: pytest.MonkeyPatch, stop: int, *functions: tuple[ModuleType, str]) -> Iterator[list[object]]:
+    """Lets so many calls of these (module, name) through, and ends what is done here at the next. Gives a list that is
+    as long as the number of calls that were tried."""
+    calls: list[object] = []
 
-    def counted(step):
-        def run(*words, **more):
+    def counted(step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*words: Any, **more: Any) -> Any:
             calls.append(step)
             if len(calls) > stop:
                 raise KeyboardInterrupt

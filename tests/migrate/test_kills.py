@@ -1,39 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at random moments of apply, cutover and top-up: nothing is lost, nothing is there twice, the old vectors can be
-read at every moment, and the end is that of a migration that nobody disturbed."""
+"""kill -9 at random moments of apply, cutover and top-up: nothing is lost, nothing is there twice, the old vectors can
+be read at every moment, and the end is that of a migration that nobody disturbed."""
 import os
+import pathlib
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
-from made_up import models, spaces
-
 from kedge.migrate import Migration, open_store
+from made_up import models, spaces
+from require import vectors_of
 
 pytestmark = pytest.mark.long
 
 ROWS, REAL = 9000, 1200
+Make = Callable[[str, pathlib.Path], str]  # from a name and a folder to the address of a store
 KILLS = int(os.environ.get("KEDGE_KILLS", "6"))
 STEPS = (["apply"], ["verify"], ["cutover", "--yes"], ["top-up", "--share", str((200 + REAL) / ROWS)], ["verify"])
 
 
 @pytest.fixture(scope="module")
-def vectors():
+def vectors() -> tuple[np.ndarray, np.ndarray]:
     return spaces(ROWS)
 
 
 @pytest.fixture(scope="module")
-def postgresql(vectors):
+def postgresql(vectors: tuple[np.ndarray, np.ndarray]) -> Iterator[Make]:
     import psycopg
     from postgres_server import server
 
     with server() as address, psycopg.connect(address, autocommit=True) as connection:
-        def make(name, folder):
-            connection.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, body text, embedding vector({vectors[0].shape[1]}))")
+        def make(name: str, folder: pathlib.Path) -> str:
+            connection.execute(f"CREATE TABLE {name} (id bigint PRIMARY KEY, body text, "
+                               f"embedding vector({vectors[0].shape[1]}))")
             with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
                 for n, row in enumerate(vectors[0]):
                     copy.write_row((n, str(n), str(row.tolist())))
@@ -42,11 +47,11 @@ def postgresql(vectors):
 
 
 @pytest.fixture(scope="module")
-def lancedb(vectors):
+def lancedb(vectors: tuple[np.ndarray, np.ndarray]) -> Make:
     import lancedb as lance
     import pyarrow as pa
 
-    def make(name, folder):
+    def make(name: str, folder: pathlib.Path) -> str:
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors[0].ravel()), vectors[0].shape[1])
         lance.connect(folder / "db").create_table(name, pa.table({
             "id": np.arange(ROWS), "body": [str(n) for n in range(ROWS)], "embedding": column}))
@@ -54,11 +59,12 @@ def lancedb(vectors):
     return make
 
 
-def start(folder, step):
-    return subprocess.Popen([sys.executable, "-m", "kedge.migrate", *step, "-q"], cwd=folder, stderr=subprocess.PIPE, text=True)
+def start(folder: pathlib.Path, step: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "kedge.migrate", *step, "-q"], cwd=folder, stderr=subprocess.PIPE,
+                            text=True)
 
 
-def prepare(folder, make, name, vectors):
+def prepare(folder: pathlib.Path, make: Make, name: str, vectors: tuple[np.ndarray, np.ndarray]) -> None:
     """A migration that is ready to be applied."""
     folder.mkdir()
     models(folder, vectors[1])
@@ -68,20 +74,20 @@ def prepare(folder, make, name, vectors):
         finish(start(folder, step))
 
 
-def finish(process):
+def finish(process: subprocess.Popen[str]) -> None:
     _, said = process.communicate()
     assert process.returncode == 0, said
 
 
-def old_is_there(folder, vectors):
+def old_is_there(folder: pathlib.Path, vectors: tuple[np.ndarray, np.ndarray]) -> None:
     """Every old vector can be read, wherever the journal says that they are."""
     found = np.full_like(vectors[0], np.nan)
     for address in places(folder):
         store = open_store(address)
         try:
             for batch in store.read():
-                if batch.vectors.shape[1] == vectors[0].shape[1]:
-                    found[batch.ids] = batch.vectors
+                if vectors_of(batch).shape[1] == vectors[0].shape[1]:
+                    found[np.array(batch.ids)] = batch.vectors
         except Exception:
             continue  # this place does not exist now
         finally:
@@ -89,23 +95,25 @@ def old_is_there(folder, vectors):
     np.testing.assert_array_equal(found, vectors[0])
 
 
-def places(folder):
+def places(folder: pathlib.Path) -> list[str]:
     with Migration(folder / "migrate.toml", alone=False) as migration:
         return [migration.place.address, migration.kept.address]
 
 
-def rows_of(folder):
+def rows_of(folder: pathlib.Path) -> tuple[np.ndarray, set[Any]]:
     with Migration(folder / "migrate.toml", alone=False) as migration:
         ids, rows = [], []
         for batch in migration.new.read():
             ids += batch.ids
-            rows.append(batch.vectors)
+            rows.append(vectors_of(batch))
         assert sorted(ids) == list(range(ROWS)), "nothing is lost, nothing is there twice"
         return np.concatenate(rows)[np.argsort(ids)], migration.journal.real()
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "lancedb"])
-def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind, tmp_path, vectors, request):
+def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind: str, tmp_path: pathlib.Path,
+                                                              vectors: tuple[np.ndarray, np.ndarray],
+                                                              request: pytest.FixtureRequest) -> None:
     make = request.getfixturevalue(kind)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     prepare(undisturbed, make, "calm", vectors)

@@ -2,16 +2,17 @@
 """Configs, files, addresses and embedders that are not what they should be: a sentence, and no password in it."""
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
-from made_up import NEW, OLD, ROWS, spaces
-from steps import begin, facts, folder, run, until  # noqa: F401, fixtures among them
-
 from kedge import migrate
+from made_up import NEW, OLD, ROWS, spaces
+from steps import begin, facts, run, until
 
 
-def test_vectors_of_another_number_or_width_are_refused(folder, capsys):
+def test_vectors_of_another_number_or_width_are_refused(folder: pathlib.Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
     begin()
     assert run("sample", "-q") == 0
     for shape, words in (((119, NEW), "120 rows"), ((120,), "120 rows")):
@@ -25,25 +26,25 @@ def test_vectors_of_another_number_or_width_are_refused(folder, capsys):
     assert "row 7" in capsys.readouterr().err
 
 
-def test_what_is_begun_cannot_be_changed(folder, capsys):
+def test_what_is_begun_cannot_be_changed(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     until("fit")
-    text = open("migrate.toml").read()
-    open("migrate.toml", "w").write(text + "normalize = false\n")
+    text = (folder / "migrate.toml").read_text()
+    (folder / "migrate.toml").write_text(text + "normalize = false\n")
     assert run("apply") == 2
     assert "normalize was True" in capsys.readouterr().err
-    open("migrate.toml", "w").write(text + "colour = 'red'\n")
+    (folder / "migrate.toml").write_text(text + "colour = 'red'\n")
     assert run("apply") == 3
     assert "'colour'" in capsys.readouterr().err
 
 
-def test_an_address_with_a_mistake_can_be_corrected(folder, capsys):
+def test_an_address_with_a_mistake_can_be_corrected(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--store", "npy:dosc.npy") == 1
-    text = open("migrate.toml").read()
-    open("migrate.toml", "w").write(text.replace("dosc", "docs"))
+    text = (folder / "migrate.toml").read_text()
+    (folder / "migrate.toml").write_text(text.replace("dosc", "docs"))
     assert run("plan", "-q") == 0
 
 
-def test_status_does_not_need_the_store(folder, capsys):
+def test_status_does_not_need_the_store(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--store", "postgresql://127.0.0.1:1/db?table=docs") == 1
     assert run("status") == 0
     assert "does not answer" in capsys.readouterr().out
@@ -54,47 +55,48 @@ def test_status_does_not_need_the_store(folder, capsys):
     "postgresql://me:s3/cret@127.0.0.1:1/db?table=t&column=c", "postgresql://me:s3@cret@127.0.0.1:1/db?table=t&column=c",
     "postgresql://me:s3cret@[::1/db?table=t&column=c", "postgresql://me:s3%cret@h/db?table=t&column=c",
     "postgress://me:s3cret@127.0.0.1:1/db?table=t"])
-def test_a_password_is_never_shown(folder, capsys, address):
+def test_a_password_is_never_shown(folder: pathlib.Path, capsys: pytest.CaptureFixture[str], address: str) -> None:
     assert run("plan", "--store", address) in (1, 2)
     run("status")
     with migrate.Migration() as one:
         one.journal.add_sample([1], np.ones((1, 2)), [None])
-    text = open("migrate.toml").read()
-    open("migrate.toml", "w").write(text.replace("table=t", "table=other"))
+    text = (folder / "migrate.toml").read_text()
+    (folder / "migrate.toml").write_text(text.replace("table=t", "table=other"))
     assert run("status") == 2
     said = capsys.readouterr()
-    assert "cret" not in said.out + said.err and b"cret" not in open("migrate.journal", "rb").read()
-    open("migrate.toml", "w").write(text.replace("s3", "new-"))
+    assert "cret" not in said.out + said.err and b"cret" not in (folder / "migrate.journal").read_bytes()
+    (folder / "migrate.toml").write_text(text.replace("s3", "new-"))
     assert run("status") in (0, 1, 2) and "begun" not in capsys.readouterr().err, "a password may be changed"
 
 
-def test_a_journal_that_is_none_is_refused(folder, capsys):
+def test_a_journal_that_is_none_is_refused(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin()
-    open("migrate.journal", "wb").write(b"not a journal at all, but long enough to be looked at by SQLite as a file" * 20)
+    (folder / "migrate.journal").write_bytes(
+        b"not a journal at all, but long enough to be looked at by SQLite as a file" * 20)
     assert run("sample") == 3
     assert "journal" in capsys.readouterr().err
 
 
-def test_a_journal_that_is_damaged_is_told(folder, capsys):
+def test_a_journal_that_is_damaged_is_told(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
-    data = bytearray(open("migrate.journal", "rb").read())
+    data = bytearray((folder / "migrate.journal").read_bytes())
     data[4096:12000] = b"\xff" * (12000 - 4096)
-    open("migrate.journal", "wb").write(data)
+    (folder / "migrate.journal").write_bytes(data)
     for step in ("status", "verify", "top-up"):
         assert run(step) == 3
         assert "migrate.journal" in capsys.readouterr().err
 
 
-def test_a_store_that_is_no_store(folder, capsys):
+def test_a_store_that_is_no_store(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     for address, words in (("docs.npy", "address of a store"), ("npy:missing.npy", "no such file"),
                            ("oracle:docs", "postgresql:")):
         assert run("plan", "--store", address) in (1, 2)
         assert words in capsys.readouterr().err
-        os.path.exists("migrate.toml") and os.unlink("migrate.toml")
-        os.path.exists("migrate.journal") and os.unlink("migrate.journal")
+        for name in ("migrate.toml", "migrate.journal"):
+            (folder / name).unlink(missing_ok=True)
 
 
-def test_texts_that_are_empty_or_under_other_ids(folder, capsys):
+def test_texts_that_are_empty_or_under_other_ids(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "texts.txt").write_text("\n" * ROWS)
     begin("--embed", "models:new")
     assert run("sample") == 1
@@ -106,36 +108,39 @@ def test_texts_that_are_empty_or_under_other_ids(folder, capsys):
         assert Texts(one).of(["7", 7, 8, "9"]) == ["seven", "seven", "eight", None]
 
 
-def test_files_of_queries_that_are_none(folder, capsys):
+def test_files_of_queries_that_are_none(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("objects.npy", np.array([{}], object), allow_pickle=True)
     np.save("none.npy", np.zeros((0, OLD), np.float32))
     until("fit")
-    text = open("migrate.toml").read()
+    text = (folder / "migrate.toml").read_text()
     for name in ("objects.npy", "none.npy", "missing.npy"):
-        open("migrate.toml", "w").write(text + f"old_queries = '{name}'\nnew_queries = '{name}'\n")
+        (folder / "migrate.toml").write_text(text + f"old_queries = '{name}'\nnew_queries = '{name}'\n")
         assert run("check") == 3
         assert name in capsys.readouterr().err
-    open("migrate.toml", "w").write(text + "seed = -1\n")
+    (folder / "migrate.toml").write_text(text + "seed = -1\n")
     assert run("check") == 3
 
 
-def test_an_embedder_that_fails_is_told_by_name(folder, capsys):
-    (folder / "broken.py").write_text("def one(texts):\n    return [[1, 2]]\ndef two(texts):\n    raise OSError('quota')\n"
+def test_an_embedder_that_fails_is_told_by_name(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "broken.py").write_text("def one(texts):\n    return [[1, 2]]\n"
+                                     "def two(texts):\n    raise OSError('quota')\n"
                                      "def ragged(texts):\n    return [[1, 2]] + [[1]] * (len(texts) - 1)\n"
                                      "def narrow(texts):\n    return [[] for _ in texts]\n")
     for name, words in (("broken:ragged", "no matrix of numbers"), ("broken:narrow", "shape (30, 0)"),
                         ("broken:one", "shape (1, 2)"), ("broken:two", "quota"), ("broken:three", "no function three"),
                         ("nowhere:f", "cannot import")):
-        (folder / "migrate.toml").write_text(f"store = 'npy:docs.npy'\ntexts = 'texts.txt'\nembed = '{name}'\nsample = 30\n")
+        (folder / "migrate.toml").write_text(f"store = 'npy:docs.npy'\ntexts = 'texts.txt'\nembed = '{name}'\n"
+                                             "sample = 30\n")
         assert run("sample") in (1, 2)
         assert words in capsys.readouterr().err
 
 
-def test_vectors_in_another_order_are_noticed_and_can_be_replaced(folder, capsys):
+def test_vectors_in_another_order_are_noticed_and_can_be_replaced(folder: pathlib.Path,
+                                                                  capsys: pytest.CaptureFixture[str]) -> None:
     _, new = spaces()
     begin()
     assert run("sample", "-q") == 0
-    ids = [json.loads(line)["id"] for line in open("migrate.sample.jsonl")]
+    ids = [json.loads(line)["id"] for line in (folder / "migrate.sample.jsonl").read_text().splitlines()]
     np.save("sorted.npy", new[sorted(ids)])
     assert run("sample", "-q", "--vectors", "sorted.npy") == 0
     assert run("fit") == 1
@@ -147,7 +152,7 @@ def test_vectors_in_another_order_are_noticed_and_can_be_replaced(folder, capsys
     assert "rollback --drop" in capsys.readouterr().err
 
 
-def test_what_top_up_paid_for_is_not_dropped_unasked(folder, capsys):
+def test_what_top_up_paid_for_is_not_dropped_unasked(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
     assert run("top-up", "-q", "--rows", 20) == 0
     assert run("rollback", "--drop") == 1
@@ -155,7 +160,8 @@ def test_what_top_up_paid_for_is_not_dropped_unasked(folder, capsys):
     assert run("rollback", "--drop", "--yes", "-q") == 0
 
 
-def test_a_new_place_that_someone_removed_is_made_again(folder, capsys):
+def test_a_new_place_that_someone_removed_is_made_again(folder: pathlib.Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
     until("verify")
     expected = np.load("docs_new.npy")
     os.unlink("docs_new.npy")
@@ -163,7 +169,7 @@ def test_a_new_place_that_someone_removed_is_made_again(folder, capsys):
     np.testing.assert_array_equal(np.load("docs_new.npy"), expected)
 
 
-def test_rows_of_a_live_store_do_not_stop_a_cutover(folder, capsys):
+def test_rows_of_a_live_store_do_not_stop_a_cutover(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
     more, _ = spaces(ROWS + 3)
     np.save("docs.npy", np.vstack([np.load("docs.npy"), more[-3:]]))
@@ -177,12 +183,12 @@ def test_rows_of_a_live_store_do_not_stop_a_cutover(folder, capsys):
     assert run("verify", "-q") == 1, "a quarter of the store is not an ordinary day"
 
 
-def test_the_next_command_is_that_of_this_config(folder, capsys):
+def test_the_next_command_is_that_of_this_config(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", "--config", "other.toml", "--store", "npy:docs.npy") == 0
     assert "Next: kedge-migrate sample --config other.toml" in capsys.readouterr().out
 
 
-def test_a_query_of_another_width_gets_a_sentence(folder):
+def test_a_query_of_another_width_gets_a_sentence(folder: pathlib.Path) -> None:
     old, new = spaces()
     until("apply")
     with pytest.raises(migrate.UsageError, match="holds vectors of 16 values; got a query of 12"):

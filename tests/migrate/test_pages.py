@@ -6,21 +6,21 @@ import re
 import subprocess
 import sys
 import types
-
-import pytest
+from collections.abc import Iterator
 
 import kedge
+import pytest
 from kedge.migrate import store
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
-def blocks(page, kind):
+def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def example_store():
+def example_store() -> Iterator[None]:
     """What adding the file and the line in the table would do."""
     name = "kedge.migrate.stores.sqlite"
     made = types.ModuleType(name)
@@ -35,14 +35,14 @@ def example_store():
 exec(compile(blocks("new-store.md", "python")[1], "new-store.md", "exec"), globals())
 
 
-def test_the_page_names_every_method():
-    told = re.search(r"^\| method.*?\n\n", (DOCS / "new-store.md").read_text(), re.MULTILINE | re.DOTALL).group(0)
+def test_the_page_names_every_method() -> None:
+    table = re.search(r"^\| method.*?\n\n", (DOCS / "new-store.md").read_text(), re.MULTILINE | re.DOTALL)
     methods = {name for name, value in vars(store.Store).items() if callable(value) and not name.startswith("_")}
-    assert methods - {"frozen"} == set(re.findall(r"`(\w+)\(", told))
+    assert table and methods - {"frozen"} == set(re.findall(r"`(\w+)\(", table[0]))
 
 
 @pytest.mark.long
-def test_the_page_for_langchain_prints_what_it_shows(tmp_path):
+def test_the_page_for_langchain_prints_what_it_shows(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("langchain_core")
     pytest.importorskip("llama_index.core")
     (tmp_path / "page.py").write_text("\n".join(blocks("langchain.md", "python")))

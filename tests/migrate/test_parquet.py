@@ -2,17 +2,20 @@
 """Parquet files as stores: one file and folders of them, with ids and without."""
 import datetime
 import os
+import pathlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from limits import cut_short
 from kedge.migrate.errors import BadFile, Error, UsageError
 from kedge.migrate.store import open_store
 from kedge.migrate.stores import files
+from kedge.migrate.stores.parquet import ParquetStore
+from limits import cut_short
+from require import of_kind
 
 TYPES = {
     "fixed": pa.list_(pa.float32(), OLD_WIDTH), "list": pa.list_(pa.float32()), "large": pa.large_list(pa.float64()),
@@ -21,14 +24,14 @@ TYPES = {
 METADATA = {b"made by": b"a test"}
 
 
-def column(vectors, kind):
+def column(vectors: np.ndarray, kind: pa.DataType) -> pa.Array:
     inner = kind.storage_type.value_type if hasattr(kind, "storage_type") else kind.value_type
     values = pa.array(vectors.astype(inner.to_pandas_dtype()).ravel())
     made = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
     return pa.ExtensionArray.from_storage(kind, made) if hasattr(kind, "storage_type") else made.cast(kind)
 
 
-def table(ids, vectors, kind, texts=None):
+def table(ids: list[Any] | None, vectors: np.ndarray, kind: pa.DataType, texts: list[str] | None = None) -> pa.Table:
     columns = {} if ids is None else {"id": pa.array(ids)}
     columns["embedding"] = column(vectors, kind)
     if texts is not None:
@@ -37,7 +40,8 @@ def table(ids, vectors, kind, texts=None):
     return pa.table(columns).replace_schema_metadata(METADATA)
 
 
-def make_folder(folder, ids, vectors, kind, texts=None):
+def make_folder(folder: pathlib.Path, ids: list[Any] | None, vectors: np.ndarray, kind: pa.DataType,
+                texts: list[str] | None = None) -> None:
     """Three files, one in a folder below, with several row groups; not in the order of their making."""
     (folder / "more").mkdir(parents=True)
     for name, first, end in (("b.parquet", 40, 70), ("a.parquet", 0, 40), ("more/c.parquet", 70, ROWS)):
@@ -47,10 +51,11 @@ def make_folder(folder, ids, vectors, kind, texts=None):
 
 
 class FolderContract(StoreContract):
-    kind, ids, address = "fixed", None, "parquet:{}/docs#embedding"
+    kind, address = "fixed", "parquet:{}/docs#embedding"
+    ids: list[Any] | None = None
 
     @pytest.fixture
-    def filled(self, tmp_path):
+    def filled(self, tmp_path: pathlib.Path) -> Filled:
         vectors = unit_rows(ROWS, OLD_WIDTH)
         texts = [f"text {n}" for n in range(ROWS)] if "text=" in self.address else None
         make_folder(tmp_path / "docs", self.ids, vectors, TYPES[self.kind], texts)
@@ -75,17 +80,18 @@ class TestHalf(FolderContract):
 
 class TestFile(StoreContract):
     @pytest.fixture
-    def filled(self, tmp_path):
+    def filled(self, tmp_path: pathlib.Path) -> Filled:
         vectors, ids = unit_rows(ROWS, OLD_WIDTH), [f"doc-{n}" for n in range(ROWS)]
         pq.write_table(table(ids, vectors, TYPES["fixed"]), tmp_path / "docs.parquet", row_group_size=13)
         return Filled(open_store(f"parquet:{tmp_path}/docs.parquet#embedding"), ids, vectors)
 
 
-def migrated(folder, ids, kind="fixed", address="parquet:{}/docs#embedding"):
+def migrated(folder: pathlib.Path, ids: list[Any] | None, kind: str = "fixed",
+             address: str = "parquet:{}/docs#embedding") -> tuple[ParquetStore, ParquetStore, np.ndarray]:
     """(old, new, the vectors of new), finished."""
     make_folder(folder / "docs", ids, unit_rows(ROWS, OLD_WIDTH), TYPES[kind])
-    old = open_store(address.format(folder))
-    new = old.beside("_new")
+    old = of_kind(ParquetStore, open_store(address.format(folder)))
+    new = of_kind(ParquetStore, old.beside("_new"))
     new.create(old, NEW_WIDTH, OWNER)
     rows = unit_rows(ROWS, NEW_WIDTH, 2)
     for batch in old.read(size=30):
@@ -96,7 +102,7 @@ def migrated(folder, ids, kind="fixed", address="parquet:{}/docs#embedding"):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_all_but_the_vectors_is_as_it_was(kind, tmp_path):
+def test_all_but_the_vectors_is_as_it_was(kind: str, tmp_path: pathlib.Path) -> None:
     ids = [f"doc-{n}" for n in range(ROWS)]
     migrated(tmp_path, ids, kind)
     for name in ("a.parquet", "b.parquet", "more/c.parquet"):
@@ -115,13 +121,13 @@ def test_all_but_the_vectors_is_as_it_was(kind, tmp_path):
 
 
 @pytest.mark.parametrize("ids", [None, [f"doc-{n}" for n in range(ROWS)]])
-def test_rows_that_arrive_before_the_switch_are_taken_along(ids, tmp_path):
+def test_rows_that_arrive_before_the_switch_are_taken_along(ids: list[str] | None, tmp_path: pathlib.Path) -> None:
     old, new, rows = migrated(tmp_path, ids)
-    added = list(range(ROWS, ROWS + 3)) if ids is None else ["x", "y", "z"]
+    added: list[Any] = list(range(ROWS, ROWS + 3)) if ids is None else ["x", "y", "z"]
     pq.write_table(table(ids and added, unit_rows(3, OLD_WIDTH, 8), TYPES["fixed"]), tmp_path / "docs" / "z.parquet")
     new.create(old, NEW_WIDTH, OWNER)
     new.write(added, unit_rows(3, NEW_WIDTH, 9))
-    assert order(new) == (ids or list(range(ROWS))) + added
+    assert order(new) == [*(ids or range(ROWS)), *added]
     assert order(new, after=added[0]) == added[1:] and order(new, after=order(new)[-5]) == order(new)[-4:]
     untouched = (tmp_path / "docs_new" / "a.parquet").stat().st_ino
     new.finish()
@@ -132,7 +138,7 @@ def test_rows_that_arrive_before_the_switch_are_taken_along(ids, tmp_path):
     assert again.describe().rows == ROWS + 3
 
 
-def test_a_file_that_was_written_anew_is_followed(tmp_path):
+def test_a_file_that_was_written_anew_is_followed(tmp_path: pathlib.Path) -> None:
     """One row is gone, one is new, the others are in another order."""
     ids = [f"doc-{n}" for n in range(ROWS)]
     old, new, rows = migrated(tmp_path, ids)
@@ -146,7 +152,7 @@ def test_a_file_that_was_written_anew_is_followed(tmp_path):
     assert all((found[key] == rows[n]).all() for n, key in enumerate(ids) if n != 40)
 
 
-def test_what_changed_since_is_read_again(tmp_path):
+def test_what_changed_since_is_read_again(tmp_path: pathlib.Path) -> None:
     day = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
     times = [None if n == 3 else day + datetime.timedelta(seconds=n, microseconds=1) for n in range(20)]
     for name, values in (("time", pa.array(times, pa.timestamp("us", "Europe/Zurich"))),
@@ -164,7 +170,7 @@ def test_what_changed_since_is_read_again(tmp_path):
     assert open_store(f"parquet:{tmp_path}/date.parquet#v").newest() is None
 
 
-def test_a_row_without_a_vector_is_not_there(tmp_path):
+def test_a_row_without_a_vector_is_not_there(tmp_path: pathlib.Path) -> None:
     vectors = [[1.0, 2.0], None, [3.0, 4.0]]
     for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 2)):
         pq.write_table(pa.table({"v": pa.array(vectors, kind)}), tmp_path / "docs.parquet")
@@ -174,50 +180,51 @@ def test_a_row_without_a_vector_is_not_there(tmp_path):
         new.create(store, NEW_WIDTH, OWNER)
         new.write([0, 2], unit_rows(2, NEW_WIDTH))
         new.finish()
-        assert pq.read_table(new.path).column("v").is_null().to_pylist() == [False, True, False]
+        assert pq.read_table(of_kind(ParquetStore, new).path).column("v").is_null().to_pylist() == [False, True, False]
         assert (contents(new)[2] == unit_rows(2, NEW_WIDTH)[1]).all()
         new.drop()
 
 
-def test_a_switch_that_was_cut_short_is_completed(tmp_path, monkeypatch):
+def test_a_switch_that_was_cut_short_is_completed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for stop in range(14):
         folder = tmp_path / str(stop)
         old, new, _ = migrated(folder, None)
         new.write([3], unit_rows(1, NEW_WIDTH, 5))
         new.finish()
-        kept = old.beside("_old")
+        kept = of_kind(ParquetStore, old.beside("_old"))
         for put, keep, widths in ((new, kept, (NEW_WIDTH, OLD_WIDTH)), (kept, new, (OLD_WIDTH, NEW_WIDTH))):
             with cut_short(monkeypatch, stop, *((os, name) for name in ("link", "replace", "rename", "unlink")),
                            (files, "exchange")) as calls:
                 old.switch(put, keep)
             assert len(pq.read_table(folder / "docs")) == ROWS, "the name always leads to the data"
-            old, put, keep = (open_store(store.address) for store in (old, put, keep))
+            old, put, keep = (of_kind(ParquetStore, open_store(store.address)) for store in (old, put, keep))
             old.switch(put, keep)
             assert (old.describe().width, keep.describe().width) == widths
             assert not put.path.exists() and not put.mark.path.exists()
     assert len(calls) < 14, "the last round was not cut short"
 
 
-def test_without_an_exchange_of_names_it_is_said_that_a_switch_is_not_one_step(tmp_path, monkeypatch):
+def test_without_an_exchange_of_names_it_is_said_that_a_switch_is_not_one_step(tmp_path: pathlib.Path,
+                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, _ = migrated(tmp_path, None)
-    kept = old.beside("_old")
+    kept = of_kind(ParquetStore, old.beside("_old"))
     assert old.describe().atomic is None
     monkeypatch.setattr(files, "can_exchange", lambda: False)
     monkeypatch.setattr("kedge.migrate.stores.parquet.can_exchange", lambda: False)
-    assert "for an instant there is none" in old.describe().atomic
+    assert "for an instant there is none" in (old.describe().atomic or "")
     old.switch(new, kept)
     assert (old.describe().width, kept.describe().width, new.path.exists()) == (NEW_WIDTH, OLD_WIDTH, False)
     old.switch(kept, new)
     assert (old.describe().width, new.describe().width, kept.path.exists()) == (OLD_WIDTH, NEW_WIDTH, False)
 
 
-def test_a_finish_that_was_cut_short_is_completed(tmp_path, monkeypatch):
+def test_a_finish_that_was_cut_short_is_completed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, rows = migrated(tmp_path, None)
     changed = unit_rows(ROWS, NEW_WIDTH, 7)
     new.write(list(range(ROWS)), changed)
     replace, done = os.replace, []
 
-    def second(*words):
+    def second(*words: Any) -> None:
         done.append(words)
         if len(done) > 1:
             raise KeyboardInterrupt
@@ -230,11 +237,11 @@ def test_a_finish_that_was_cut_short_is_completed(tmp_path, monkeypatch):
     again = open_store(new.address)
     assert (np.array(list(contents(again).values())) == changed).all()
     again.finish()
-    assert not again.staged.exists()
+    assert not of_kind(ParquetStore, again).staged.exists()
     assert (np.array(list(contents(again).values())) == changed).all()
 
 
-def test_what_is_wrong_is_said(tmp_path):
+def test_what_is_wrong_is_said(tmp_path: pathlib.Path) -> None:
     (tmp_path / "bad.parquet").write_text("not Parquet at all")
     pq.write_table(pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]], "w": [["a"], ["b"]],
                              "x": [[1.0], [1.0, 2.0]]}), tmp_path / "good.parquet")

@@ -2,49 +2,50 @@
 """PostgreSQL as a store: what is written is what is read, in any type of id."""
 import datetime
 import uuid
+from typing import Any
 
+import contract
 import numpy as np
 import psycopg
 import pytest
-
-import contract
-from kedge.migrate.errors import Error, UsageError
-from kedge.migrate.store import open_store
 from kedge.migrate.address import TableAddress
-from postgres_tables import ROWS, WIDTH, address, docs, everything, fill, new, rows_of, sql  # noqa: F401
+from kedge.migrate.errors import Error, UsageError
+from kedge.migrate.store import Store, open_store
+from postgres_tables import ROWS, WIDTH, everything, fill, ones, rows_of, value
+from require import texts_of, vectors_of
 
 
 class TestNumbers(contract.StoreContract):
-    kind, type, index = "integer", "vector", "vector_l2_ops"
+    kind, vector_type, index = "integer", "vector", "vector_l2_ops"
 
-    def id(self, number):
+    def made_id(self, number: int) -> int | str:
         return number
 
     @pytest.fixture
-    def filled(self, sql, address):
-        ids = [self.id(3 * n) for n in np.random.default_rng(7).permutation(contract.ROWS).tolist()]
+    def filled(self, sql: psycopg.Connection, address: str) -> contract.Filled:
+        ids = [self.made_id(3 * n) for n in np.random.default_rng(7).permutation(contract.ROWS).tolist()]
         vectors = contract.unit_rows(contract.ROWS, contract.OLD_WIDTH)
-        fill(sql, ids, vectors, self.kind, self.type)
+        fill(sql, ids, vectors, self.kind, self.vector_type)
         sql.execute(f"CREATE INDEX docs_index ON docs USING hnsw (embedding {self.index})")
         return contract.Filled(open_store(f"{address}&table=docs&column=embedding&text=body"), ids, vectors,
-                               [f"text {one}" for one in ids], self.id(10**6))
+                               [f"text {one}" for one in ids], self.made_id(10**6))
 
 
 class TestWords(TestNumbers):
     kind, index = "text", "vector_cosine_ops"
 
-    def id(self, number):
+    def made_id(self, number: int) -> int | str:
         return f"döc '{number}'"
 
 
 class TestHalf(TestNumbers):
-    kind, type, index = "uuid", "halfvec", "halfvec_ip_ops"
+    kind, vector_type, index = "uuid", "halfvec", "halfvec_ip_ops"
 
-    def id(self, number):
+    def made_id(self, number: int) -> int | str:
         return str(uuid.UUID(int=number * 3**60))
 
 
-IDS = {
+IDS: dict[str, list[Any]] = {
     "integer": list(range(ROWS)),
     "bigint": [n * 2**40 - 2**45 for n in range(ROWS)],
     "text": [f"döc '{n:03}'\\\n\"%s" for n in range(ROWS)],
@@ -54,12 +55,13 @@ IDS = {
 }
 
 
-@pytest.mark.parametrize("type", ["vector", "halfvec"])
+@pytest.mark.parametrize("vector_type", ["vector", "halfvec"])
 @pytest.mark.parametrize("kind", IDS)
-def test_what_is_written_is_read_bit_for_bit(sql, address, kind, type):
-    exact = np.float16 if type == "halfvec" else np.float32
+def test_what_is_written_is_read_bit_for_bit(sql: psycopg.Connection, address: str, kind: str,
+                                             vector_type: str) -> None:
+    exact = np.float16 if vector_type == "halfvec" else np.float32
     given = rows_of().astype(exact).astype(np.float32)
-    fill(sql, IDS[kind], given, kind, type)
+    fill(sql, IDS[kind], given, kind, vector_type)
     sql.execute("UPDATE docs SET embedding = NULL WHERE body = (SELECT max(body) FROM docs)")
     with sql.cursor() as cursor:
         wanted = [str(one) if not isinstance(IDS[kind][0], int) else one for one, in
@@ -81,48 +83,49 @@ def test_what_is_written_is_read_bit_for_bit(sql, address, kind, type):
     assert np.array_equal(everything(old).vectors, whole.vectors)
     assert everything(made, after=wanted[20], size=11).ids == wanted[21:]
     assert sorted(everything(made, ids=wanted[3:9] + wanted[30:31], size=2).ids) == sorted(wanted[3:9] + wanted[30:31])
-    assert made.describe().kind == ("float16" if type == "halfvec" else "float32")
+    assert made.describe().kind == ("float16" if vector_type == "halfvec" else "float32")
     made.write(wanted[:4], None)
     assert everything(made).ids == wanted[4:]
 
 
-def test_no_vectors_asked_for_and_none_there(docs, new):
+def test_no_vectors_asked_for_and_none_there(docs: Store, new: Store) -> None:
     batch, = docs.read(vectors=False, texts=True)
-    assert batch.vectors is None and len(batch) == len(batch.texts) == ROWS
+    assert batch.vectors is None and len(batch) == len(texts_of(batch)) == ROWS
     assert list(new.read()) == [] and list(docs.read(after=ROWS)) == [] and list(docs.read(ids=[])) == []
     assert list(docs.read(ids=[10**12])) == []
-    new.write([], np.zeros((0, WIDTH + 4)))
+    new.write([], ones(0, WIDTH + 4))
 
 
-def test_pages_of_the_size_of_the_table_end(docs):
+def test_pages_of_the_size_of_the_table_end(docs: Store) -> None:
     assert [len(batch) for batch in docs.read(size=ROWS)] == [ROWS]
     assert [len(batch) for batch in docs.read(size=ROWS // 2)] == [ROWS // 2] * 2
 
 
-def test_reading_goes_on_while_another_connection_writes(docs, new):
+def test_reading_goes_on_while_another_connection_writes(docs: Store, new: Store) -> None:
     seen = []
     for batch in docs.read(size=10):
-        new.write(batch.ids, np.hstack([batch.vectors, batch.vectors[:, :4]]))
+        new.write(batch.ids, np.hstack([vectors_of(batch), vectors_of(batch)[:, :4]]))
         seen += batch.ids
     assert seen == list(range(ROWS)) and new.describe().rows == ROWS
 
 
-def test_rows_deleted_meanwhile_are_no_error(docs, new, sql):
+def test_rows_deleted_meanwhile_are_no_error(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     sql.execute("DELETE FROM docs WHERE id = 3")
     new.write([2, 3, 4], rows_of(3, WIDTH + 4))
     assert everything(new).ids == [2, 4]
-    assert sql.execute("SELECT count(*) FROM docs").fetchone()[0] == ROWS - 1
+    assert value(sql, "SELECT count(*) FROM docs") == ROWS - 1
 
 
-def test_large_writes_go_in_pieces_but_in_one_transaction(docs, new, sql, monkeypatch):
+def test_large_writes_go_in_pieces_but_in_one_transaction(docs: Store, new: Store, sql: psycopg.Connection,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kedge.migrate.stores.postgresql.WRITE_BYTES", 300)
     rows = rows_of(ROWS, WIDTH + 4)
-    new.write(range(ROWS), rows)
+    new.write(list(range(ROWS)), rows)
     assert np.array_equal(everything(new).vectors, rows)
-    assert sql.execute("SELECT count(DISTINCT xmin::text) FROM docs").fetchone()[0] == 1
+    assert value(sql, "SELECT count(DISTINCT xmin::text) FROM docs") == 1
 
 
-def test_describe(docs, new, sql):
+def test_describe(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     sql.execute("CREATE INDEX docs_index ON docs USING hnsw (embedding vector_ip_ops) WITH (m = 8)")
     found = docs.describe()
     assert (found.rows, found.width, found.kind, found.metric) == (ROWS, WIDTH, "float32", "inner")
@@ -132,18 +135,18 @@ def test_describe(docs, new, sql):
     assert (made.rows, made.width, made.owner, made.index, made.metric) == (0, WIDTH + 4, "one", None, "inner")
 
 
-def test_a_column_without_a_width(sql, address):
+def test_a_column_without_a_width(sql: psycopg.Connection, address: str) -> None:
     sql.execute("CREATE TABLE docs (id int PRIMARY KEY, embedding vector); INSERT INTO docs VALUES (1, '[1,2,3]')")
     store = open_store(f"{address}&table=docs")
     assert store.describe().width == 3 and everything(store).vectors.tolist() == [[1, 2, 3]]
-    store.write([1], np.ones((1, 2)))
+    store.write([1], ones(1, 2))
     assert store.describe().width == 2
     sql.execute("INSERT INTO docs VALUES (2, '[1,2,3]')")
     with pytest.raises(Error, match="docs.embedding holds vectors of 2 and 3 values; expected one width"):
         everything(store)
 
 
-def test_changed_rows_and_transactions_still_open(sql, address, docs):
+def test_changed_rows_and_transactions_still_open(sql: psycopg.Connection, address: str, docs: Store) -> None:
     store = open_store(f"{address}&table=docs&column=embedding&changed=changed")
     with psycopg.connect(address) as other:
         other.execute("SELECT 1")
@@ -160,7 +163,7 @@ def test_changed_rows_and_transactions_still_open(sql, address, docs):
         list(docs.read(changed=newest))
 
 
-def test_numbers_may_say_what_changed(sql, address):
+def test_numbers_may_say_what_changed(sql: psycopg.Connection, address: str) -> None:
     fill(sql, range(ROWS), rows_of())
     sql.execute("ALTER TABLE docs ADD version bigint; UPDATE docs SET version = id")
     store = open_store(f"{address}&table=docs&changed=version")
@@ -173,7 +176,8 @@ TOUCH = """CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
            CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()"""
 
 
-def test_a_trigger_on_updates_does_not_make_every_row_look_changed(sql, address, docs):
+def test_a_trigger_on_updates_does_not_make_every_row_look_changed(sql: psycopg.Connection, address: str,
+                                                                   docs: Store) -> None:
     sql.execute(TOUCH)
     old = open_store(f"{address}&table=docs&column=embedding&changed=changed")
     made = old.beside("_new")
@@ -184,10 +188,10 @@ def test_a_trigger_on_updates_does_not_make_every_row_look_changed(sql, address,
     assert everything(old, changed="2300-01-01").ids == [6]
 
 
-def test_search_by_the_metric_of_the_index(docs, sql):
+def test_search_by_the_metric_of_the_index(docs: Store, sql: psycopg.Connection) -> None:
     queries = rows_of(3, seed=5)
     rows = rows_of() * np.linspace(0.2, 3, ROWS, dtype=np.float32)[:, None]
-    docs.write(range(ROWS), rows)
+    docs.write(list(range(ROWS)), rows)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     distances = np.linalg.norm(queries[:, None] - rows[None], axis=2)
     for operators, expected in (("vector_cosine_ops", queries @ unit.T), ("vector_ip_ops", queries @ rows.T),
@@ -203,10 +207,10 @@ def test_search_by_the_metric_of_the_index(docs, sql):
         assert np.allclose(scores[:, :ROWS], np.take_along_axis(expected, best, axis=1), atol=1e-5)
         assert [found[:5] for found in ids] == best[:, :5].tolist()
     with pytest.raises(UsageError, match=f"holds vectors of {WIDTH} values; got a query of 3"):
-        docs.search(np.ones(3), 2)
+        docs.search(ones(3), 2)
 
 
-def test_addresses():
+def test_addresses() -> None:
     at = TableAddress.parse("postgresql://me:p%40ss@host:5433/db?sslmode=require&table=a.b&column=c%26d&host=/run/x&id=i")
     assert at.conninfo == "postgresql://me:p%40ss@host:5433/db?sslmode=require&host=/run/x"
     assert (at.table, at.column, at.id, at.text) == (("a", "b"), "c&d", "i", None)

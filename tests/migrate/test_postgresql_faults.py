@@ -3,14 +3,17 @@
 import multiprocessing
 import random
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
-
 from kedge.migrate.errors import Error, UsageError
-from kedge.migrate.store import Missing, open_store
-from postgres_tables import address, sql  # noqa: F401
+from kedge.migrate.store import Missing, Store, open_store
+from kedge.migrate.stores.postgresql import PostgresStore
+from postgres_tables import link_of, ones, value
+from require import of_kind, require_errors, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -18,7 +21,7 @@ ROWS, WIDTH, BATCH, KILLS = 400, 8, 16, 30
 
 
 @pytest.fixture
-def docs(sql, address):
+def docs(sql: psycopg.Connection, address: str) -> Iterator[Store]:
     """A table whose vectors tell their ids, and its store."""
     sql.execute(f"""GRANT USAGE ON SCHEMA public TO public;
                     CREATE TABLE docs (id int PRIMARY KEY, changed timestamptz DEFAULT now(),
@@ -31,14 +34,14 @@ def docs(sql, address):
 
 
 @pytest.fixture
-def new(docs):
+def new(docs: Store) -> Iterator[Store]:
     store = docs.beside("_new")
     store.create(docs, WIDTH, "one")
     yield store
     store.close()
 
 
-def table_as_text(sql):
+def table_as_text(sql: psycopg.Connection) -> tuple[Any, ...] | None:
     """All there is to see of the table: its columns, their comments, its rows, its indexes."""
     return sql.execute("""SELECT (SELECT array_agg(attname || coalesce(col_description(attrelid, attnum), '') ORDER BY
                           attnum) FROM pg_attribute WHERE attrelid = 'docs'::regclass AND NOT attisdropped)::text,
@@ -47,7 +50,7 @@ def table_as_text(sql):
                        """).fetchone()
 
 
-def user(sql, address, name, *grants):
+def user(sql: psycopg.Connection, address: str, name: str, *grants: str) -> str:
     """The address for a user with these rights alone."""
     sql.execute(f"DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN")
     for grant in grants:
@@ -55,15 +58,14 @@ def user(sql, address, name, *grants):
     return address.replace("//postgres:@", f"//{name}@")
 
 
-def test_a_user_who_may_only_read(sql, address, docs):
+def test_a_user_who_may_only_read(sql: psycopg.Connection, address: str, docs: Store) -> None:
     reader = user(sql, address, "reader", "SELECT ON docs")
     before = table_as_text(sql)
     old = open_store(f"{reader}&table=docs&column=embedding")
     assert old.describe().rows == ROWS and sum(len(batch) for batch in old.read()) == ROWS
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH))),
-                 old.frozen().__enter__):
-        with pytest.raises(Error, match="has no right to do this .*; nothing was changed; connect as the owner"):
-            step()
+    require_errors("has no right to do this .*; nothing was changed; connect as the owner",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)),
+                   old.frozen().__enter__)
     assert table_as_text(sql) == before
     docs.beside("_new").create(docs, WIDTH, "one")
     before = table_as_text(sql)
@@ -76,22 +78,21 @@ def test_a_user_who_may_only_read(sql, address, docs):
     assert table_as_text(sql) == before
 
 
-def test_a_user_who_may_not_even_read(sql, address, docs):
+def test_a_user_who_may_not_even_read(sql: psycopg.Connection, address: str, docs: Store) -> None:
     nobody = open_store(user(sql, address, "nobody") + "&table=docs&column=embedding")
     with pytest.raises(Error, match="docs.embedding: the user of the address has no right .*permission denied"):
         nobody.describe()
 
 
-def test_a_connection_that_may_only_read(sql, address, docs):
+def test_a_connection_that_may_only_read(sql: psycopg.Connection, address: str, docs: Store) -> None:
     before = table_as_text(sql)
     old = open_store(f"{address}&table=docs&column=embedding&options=-c%20default_transaction_read_only%3Don")
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH)))):
-        with pytest.raises(Error, match="this connection may only read"):
-            step()
+    require_errors("this connection may only read",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
     assert table_as_text(sql) == before
 
 
-def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql, address, docs):
+def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql: psycopg.Connection, address: str, docs: Store) -> None:
     sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
                    $$ BEGIN NEW.changed := now(); RETURN NEW; END $$;
                    CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
@@ -99,19 +100,18 @@ def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql, address, docs):
     sql.execute("ALTER TABLE docs OWNER TO writer; GRANT CREATE ON SCHEMA public TO writer")
     before = table_as_text(sql)
     old = open_store(f"{writer}&table=docs&column=embedding&changed=changed")
-    for step in (lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], np.ones((1, WIDTH)))):
-        with pytest.raises(Error, match="the trigger touched runs for every row .* nothing was changed; connect as"):
-            step()
+    require_errors("the trigger touched runs for every row .* nothing was changed; connect as",
+                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
     assert table_as_text(sql) == before
     sql.execute("GRANT SET ON PARAMETER session_replication_role TO writer")
     made = old.beside("_new")
     made.create(old, 3, "one")
-    made.write([1], np.ones((1, 3)))
+    made.write([1], ones(1, 3))
     assert made.describe().rows == 1
     sql.execute("REVOKE SET ON PARAMETER session_replication_role FROM writer; ALTER TABLE docs OWNER TO postgres")
 
 
-def test_what_is_missing(sql, address, docs):
+def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> None:
     for query, says in (("table=no", "there is no table no in this database, or this user cannot see it"),
                         ("table=docs&column=no", "the table has no column 'no'"),
                         ("table=docs&text=no", "no column 'no'; it has id, changed, embedding"),
@@ -134,7 +134,7 @@ def test_what_is_missing(sql, address, docs):
         list(docs.read())
 
 
-def test_a_database_without_the_extension(sql, address):
+def test_a_database_without_the_extension(sql: psycopg.Connection, address: str) -> None:
     sql.execute("DROP DATABASE IF EXISTS bare")
     sql.execute("CREATE DATABASE bare")
     with pytest.raises(Missing, match="the database has no pgvector; install it on the server and run"):
@@ -142,41 +142,42 @@ def test_a_database_without_the_extension(sql, address):
     sql.execute("DROP DATABASE bare")
 
 
-def test_an_extension_in_a_schema_of_its_own(sql, address, docs):
+def test_an_extension_in_a_schema_of_its_own(sql: psycopg.Connection, address: str, docs: Store) -> None:
     sql.execute("""DROP EXTENSION vector CASCADE; CREATE SCHEMA tools; CREATE EXTENSION vector SCHEMA tools;
                    ALTER TABLE docs ADD embedding tools.vector(2); UPDATE docs SET embedding = '[1,0]';
                    CREATE INDEX near ON docs USING hnsw (embedding tools.vector_ip_ops)""")
     old = open_store(f"{address}&table=docs")
     made = old.beside("_new")
     made.create(old, 2, "one")
-    made.write([1, 2], np.eye(2))
+    rows: np.ndarray = np.eye(2)
+    made.write([1, 2], rows)
     made.finish()
-    assert made.search(np.array([1.0, 0.5]), 2)[0] == [[1, 2]] and made.metric() == "inner"
+    assert made.search(np.array([1.0, 0.5]), 2)[0] == [[1, 2]] and of_kind(PostgresStore, made).metric() == "inner"
     sql.execute("DROP EXTENSION vector CASCADE; DROP SCHEMA tools")
 
 
-def test_no_server_and_no_password_in_the_sentence():
+def test_no_server_and_no_password_in_the_sentence() -> None:
     with pytest.raises(Error, match="docs.embedding: cannot connect to PostgreSQL: .*; check that the") as caught:
         open_store("postgresql://me:secret@127.0.0.1:9/db?table=docs&column=embedding").describe()
     assert "secret" not in str(caught.value)
 
 
-def test_a_wrong_width_and_values_that_are_no_vectors(sql, new):
+def test_a_wrong_width_and_values_that_are_no_vectors(sql: psycopg.Connection, new: Store) -> None:
     before = table_as_text(sql)
-    for rows in (np.ones((2, WIDTH + 1)), np.ones((3, WIDTH)), np.ones(2)):
+    for rows in (ones(2, WIDTH + 1), ones(3, WIDTH), ones(2)):
         with pytest.raises(Error, match=f"docs.embedding_new takes 2 vectors of {WIDTH} values for 2 ids; got"):
             new.write([1, 2], rows)
-    for value in (np.nan, np.inf):
-        rows = np.ones((2, WIDTH))
-        rows[1, 3] = value
+    for bad in (np.nan, np.inf):
+        rows = ones(2, WIDTH)
+        rows[1, 3] = bad
         with pytest.raises(Error, match="PostgreSQL refused a value: .* not allowed in vector; this step was undone"):
             new.write([1, 2], rows)
     with pytest.raises(UsageError, match="the ids of this table are numbers"):
-        new.write(["a"], np.ones((1, WIDTH)))
+        new.write(["a"], ones(1, WIDTH))
     assert table_as_text(sql) == before
 
 
-def test_a_full_disk(sql, new):
+def test_a_full_disk(sql: psycopg.Connection, new: Store) -> None:
     """The server raises what it raises when a file does not grow, at a row in the middle of a batch."""
     sql.execute("""CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 20 THEN
                    RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END IF; RETURN NEW; END $$;
@@ -184,28 +185,28 @@ def test_a_full_disk(sql, new):
                    ALTER TABLE docs ENABLE ALWAYS TRIGGER fill""")
     before = table_as_text(sql)
     with pytest.raises(Error, match="the disk of the server is full .*could not extend file.*; this step was undone"):
-        new.write(range(1, 41), np.ones((40, WIDTH)))
+        new.write(list(range(1, 41)), ones(40, WIDTH))
     assert table_as_text(sql) == before
     sql.execute("DROP TRIGGER fill ON docs")
-    new.write(range(1, 41), np.ones((40, WIDTH)))
+    new.write(list(range(1, 41)), ones(40, WIDTH))
     assert new.describe().rows == 40
 
 
-def cut(sql, store):
+def cut(sql: psycopg.Connection, store: Store) -> None:
     """Ends the store's session on the server, as a restart or a broken line would."""
-    process = store._link.connect().info.backend_pid
+    process = link_of(store).connect().info.backend_pid
     sql.execute("SELECT pg_terminate_backend(%s, 5000)", [process])
 
 
-def test_a_lost_connection(sql, docs, new):
+def test_a_lost_connection(sql: psycopg.Connection, docs: Store, new: Store) -> None:
     before = table_as_text(sql)
     lost = "the connection to PostgreSQL was lost .*run it again to go on"
     new.describe()
     cut(sql, new)
     with pytest.raises(Error, match=lost):
-        new.write([1, 2], np.ones((2, WIDTH)))
+        new.write([1, 2], ones(2, WIDTH))
     assert table_as_text(sql) == before
-    new.write([1, 2], np.ones((2, WIDTH)))
+    new.write([1, 2], ones(2, WIDTH))
     pages = docs.read(size=100)
     first = next(pages)
     cut(sql, docs)
@@ -214,39 +215,39 @@ def test_a_lost_connection(sql, docs, new):
     assert [one for batch in docs.read(after=first.ids[-1]) for one in batch.ids] == list(range(101, ROWS + 1))
 
 
-def test_a_connection_lost_while_the_table_is_locked(sql, docs, new):
+def test_a_connection_lost_while_the_table_is_locked(sql: psycopg.Connection, docs: Store, new: Store) -> None:
     before = table_as_text(sql)
     keep = docs.beside("_old")
-    with pytest.raises(Error, match="the connection was lost while the table was locked; nothing was changed"):
-        with docs.frozen(new, keep):
-            new.write([1], np.ones((1, WIDTH)))
-            docs.switch(new, keep)
-            cut(sql, docs)
-            with pytest.raises(Error, match="was lost"):
-                new.write([2], np.ones((1, WIDTH)))
-            new.write([3], np.ones((1, WIDTH)))  # must not go to a new connection, without the lock
+    with pytest.raises(Error, match="the connection was lost while the table was locked; nothing was changed"), \
+            docs.frozen(new, keep):
+        new.write([1], ones(1, WIDTH))
+        docs.switch(new, keep)
+        cut(sql, docs)
+        with pytest.raises(Error, match="was lost"):
+            new.write([2], ones(1, WIDTH))
+        new.write([3], ones(1, WIDTH))  # must not go to a new connection, without the lock
     assert table_as_text(sql) == before
     with docs.frozen(new, keep):
         docs.switch(new, keep)
     assert sql.execute("SELECT count(embedding_old) FROM docs").fetchone() == (ROWS,)
 
 
-def migrate(address):
+def migrate(address: str) -> None:
     """Moves the vectors and switches, or switches back if that is done."""
     old = open_store(f"{address}&application_name=killed&table=docs&column=embedding")
     new, keep = old.beside("_new"), old.beside("_old")
-    if "embedding_old" in vector_columns(old._link.connect()):
+    if "embedding_old" in vector_columns(link_of(old).connect()):
         old.switch(keep, new)
         return
     new.create(old, WIDTH, "one")
     for batch in old.read(size=BATCH):
-        new.write(batch.ids, batch.vectors + 1)
+        new.write(batch.ids, vectors_of(batch) + 1)
     new.finish()
     with old.frozen(new, keep):
         old.switch(new, keep)
 
 
-def run(address, sql, seconds=None):
+def run(address: str, sql: psycopg.Connection, seconds: float | None = None) -> int | None:
     """In a process of its own, killed after so many seconds; the server goes on until its statement is done."""
     process = multiprocessing.get_context("fork").Process(target=migrate, args=(address,))
     process.start()
@@ -261,7 +262,7 @@ def run(address, sql, seconds=None):
 
 
 @pytest.mark.parametrize("index", ["btree (embedding)", "hnsw (embedding vector_l2_ops)"])
-def test_killed_at_thirty_moments(sql, address, docs, index):
+def test_killed_at_thirty_moments(sql: psycopg.Connection, address: str, docs: Store, index: str) -> None:
     sql.execute(f"CREATE INDEX near ON docs USING {index}")
     step = 1 if "hnsw" in index else BATCH  # to spare an HNSW index, a batch is a few transactions
     expected = np.repeat(np.arange(1, ROWS + 1, dtype=np.float32)[:, None], WIDTH, axis=1)
@@ -273,26 +274,26 @@ def test_killed_at_thirty_moments(sql, address, docs, index):
         assert names in (["embedding"], ["embedding", "embedding_new"], ["embedding", "embedding_old"])
         switched = "embedding_old" in names
         found = list((keep if switched else docs).read())
-        assert np.array_equal(np.concatenate([batch.vectors for batch in found]), expected)
+        assert np.array_equal(np.concatenate([vectors_of(batch) for batch in found]), expected)
         if len(names) > 1:
             made = docs if switched else new
-            found = [(one, row) for batch in made.read() for one, row in zip(batch.ids, batch.vectors)]
-            assert len(found) % step == 0 and all((row == one + 1).all() for one, row in found)
-            assert made.describe().owner == "one" and (not switched or len(found) == ROWS)
-            filled.add((switched, len(found)))
+            rows = [(int(one), row) for batch in made.read() for one, row in zip(batch.ids, vectors_of(batch))]
+            assert len(rows) % step == 0 and all((row == one + 1).all() for one, row in rows)
+            assert made.describe().owner == "one" and (not switched or len(rows) == ROWS)
+            filled.add((switched, len(rows)))
         if not switched:
             new.drop()
     assert len(filled) > 3  # or the moments were all the same
     if switched:
         docs.switch(keep, new)
     assert run(address, sql) == 0
-    assert docs.describe().rows == ROWS and docs.describe().index.startswith(f"near_new USING {index[:4]}")
+    assert docs.describe().rows == ROWS and (docs.describe().index or "").startswith(f"near_new USING {index[:4]}")
 
 
-def vector_columns(sql):
+def vector_columns(sql: psycopg.Connection) -> list[str]:
     return [name for name, in sql.execute("SELECT attname FROM pg_attribute WHERE attrelid = 'docs'::regclass AND "
                                           "attname LIKE 'embedding%' AND NOT attisdropped ORDER BY attname")]
 
 
-def sessions(sql):
-    return sql.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'").fetchone()[0]
+def sessions(sql: psycopg.Connection) -> int:
+    return int(value(sql, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'killed'"))

@@ -5,14 +5,15 @@ import threading
 import numpy as np
 import psycopg
 import pytest
-
 from kedge.migrate.errors import Error, UsageError
-from kedge.migrate.store import Missing, open_store
+from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import postgres_link
-from postgres_tables import ROWS, WIDTH, address, columns, docs, everything, fill, new, rows_of, sql  # noqa: F401
+from kedge.migrate.stores.postgresql import PostgresStore
+from postgres_tables import ROWS, WIDTH, columns, everything, fill, link_of, ones, rows_of, value
+from require import of_kind, require_errors
 
 
-def test_create_marks_its_owner_and_refuses_others(docs, new, sql):
+def test_create_marks_its_owner_and_refuses_others(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     new.create(docs, WIDTH + 4, "one")
     with pytest.raises(Error, match="docs.embedding_new exists and is not this migration's"):
         new.create(docs, WIDTH + 4, "two")
@@ -24,7 +25,7 @@ def test_create_marks_its_owner_and_refuses_others(docs, new, sql):
     assert columns(sql) == ["id", "body", "changed", "embedding", "embedding_new", "embedding_mine"]
 
 
-def test_two_migrations_at_once_make_one_column(docs, monkeypatch):
+def test_two_migrations_at_once_make_one_column(docs: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = docs.beside("_new"), docs.beside("_new")
     monkeypatch.setattr(second, "_find", lambda: None)  # as it was when the second one looked
     first.create(docs, 4, "one")
@@ -33,7 +34,7 @@ def test_two_migrations_at_once_make_one_column(docs, monkeypatch):
     assert first.describe().owner == "one"
 
 
-def test_limits_of_pgvector(docs, sql):
+def test_limits_of_pgvector(docs: Store, sql: psycopg.Connection) -> None:
     made = docs.beside("_new")
     with pytest.raises(Error, match="pgvector keeps a vector of at most 16000 values; the new vectors have 20000"):
         made.create(docs, 20000, "one")
@@ -43,19 +44,19 @@ def test_limits_of_pgvector(docs, sql):
     assert "embedding_new" not in columns(sql)
 
 
-def test_finish_makes_the_same_indexes(docs, new, sql):
+def test_finish_makes_the_same_indexes(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     sql.execute("""CREATE INDEX plain ON docs USING hnsw (embedding vector_ip_ops) WITH (m = 8, ef_construction = 30);
                    CREATE INDEX cast_one ON docs USING hnsw ((embedding::halfvec(12)) halfvec_l2_ops)
                    WHERE embedding IS NOT NULL AND body <> 'embedding (12)';
                    CREATE INDEX lists ON docs USING ivfflat (embedding vector_cosine_ops) WITH (lists = 3);
                    CREATE INDEX other ON docs (body)""")
-    new.write(range(ROWS), rows_of(ROWS, WIDTH + 4))
+    new.write(list(range(ROWS)), rows_of(ROWS, WIDTH + 4))
     new.finish()
     new.finish()
     docs.switch(new, docs.beside("_old"))
     docs.finish()  # all there, under other names
     docs.switch(docs.beside("_old"), new)
-    made = dict(sql.execute("SELECT indexname, indexdef FROM pg_indexes WHERE indexname LIKE '%_new'"))
+    made: dict[str, str] = dict(sql.execute("SELECT indexname, indexdef FROM pg_indexes WHERE indexname LIKE '%_new'"))
     assert {name: text.split(" USING ")[1] for name, text in made.items()} == {
         "plain_new": "hnsw (embedding_new vector_ip_ops) WITH (m='8', ef_construction='30')",
         "cast_one_new": "hnsw (((embedding_new)::halfvec(16)) halfvec_l2_ops) WHERE ((embedding_new IS NOT NULL) AND "
@@ -63,7 +64,7 @@ def test_finish_makes_the_same_indexes(docs, new, sql):
         "lists_new": "ivfflat (embedding_new vector_cosine_ops) WITH (lists='3')"}
 
 
-def test_finish_makes_an_index_again_that_a_crash_left(docs, new, sql):
+def test_finish_makes_an_index_again_that_a_crash_left(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     sql.execute("CREATE INDEX plain ON docs USING hnsw (embedding vector_l2_ops)")
     new.finish()
     sql.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'plain_new'::regclass")
@@ -74,7 +75,7 @@ def test_finish_makes_an_index_again_that_a_crash_left(docs, new, sql):
     assert sql.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'plain_new'::regclass").fetchone() == (True,)
 
 
-def test_names_that_need_quotes(sql, address):
+def test_names_that_need_quotes(sql: psycopg.Connection, address: str) -> None:
     sql.execute('CREATE SCHEMA "My Schema"')
     fill(sql, range(ROWS), rows_of(), table='"My Schema"."The.Docs"')
     sql.execute("""ALTER TABLE "My Schema"."The.Docs" RENAME embedding TO "vector";
@@ -83,22 +84,22 @@ def test_names_that_need_quotes(sql, address):
     store = open_store(address + "&table=%22My Schema%22.%22The.Docs%22&text=body")
     new = store.beside(' {New} "x"')
     new.create(store, 3, "o'ne")
-    new.write(range(ROWS), rows_of(ROWS, 3))
+    new.write(list(range(ROWS)), rows_of(ROWS, 3))
     new.finish()
-    again = open_store(new.address)
+    again = of_kind(PostgresStore, open_store(new.address))
     assert (again.describe().rows, again.describe().owner, again.metric()) == (ROWS, "o'ne", "euclidean")
     keep = store.beside("_old")
     store.switch(new, keep)
     assert store.describe().width == 3 and keep.describe().width == WIDTH
-    assert open_store(address + "&table=My Schema.The").at.table == ("My Schema", "The")
+    assert of_kind(PostgresStore, open_store(address + "&table=My Schema.The")).at.table == ("My Schema", "The")
     with pytest.raises(Missing, match="there is no table My Schema.The in this database"):
         open_store(address + "&table=My Schema.The").describe()
     with pytest.raises(UsageError, match="the name 'a%b' has a % in it"):
         open_store(address + "&table=%22My Schema%22.%22The.Docs%22&column=a%25b").describe()
 
 
-def test_switch_and_back(docs, new, sql):
-    new.write(range(ROWS), rows_of(ROWS, WIDTH + 4))
+def test_switch_and_back(docs: Store, new: Store, sql: psycopg.Connection) -> None:
+    new.write(list(range(ROWS)), rows_of(ROWS, WIDTH + 4))
     sql.execute("CREATE VIEW seen AS SELECT id, embedding FROM docs")
     keep = docs.beside("_old")
     for _ in range(2):
@@ -120,40 +121,43 @@ def test_switch_and_back(docs, new, sql):
         docs.drop()
 
 
-def test_rows_that_come_after_a_switch_need_no_old_vector(docs, new, sql):
+def test_rows_that_come_after_a_switch_need_no_old_vector(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     sql.execute("ALTER TABLE docs ALTER embedding SET NOT NULL")
     docs.switch(new, docs.beside("_old"))
     sql.execute("INSERT INTO docs (id, embedding) VALUES (9999, %s)", [str([1.0] * (WIDTH + 4))])
 
 
-def test_a_trigger_that_notes_updates_does_not_run(docs, new, sql):
-    sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.body = 'touched';
-                   RETURN NEW; END $$; CREATE TRIGGER touch BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
+def test_a_trigger_that_notes_updates_does_not_run(docs: Store, new: Store, sql: psycopg.Connection) -> None:
+    sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
+                   $$ BEGIN NEW.body = 'touched'; RETURN NEW; END $$;
+                   CREATE TRIGGER touch BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
     plain = open_store(new.address.replace("&changed=changed", ""))
-    plain.write(range(ROWS), rows_of(ROWS, WIDTH + 4))
+    plain.write(list(range(ROWS)), rows_of(ROWS, WIDTH + 4))
     plain.close()
     assert sql.execute("SELECT count(*) FROM docs WHERE body = 'touched'").fetchone() == (0,)
 
 
-def test_switch_waits_for_others_and_gives_up(docs, new, address, sql, monkeypatch):
+def test_switch_waits_for_others_and_gives_up(docs: Store, new: Store, address: str, sql: psycopg.Connection,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_link, "LOCK_SECONDS", 0.2)
     keep = docs.beside("_old")
     with psycopg.connect(address) as other:
         other.execute("UPDATE docs SET body = 'mine' WHERE id = 1")
-        for step in (lambda: docs.switch(new, keep), new.drop, docs.frozen(new).__enter__,
-                     lambda: docs.beside("_b").create(docs, 3, "one")):
-            with pytest.raises(Error, match="others use the table and it was not free within 0.2 s; nothing was"):
-                step()
+        require_errors("others use the table and it was not free within 0.2 s; nothing was",
+                       lambda: docs.switch(new, keep), new.drop, docs.frozen(new).__enter__,
+                       lambda: docs.beside("_b").create(docs, 3, "one"))
         other.commit()
     assert columns(sql) == ["id", "body", "changed", "embedding", "embedding_new"]
     docs.switch(new, keep)
 
 
-def test_nothing_arrives_between_the_last_pass_and_the_switch(docs, new, address, sql):
+def test_nothing_arrives_between_the_last_pass_and_the_switch(docs: Store, new: Store, address: str,
+                                                              sql: psycopg.Connection) -> None:
     keep = docs.beside("_old")
-    stop, written = threading.Event(), []
+    stop = threading.Event()
+    written: list[int] = []
 
-    def insert():
+    def insert() -> None:
         with psycopg.connect(address, autocommit=True) as other:
             while not stop.is_set():
                 one = ROWS + len(written)
@@ -161,11 +165,11 @@ def test_nothing_arrives_between_the_last_pass_and_the_switch(docs, new, address
                 other.execute("INSERT INTO docs VALUES (%s, 'x', now(), %s)", [one, str([1.0] * WIDTH)])
                 written.append(one)
 
-    def fill_in():
+    def fill_in() -> None:
         there = set(everything(new).ids)
         for batch in docs.read(size=16):
             missing = [n for n, one in enumerate(batch.ids) if one not in there]
-            new.write([batch.ids[n] for n in missing], np.ones((len(missing), WIDTH + 4)))
+            new.write([batch.ids[n] for n in missing], ones(len(missing), WIDTH + 4))
 
     writer = threading.Thread(target=insert)
     writer.start()
@@ -181,13 +185,13 @@ def test_nothing_arrives_between_the_last_pass_and_the_switch(docs, new, address
         writer.join()
     assert sql.execute("SELECT count(embedding_old) FROM docs").fetchone() == (ROWS + len(written),)
     assert all(one >= ROWS + held for one, in sql.execute("SELECT id FROM docs WHERE embedding IS NULL"))
-    assert new._link is not docs._link and keep._link is not docs._link
+    assert link_of(new) is not link_of(docs) and link_of(keep) is not link_of(docs)
 
 
-def test_frozen_is_all_or_nothing(docs, new, sql):
+def test_frozen_is_all_or_nothing(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     keep = docs.beside("_old")
     with pytest.raises(RuntimeError), docs.frozen(new, keep):
-        new.write([1], np.ones((1, WIDTH + 4)))
+        new.write([1], ones(1, WIDTH + 4))
         docs.switch(new, keep)
         raise RuntimeError
     assert columns(sql)[-1] == "embedding_new" and new.describe().rows == 0
@@ -195,7 +199,8 @@ def test_frozen_is_all_or_nothing(docs, new, sql):
 
 @pytest.mark.parametrize("index, least, transactions", [("hnsw (embedding vector_l2_ops)", 0.6, 5),
                                                         ("btree (body)", 0, 1)])
-def test_a_slow_index_on_the_old_vectors_sees_few_of_the_rows(sql, address, index, least, transactions):
+def test_a_slow_index_on_the_old_vectors_sees_few_of_the_rows(sql: psycopg.Connection, address: str, index: str,
+                                                              least: float, transactions: int) -> None:
     """Five rows fill a page, so without turns none would stay on its own."""
     fill(sql, range(200), rows_of(200, 384))
     sql.execute(f"CREATE INDEX near ON docs USING {index}")
@@ -208,6 +213,6 @@ def test_a_slow_index_on_the_old_vectors_sees_few_of_the_rows(sql, address, inde
     assert found.ids == list(range(200)) and np.array_equal(found.vectors, given)
     assert np.array_equal(everything(old).vectors, rows_of(200, 384))
     assert sql.execute("SELECT count(DISTINCT xmin::text) FROM docs").fetchone() == (transactions,)
-    new._link.connect().execute("SELECT pg_stat_force_next_flush()")
-    stayed, = sql.execute("SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'docs'").fetchone()
+    link_of(new).connect().execute("SELECT pg_stat_force_next_flush()")
+    stayed = value(sql, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'docs'")
     assert stayed >= least * 200

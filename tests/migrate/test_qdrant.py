@@ -2,35 +2,44 @@
 """Collections of Qdrant as stores: in local mode, and over HTTP from Qdrant's own engine."""
 import contextlib
 import functools
+import pathlib
 import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
-
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate.errors import BadFile, Error, UsageError
-from kedge.migrate.store import Missing, open_store
+from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import qdrant
+from kedge.migrate.stores.qdrant import QdrantStore
 from limits import nearly_full, only_read, open_folder, small_disk
-from qdrant_rest import qdrant_server
+from qdrant_client import QdrantClient, models
+from qdrant_rest import Collections, qdrant_server
+from require import of_kind, require_errors, texts_of
+
+Docs = tuple[list[Any], np.ndarray, list[str]]  # ids, vectors, texts
+# What gives a client for a moment, and what addresses begin with.
+Place = tuple[Callable[[], contextlib.closing[QdrantClient]], str]
 
 
-def alias(client, name, collection):
+def alias(client: QdrantClient, name: str, collection: str) -> None:
     client.update_collection_aliases([qdrant.creating(name, collection)])
 
 
-def fill(client, ids, vectors, payloads, distance="Cosine", name="docs.1", **settings):
+def fill(client: QdrantClient, ids: list[Any], vectors: np.ndarray, payloads: list[dict[str, Any]],
+         distance: models.Distance = models.Distance.COSINE, name: str = "docs.1", **settings: Any) -> None:
     client.create_collection(name, vectors_config=models.VectorParams(size=vectors.shape[1], distance=distance),
                              **settings)
     client.upsert(name, [models.PointStruct(id=key, vector=vector, payload=payload)
                          for key, vector, payload in zip(ids, vectors.tolist(), payloads)], wait=True)
 
 
-def fill_docs(client, ids):
+def fill_docs(client: QdrantClient, ids: list[Any]) -> Docs:
     """The collection docs.1 with the alias docs, and what is in it."""
     vectors, texts = unit_rows(ROWS, OLD_WIDTH), [f"document {key}" for key in ids]
     fill(client, ids, vectors, [{"body": text, "n": n} for n, text in enumerate(texts)])
@@ -38,15 +47,15 @@ def fill_docs(client, ids):
     return ids, vectors, texts
 
 
-class Local(contextlib.closing):
+class Local(contextlib.closing[QdrantClient]):
     """A client of a local folder, for a moment."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(QdrantClient(path=str(folder)))
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Docs]:
     """A folder to copy, because local mode takes its time over every point."""
     folder = tmp_path_factory.mktemp("made") / "db"
     with Local(folder) as client:
@@ -58,44 +67,47 @@ class TestLocal(CollectionContract):
     tolerance = new_tolerance = 1e-6
 
     @pytest.fixture
-    def start(self, tmp_path):
+    def start(self, tmp_path: pathlib.Path) -> str:
         """What addresses begin with."""
         return f"qdrant:{tmp_path}/db#"
 
     @pytest.fixture
-    def filled(self, tmp_path, start, made):
+    def filled(self, tmp_path: pathlib.Path, start: str, made: tuple[pathlib.Path, Docs]) -> Filled:
         folder, given = made
         shutil.copytree(folder, tmp_path / "db")
         return Filled(open_store(start + "docs?text=body&changed=n"), *given, 10 ** 6)
 
-    def test_payloads_are_copied_and_a_collection_in_use_keeps_its_own(self, filled, old, new, written):
-        texts = {key: text for batch in new.read(texts=True) for key, text in zip(batch.ids, batch.texts)}
-        assert texts == dict(zip(filled.ids, filled.texts))
+    def test_payloads_are_copied_and_a_collection_in_use_keeps_its_own(self, filled: Filled, old: Store, new: Store,
+                                                                       written: np.ndarray) -> None:
+        given = filled.texts or []
+        texts = {key: text for batch in new.read(texts=True) for key, text in zip(batch.ids, texts_of(batch))}
+        assert texts == dict(zip(filled.ids, given))
         old.switch(new, old.beside("_old"))
-        name, _ = old._collection()
-        with old.link.asking("write") as client:
+        name, _ = of_kind(QdrantStore, old)._collection()
+        with of_kind(QdrantStore, old).link.asking("write") as client:
             client.set_payload(name, {"body": "changed"}, points=filled.ids[:1], wait=True)
             client.delete(name, points_selector=filled.ids[1:2], wait=True)
         old.write(filled.ids[:3], written[:3])
-        found = {key: text for batch in old.read(texts=True) for key, text in zip(batch.ids, batch.texts)}
-        assert found[filled.ids[0]] == "changed" and found[filled.ids[2]] == filled.texts[2]
+        found = {key: text for batch in old.read(texts=True) for key, text in zip(batch.ids, texts_of(batch))}
+        assert found[filled.ids[0]] == "changed" and found[filled.ids[2]] == given[2]
         assert filled.ids[1] not in found and len(found) == ROWS - 1
         old.write(filled.ids[2:3], None)
         assert filled.ids[2] not in order(old) and old.describe().rows == ROWS - 2
-        with old.link.asking("read") as client:
-            assert client.retrieve(name, filled.ids[2:3])[0].payload["body"] == filled.texts[2]
+        with of_kind(QdrantStore, old).link.asking("read") as client:
+            point, = client.retrieve(name, filled.ids[2:3])
+        assert point.payload and point.payload["body"] == given[2]
 
-    def test_documents_that_left_stay_away(self, filled, old, new):
-        with old.link.asking("write") as client:
+    def test_documents_that_left_stay_away(self, filled: Filled, old: Store, new: Store) -> None:
+        with of_kind(QdrantStore, old).link.asking("write") as client:
             client.delete("docs.1", points_selector=filled.ids[:2], wait=True)
         new.write(filled.ids[:3], unit_rows(3, NEW_WIDTH))
         assert order(new) == filled.ids[2:3]
 
-    def test_rows_that_changed_since(self, filled, old, new):
+    def test_rows_that_changed_since(self, filled: Filled, old: Store, new: Store) -> None:
         assert old.newest() == ROWS - 1
         assert set(order(old, changed=ROWS - 3)) == set(filled.ids[-3:])
         times = open_store(old.address.replace("changed=n", "changed=at.last"))
-        with old.link.asking("write") as client:
+        with of_kind(QdrantStore, old).link.asking("write") as client:
             for key, time in zip(filled.ids, ("2026-01-31T12:00:00Z", "2026-01-31T13:30:00+02:00", "2025-01-01")):
                 client.set_payload("docs.1", {"at": {"last": time}}, points=[key], wait=True)
         assert times.newest() == "2026-01-31T12:00:00Z"
@@ -107,67 +119,69 @@ class TestLocal(CollectionContract):
         for store in (times, words):
             store.close()
 
-    def test_a_collection_without_an_alias_is_not_switched(self, start, filled, old, new, written):
+    def test_a_collection_without_an_alias_is_not_switched(self, start: str, filled: Filled, old: Store, new: Store,
+                                                           written: np.ndarray) -> None:
         plain = open_store(start + "docs.1")
         self.require_old(plain, filled)
-        assert old.describe().atomic is None and "make an alias" in plain.describe().atomic
+        assert old.describe().atomic is None and "make an alias" in (plain.describe().atomic or "")
         with pytest.raises(Error, match="is a collection, which Qdrant cannot rename.*make an alias"):
             plain.switch(new, plain.beside("_old"))
         self.require_old(plain, filled)
         plain.close()
 
-    def test_a_place_made_by_half_is_completed(self, filled, old, new):
-        with old.link.asking("write") as client:
+    def test_a_place_made_by_half_is_completed(self, filled: Filled, old: Store, new: Store) -> None:
+        with of_kind(QdrantStore, old).link.asking("write") as client:
             client.update_collection_aliases([qdrant.deleting("docs_new")])
         with pytest.raises(Missing):
             new.describe()
         new.create(old, NEW_WIDTH, OWNER)
         assert new.describe().owner == OWNER
 
-    def test_large_batches_go_in_parts(self, filled, new, written, monkeypatch):
+    def test_large_batches_go_in_parts(self, filled: Filled, new: Store, written: np.ndarray,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(qdrant, "REQUEST_BYTES", 5000)
         new.write(filled.ids, -written)
         self.require_new(new, filled, -written)
 
 
-class Server(contextlib.closing):
+class Server(contextlib.closing[QdrantClient]):
     """A client of a server, for a moment."""
 
-    def __init__(self, port):
+    def __init__(self, port: int) -> None:
         super().__init__(QdrantClient(url=f"http://127.0.0.1:{port}", check_compatibility=False))
 
 
 class TestServer(TestLocal):
     @pytest.fixture
-    def served(self, tmp_path):
-        with qdrant_server(tmp_path) as (served, port):
-            served.port = port
+    def served(self, tmp_path: pathlib.Path) -> Iterator[Collections]:
+        with qdrant_server(tmp_path) as (served, _):
             yield served
 
     @pytest.fixture
-    def start(self, served):
+    def start(self, served: Collections) -> str:
         return f"qdrant://127.0.0.1:{served.port}/"
 
     @pytest.fixture
-    def filled(self, served, start):
+    def filled(self, served: Collections, start: str) -> Filled:
         numbers = np.random.default_rng(8).integers(1, 2 ** 63, ROWS).astype(object) * 2 ** 60
         with Server(served.port) as client:
             given = fill_docs(client, [str(uuid.UUID(int=number)) for number in numbers])
         return Filled(open_store(start + "docs?text=body&changed=n"), *given, str(uuid.UUID(int=3)))
 
-    def test_the_switch_is_one_request(self, served, filled, old, new, written):
+    def test_the_switch_is_one_request(self, served: Collections, filled: Filled, old: Store, new: Store,
+                                       written: np.ndarray) -> None:
         served.asked.clear()
         old.switch(new, old.beside("_old"))
         assert [asked for asked in served.asked if asked[0] != "GET"] == [("POST", "/collections/aliases")]
 
-    def test_a_server_that_keeps_no_metadata(self, served, filled, old):
+    def test_a_server_that_keeps_no_metadata(self, served: Collections, filled: Filled, old: Store) -> None:
         served.metadata = False
         with pytest.raises(Error, match="needs Qdrant 1.16 or newer"):
             old.beside("_new").create(old, 8, OWNER)
         assert list(served.collections) == ["docs.1"]
 
     @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
-    def test_keys(self, served, filled, old, monkeypatch):
+    def test_keys(self, served: Collections, filled: Filled, old: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         served.api_key = "secret"
         with pytest.raises(Error, match="refuses this API key"):
             old.describe()
@@ -179,8 +193,7 @@ class TestServer(TestLocal):
 
 
 @pytest.fixture(params=["local", "server"])
-def place(request, tmp_path):
-    """(a function that gives a client for a moment, what addresses begin with)"""
+def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Place]:
     if request.param == "local":
         yield functools.partial(Local, tmp_path / "db"), f"qdrant:{tmp_path}/db#"
         return
@@ -189,11 +202,11 @@ def place(request, tmp_path):
 
 
 @pytest.mark.long
-def test_numbers_come_before_uuids_everywhere(place):
-    client, start = place
+def test_numbers_come_before_uuids_everywhere(place: Place) -> None:
+    connect, start = place
     numbers = [5, 1, 2 ** 63, 10]
     words = [str(uuid.UUID(int=n)) for n in (2 ** 127, 7, 2 ** 64)]
-    with client() as client:
+    with connect() as client:
         fill(client, words + numbers, unit_rows(7, 8), [{}] * 7)
     with contextlib.closing(open_store(start + "docs.1")) as store:
         expected = sorted(numbers) + sorted(words)
@@ -204,11 +217,12 @@ def test_numbers_come_before_uuids_everywhere(place):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("distance, metric", [("Euclid", "euclidean"), ("Dot", "inner"), ("Cosine", "cosine")])
-def test_metrics(place, distance, metric):
-    client, start = place
+@pytest.mark.parametrize("distance, metric", [
+    (models.Distance.EUCLID, "euclidean"), (models.Distance.DOT, "inner"), (models.Distance.COSINE, "cosine")])
+def test_metrics(place: Place, distance: models.Distance, metric: str) -> None:
+    connect, start = place
     vectors, queries = 3 * unit_rows(60, 8), 2 * unit_rows(2, 8, seed=9)
-    with client() as client:
+    with connect() as client:
         fill(client, list(range(60)), vectors, [{}] * 60, distance)
     with contextlib.closing(open_store(start + "docs.1")) as store:
         found = store.describe()
@@ -227,23 +241,24 @@ def test_metrics(place, distance, metric):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
-def test_other_vectors_and_settings_are_copied(place):
-    client, start = place
+def test_other_vectors_and_settings_are_copied(place: Place) -> None:
+    connect, start = place
     vectors, images = unit_rows(40, 8), unit_rows(40, 4, seed=3)
-    with client() as client:
+    with connect() as client:
         client.create_collection(
             "docs.1", vectors_config={
-                "text": models.VectorParams(size=8, distance="Cosine", hnsw_config=models.HnswConfigDiff(m=24)),
-                "image": models.VectorParams(size=4, distance="Dot")},
+                "text": models.VectorParams(size=8, distance=models.Distance.COSINE,
+                                            hnsw_config=models.HnswConfigDiff(m=24)),
+                "image": models.VectorParams(size=4, distance=models.Distance.DOT)},
             sparse_vectors_config={"words": models.SparseVectorParams()})
         client.upsert("docs.1", [models.PointStruct(id=n, payload={"n": n}, vector={
             "image": images[n].tolist(), "words": models.SparseVector(indices=[n, 99], values=[1.0, 2.0]),
             **({"text": vectors[n].tolist()} if n < 30 else {})}) for n in range(40)], wait=True)
-        client.create_payload_index("docs.1", "n", field_schema="integer", wait=True)
+        client.create_payload_index("docs.1", "n", field_schema=models.PayloadSchemaType.INTEGER, wait=True)
         alias(client, "docs", "docs.1")
-    with contextlib.closing(open_store(start + "docs")) as nameless:
-        with pytest.raises(UsageError, match="it has (text, image|image, text); say which with .vector="):
-            nameless.describe()
+    with contextlib.closing(open_store(start + "docs")) as nameless, \
+            pytest.raises(UsageError, match="it has (text, image|image, text); say which with .vector="):
+        nameless.describe()
     old = open_store(start + "docs?vector=text")
     assert (old.describe().rows, old.describe().index) == (30, "HNSW, m=24")
     assert order(old) == order(old, vectors=False) == list(range(30)) and order(old, ids=[1, 35]) == [1]
@@ -255,31 +270,34 @@ def test_other_vectors_and_settings_are_copied(place):
     assert new.describe().index == "HNSW, m=24"
     old.switch(new, kept)
     np.testing.assert_allclose(np.array(list(contents(old).values())), made, atol=1e-6)
-    name, found = old._collection()
-    with old.link.asking("read") as client:
+    name, found = of_kind(QdrantStore, old)._collection()
+    with of_kind(QdrantStore, old).link.asking("read") as client:
         point = client.retrieve(name, [7], with_vectors=True)[0]
-    np.testing.assert_allclose(point.vector["image"], images[7], atol=1e-6)
-    assert point.payload == {"n": 7} and sorted(point.vector["words"].indices) == [7, 99]
-    if old.remote:
+    assert isinstance(point.vector, dict) and isinstance(words := point.vector["words"], models.SparseVector)
+    np.testing.assert_allclose(np.asarray(point.vector["image"]), images[7], atol=1e-6)
+    assert point.payload == {"n": 7} and sorted(words.indices) == [7, 99]
+    if of_kind(QdrantStore, old).remote:
         assert list(found.payload_schema) == ["n"]
     for store in (old, new, kept):
         store.close()
 
 
 @pytest.mark.long
-def test_vectors_that_a_map_does_not_fit(place):
-    client, start = place
-    with client() as client:
+def test_vectors_that_a_map_does_not_fit(place: Place) -> None:
+    connect, start = place
+    with connect() as client:
         client.create_collection("many", vectors_config=models.VectorParams(
-            size=8, distance="Cosine", multivector_config=models.MultiVectorConfig(comparator="max_sim")))
-        client.create_collection("blocks", vectors_config=models.VectorParams(size=8, distance="Manhattan"))
+            size=8, distance=models.Distance.COSINE, multivector_config=models.MultiVectorConfig(
+                comparator=models.MultiVectorComparator.MAX_SIM)))
+        client.create_collection("blocks", vectors_config=models.VectorParams(
+            size=8, distance=models.Distance.MANHATTAN))
     for name, words in (("many", "each point has many vectors"), ("blocks", "compares by Manhattan")):
         with contextlib.closing(open_store(start + name)) as store, pytest.raises(UsageError, match=words):
             store.describe()
 
 
 @pytest.mark.long
-def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
+def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path: pathlib.Path) -> None:
     with qdrant_server(tmp_path) as (_, port):
         with Server(port) as client:
             fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
@@ -287,20 +305,19 @@ def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path):
         old = open_store(f"qdrant://127.0.0.1:{port}/docs")
         new = old.beside("_new")
         new.create(old, 8, OWNER)
-    for ask in (old.describe, lambda: list(old.read()), lambda: new.write([1], unit_rows(1, 8)), new.finish, new.drop,
-                lambda: old.search(unit_rows(1, 8), 1), lambda: old.switch(new, old.beside("_old"))):
-        with pytest.raises(Error, match="no answer from 127.0.0.1:.*is the server running"):
-            ask()
+    require_errors("no answer from 127.0.0.1:.*is the server running",
+                   old.describe, lambda: list(old.read()), lambda: new.write([1], unit_rows(1, 8)), new.finish,
+                   new.drop, lambda: old.search(unit_rows(1, 8), 1), lambda: old.switch(new, old.beside("_old")))
     for store in (old, new):
         store.close()
 
 
-def test_addresses(monkeypatch):
+def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("kedge.migrate.stores.qdrant_link.QdrantClient", lambda **given: asked.append(given))
     monkeypatch.setenv("THE_KEY", "secret")
     for address in ("qdrant://host/docs", "qdrant://host:7000/docs?https=1&api_key_env=THE_KEY", "qdrant://[::1]/docs"):
-        open_store(address).link._open()
+        of_kind(QdrantStore, open_store(address)).link._open()
     assert [(given["url"], given["api_key"]) for given in asked] == [
         ("http://host:6333", None), ("https://host:7000", "secret"), ("http://[::1]:6333", None)]
     store = open_store("qdrant://host:7000/docs?vector=a&text=b").beside("_new")
@@ -311,14 +328,14 @@ def test_addresses(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_local_folder_has_one_process(tmp_path):
+def test_a_local_folder_has_one_process(tmp_path: pathlib.Path) -> None:
     with Local(tmp_path / "db") as client:
         fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
     code = ("import sys\nfrom qdrant_client import QdrantClient\nclient = QdrantClient(path=sys.argv[1])\n"
             "print('open', flush=True)\nsys.stdin.read()\nclient.close()")
     with subprocess.Popen([sys.executable, "-c", code, tmp_path / "db"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"open\n"
+        assert other.stdin and other.stdout and other.stdout.readline() == b"open\n"
         store = open_store(f"qdrant:{tmp_path}/db#docs.1")
         with pytest.raises(Error, match="another process has this folder open.*run a Qdrant server"):
             store.describe()
@@ -330,7 +347,7 @@ def test_a_local_folder_has_one_process(tmp_path):
         pass
 
 
-def test_local_sentences(tmp_path):
+def test_local_sentences(tmp_path: pathlib.Path) -> None:
     with pytest.raises(Missing, match="no folder of Qdrant's local mode"):
         open_store(f"qdrant:{tmp_path}/none#docs").describe()
     assert not (tmp_path / "none").exists()
@@ -348,7 +365,7 @@ def test_local_sentences(tmp_path):
 
 
 @pytest.mark.long
-def test_a_folder_that_may_only_be_read():
+def test_a_folder_that_may_only_be_read() -> None:
     with open_folder() as folder:
         with Local(folder / "db") as client:
             fill(client, list(range(60)), unit_rows(60, 8), [{}] * 60)
@@ -361,10 +378,10 @@ def test_a_folder_that_may_only_be_read():
 
 
 @pytest.mark.long
-def test_a_full_disk(tmp_path):
+def test_a_full_disk(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "disk", "8m") as disk:
         with Local(disk / "db") as client:
-            fill(client, list(range(100)), unit_rows(100, 64), [{}] * 100, "Dot")
+            fill(client, list(range(100)), unit_rows(100, 64), [{}] * 100, models.Distance.DOT)
             alias(client, "docs", "docs.1")
         old = open_store(f"qdrant:{disk}/db#docs")
         new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(100, 512)

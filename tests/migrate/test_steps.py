@@ -3,21 +3,23 @@
 import dataclasses
 import json
 import os
+import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from made_up import NEW, OLD, ROWS, spaces
-from steps import begin, facts, folder, migration, run, until  # noqa: F401
-
 from kedge import migrate
+from kedge.migrate import Migration, survey, top_up
 from kedge.migrate import __main__ as command
-from kedge.migrate import survey, top_up
+from kedge.migrate.store import Contents
 from kedge.migrate.stores.scores import unit
+from made_up import NEW, OLD, ROWS, spaces
+from steps import begin, facts, run, until
 
 
-def test_plan_counts_what_is_there(folder, capsys):
+def test_plan_counts_what_is_there(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, _ = spaces()
     old[3], old[5], old[7, 2] = old[4], 0, np.nan
     np.save("docs.npy", old)
@@ -28,67 +30,68 @@ def test_plan_counts_what_is_there(folder, capsys):
     assert found["length"]["mean"] == pytest.approx(1, abs=1e-5)
 
 
-def test_plan_writes_a_config_and_never_changes_one(folder, capsys):
+def test_plan_writes_a_config_and_never_changes_one(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin()
-    text = open("migrate.toml").read()
+    text = (folder / "migrate.toml").read_text()
     assert run("plan", "--store", "npy:other.npy") == 2
-    assert "there already" in capsys.readouterr().err and open("migrate.toml").read() == text
+    assert "there already" in capsys.readouterr().err and (folder / "migrate.toml").read_text() == text
     assert run("plan", "-q") == 0
 
 
-def test_a_sample_leaves_out_what_cannot_be_translated(folder, migration):
+def test_a_sample_leaves_out_what_cannot_be_translated(folder: pathlib.Path,
+                                                       migration: Callable[[], Migration]) -> None:
     old, _ = spaces()
     old[:200] = 0
     np.save("docs.npy", old)
     begin("--embed", "models:new")
     assert run("sample", "-q") == 0
     ids, _, _ = migration().journal.sample()
-    assert len(ids) == 120 and min(ids) >= 200
+    assert len(ids) == 120 and min(map(int, ids)) >= 200
 
 
-def test_the_sample_is_embedded_once(folder):
+def test_the_sample_is_embedded_once(folder: pathlib.Path) -> None:
     begin("--embed", "models:new")
     for _ in range(3):
         assert run("sample", "-q") == 0
-    asked = [line for line in open("asked.txt").read().split()]
+    asked = (folder / "asked.txt").read_text().split()
     timed = survey.TEXTS_TO_TIME + 1  # by plan, to tell the minutes
     assert len(asked) == timed + 120
     assert run("sample", "-q", "--rows", 150) == 0
-    assert len(open("asked.txt").read().split()) == timed + 150
+    assert len((folder / "asked.txt").read_text().split()) == timed + 150
 
 
-def test_vectors_can_be_made_by_hand(folder, capsys):
+def test_vectors_can_be_made_by_hand(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, new = spaces()
     begin()
     assert run("sample", "--json") == 0
     path = facts(capsys)["to_embed"]
-    lines = [json.loads(line) for line in open(path)]
+    lines = [json.loads(line) for line in (folder / path).read_text().splitlines()]
     assert len(lines) == 120 and all(line["text"] == str(line["id"]) for line in lines)
     np.save("made.npy", new[[line["id"] for line in lines]])
     assert run("sample", "-q", "--vectors", "made.npy") == 0
     for step in ("fit", "apply", "verify"):
         assert run(step, "-q") == 0
     assert run("top-up", "--json", "--rows", 10) == 0
-    lines = [json.loads(line) for line in open(facts(capsys)["to_embed"])]
+    lines = [json.loads(line) for line in (folder / facts(capsys)["to_embed"]).read_text().splitlines()]
     np.save("more.npy", new[[line["id"] for line in lines]])
     assert run("top-up", "--json", "--vectors", "more.npy") == 0
     assert facts(capsys)["real"] == 130
     np.testing.assert_allclose(np.load("docs_new.npy")[lines[0]["id"]], new[lines[0]["id"]], atol=1e-6)
 
 
-def test_apply_is_what_the_map_gives(folder, migration):
+def test_apply_is_what_the_map_gives(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
     old, new = spaces()
-    before = open("docs.npy", "rb").read()
+    before = (folder / "docs.npy").read_bytes()
     until("apply")
     one = migration()
-    ids, _, _ = one.journal.sample()
+    ids = [int(key) for key in one.journal.sample()[0]]
     expected = one.translator().transform(old, normalize=True)
     expected[ids] = unit(new[ids])
     np.testing.assert_array_equal(np.load("docs_new.npy"), expected)
-    assert open("docs.npy", "rb").read() == before
+    assert (folder / "docs.npy").read_bytes() == before
 
 
-def test_rows_that_cannot_be_translated_are_counted(folder, capsys):
+def test_rows_that_cannot_be_translated_are_counted(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, _ = spaces()
     old[5], old[7, 2] = 0, np.inf
     np.save("docs.npy", old)
@@ -100,7 +103,7 @@ def test_rows_that_cannot_be_translated_are_counted(folder, capsys):
     assert found["cannot_translate"] == 2 and found["new_rows"] == ROWS - 2 and found["whole"]
 
 
-def test_verify_notices_what_is_wrong(folder, capsys):
+def test_verify_notices_what_is_wrong(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
     rows = np.load("docs_new.npy")
     rows[3], rows[4], rows[6, 2] = np.nan, rows[5], np.nan
@@ -113,7 +116,8 @@ def test_verify_notices_what_is_wrong(folder, capsys):
     assert run("apply", "-q") == 0  # brings back what was lost
 
 
-def test_verify_takes_rows_that_cannot_be_translated_any_more(folder, capsys):
+def test_verify_takes_rows_that_cannot_be_translated_any_more(folder: pathlib.Path,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
     old, _ = spaces()
     old[8:12], old[20:24, 3] = 0, np.nan
@@ -124,7 +128,8 @@ def test_verify_takes_rows_that_cannot_be_translated_any_more(folder, capsys):
     assert "1 or more" in capsys.readouterr().err
 
 
-def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(folder, capsys, monkeypatch):
+def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(
+        folder: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     until("apply")
     assert run("cutover") == 1
     assert "verify" in capsys.readouterr().err
@@ -132,7 +137,7 @@ def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(folder,
     from kedge.migrate.stores.npy import NpyStore
     described = NpyStore.describe
 
-    def not_atomic(store):
+    def not_atomic(store: NpyStore) -> Contents:
         found = described(store)
         found.atomic = "two names change"
         return found
@@ -145,7 +150,8 @@ def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(folder,
     assert run("cutover", "--yes", "-q") == 0
 
 
-def test_cutover_and_rollback_change_places(folder, migration, capsys):
+def test_cutover_and_rollback_change_places(folder: pathlib.Path, migration: Callable[[], Migration],
+                                            capsys: pytest.CaptureFixture[str]) -> None:
     old, _ = spaces()
     until("cutover")
     assert np.load("docs.npy").shape == (ROWS, NEW)
@@ -161,7 +167,7 @@ def test_cutover_and_rollback_change_places(folder, migration, capsys):
     assert run("apply", "-q") == 0 and run("verify", "-q") == 0
 
 
-def test_rows_that_arrive_are_caught_up(folder, capsys):
+def test_rows_that_arrive_are_caught_up(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, _ = spaces()
     until("verify")
     more, _ = spaces(ROWS + 20)
@@ -171,7 +177,8 @@ def test_rows_that_arrive_are_caught_up(folder, capsys):
     assert len(np.load("docs.npy")) == ROWS + 20 and np.isfinite(np.load("docs.npy")).all()
 
 
-def test_documents_that_came_after_a_cutover_survive_a_rollback(folder, capsys):
+def test_documents_that_came_after_a_cutover_survive_a_rollback(folder: pathlib.Path,
+                                                                capsys: pytest.CaptureFixture[str]) -> None:
     """They have no old vector, so they look like documents that are gone."""
     until("cutover")
     rows = np.load("docs.npy")
@@ -184,7 +191,8 @@ def test_documents_that_came_after_a_cutover_survive_a_rollback(folder, capsys):
     np.testing.assert_array_equal(np.load("docs.npy")[ROWS:], rows[:3])
 
 
-def test_top_up_replaces_translated_rows(folder, migration, capsys):
+def test_top_up_replaces_translated_rows(folder: pathlib.Path, migration: Callable[[], Migration],
+                                         capsys: pytest.CaptureFixture[str]) -> None:
     _, new = spaces()
     until("cutover")
     assert run("top-up", "--json", "--share", .5) == 0
@@ -194,21 +202,23 @@ def test_top_up_replaces_translated_rows(folder, migration, capsys):
     assert run("top-up", "--json") == 0
     assert facts(capsys)["share"] == 1
     np.testing.assert_allclose(np.load("docs.npy"), unit(new), atol=1e-6)
-    asked = open("asked.txt").read().split()
+    asked = (folder / "asked.txt").read_text().split()
     assert len(asked) == ROWS + survey.TEXTS_TO_TIME + 1, "no document is embedded twice"
 
 
-def test_a_top_up_that_was_stopped_goes_on_to_the_same_end(folder, migration):
+def test_a_top_up_that_was_stopped_goes_on_to_the_same_end(folder: pathlib.Path,
+                                                           migration: Callable[[], Migration]) -> None:
     until("apply")
-    text = open("models.py").read()
-    stop = text.replace("def new(texts):", "def new(texts):\n    if len(open(__file__[:-9] + 'asked.txt').read().split()) > 250:"
-                        "\n        raise OSError('quota')")
-    open("models.py", "w").write(stop)
+    text = (folder / "models.py").read_text()
+    stop = text.replace("def new(texts):", "def new(texts):\n"
+                        "    if len(open(__file__[:-9] + 'asked.txt').read().split()) > 250:\n"
+                        "        raise OSError('quota')")
+    (folder / "models.py").write_text(stop)
     sys.modules.pop("models")
     assert run("top-up", "-q", "--rows", 200) == 1
     with migrate.Migration() as one:
         assert 120 < one.journal.count_real() < 320
-    open("models.py", "w").write(text)
+    (folder / "models.py").write_text(text)
     sys.modules.pop("models")
     assert run("top-up", "-q", "--rows", 200) == 0
     with migrate.Migration() as one:
@@ -218,7 +228,7 @@ def test_a_top_up_that_was_stopped_goes_on_to_the_same_end(folder, migration):
         assert one.journal.count_real() == 350
 
 
-def test_top_up_begins_with_what_queries_find(folder, migration):
+def test_top_up_begins_with_what_queries_find(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
     old, new = spaces()
     queries = np.array([3, 3, 3, 9])
     np.save("old_queries.npy", old[queries])
@@ -227,11 +237,12 @@ def test_top_up_begins_with_what_queries_find(folder, migration):
     with migrate.Migration() as one:
         real = one.journal.real()
         found, _ = migrate.search(one, old[[3]], new[[3]])
-        expected = {id for id in found[0] if id not in real}
+        expected = {key for key in found[0] if key not in real}
         assert set(top_up.choose(one, len(expected))) == expected
 
 
-def test_top_up_is_content_with_the_new_model_s_queries(folder, migration):
+def test_top_up_is_content_with_the_new_model_s_queries(folder: pathlib.Path,
+                                                        migration: Callable[[], Migration]) -> None:
     _, new = spaces()
     until("apply")
     (folder / "queries.txt").write_text("3\n" * 70 + "9\n")  # more than one batch
@@ -240,11 +251,12 @@ def test_top_up_is_content_with_the_new_model_s_queries(folder, migration):
     with migrate.Migration() as one:
         real = one.journal.real()
         found, _ = migrate.search(one, None, new[3])
-        expected = [id for id in found if id not in real]
+        expected = [key for key in found if key not in real]
         assert set(top_up.choose(one, len(expected))) == set(expected)
 
 
-def test_one_command_at_a_time(folder, migration, capsys):
+def test_one_command_at_a_time(folder: pathlib.Path, migration: Callable[[], Migration],
+                               capsys: pytest.CaptureFixture[str]) -> None:
     begin("--embed", "models:new")
     held = migration()
     assert run("sample") == 1
@@ -253,14 +265,15 @@ def test_one_command_at_a_time(folder, migration, capsys):
     held.close()
 
 
-def test_a_map_that_was_fitted_again_does_not_mix_with_the_old_one(folder, capsys):
+def test_a_map_that_was_fitted_again_does_not_mix_with_the_old_one(folder: pathlib.Path,
+                                                                   capsys: pytest.CaptureFixture[str]) -> None:
     until("apply")
     assert run("sample", "-q", "--rows", 200) == 0 and run("fit", "-q") == 0
     assert run("apply") == 1
     assert "fitted again" in capsys.readouterr().err
 
 
-def test_status_and_report_know_every_state(folder, capsys):
+def test_status_and_report_know_every_state(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin("--embed", "models:new")
     said = set()
     for step in ("sample", "fit", "check", "apply", "verify", "cutover", "top-up", "rollback"):
@@ -269,12 +282,12 @@ def test_status_and_report_know_every_state(folder, capsys):
         found = facts(capsys)
         said.add(found["next"])
         assert run("report", "-q") == 0
-        page = open("migrate.html").read()
+        page = (folder / "migrate.html").read_text()
         assert step in page and "<script" not in page
     assert said == {"fit", "check", "apply", "verify", "cutover", "top-up", None}
     assert "everything again" in page
 
 
-def test_the_command_is_there(folder):
+def test_the_command_is_there(folder: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, "-m", "kedge.migrate", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and all(name in done.stdout for name in command.COMMANDS)

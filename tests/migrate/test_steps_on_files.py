@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """All steps of a migration over FAISS and Parquet files, by the command; the end is what arrays in memory give."""
+import pathlib
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from made_up import NEW, OLD, ROWS, models, spaces
-
 from kedge import migrate
 from kedge.migrate import __main__ as command
+from kedge.migrate.store import Store
 from kedge.migrate.stores.scores import unit
+from made_up import NEW, OLD, ROWS, models, spaces
+from require import vectors_of
 
 
-def make_faiss(words):
-    def make(folder, old):
+def make_faiss(words: str) -> Callable[[pathlib.Path, np.ndarray], str]:
+    def make(folder: pathlib.Path, old: np.ndarray) -> str:
         index = faiss.index_factory(OLD, words, faiss.METRIC_INNER_PRODUCT)
         index.train(old)
         index.add_with_ids(old, np.arange(ROWS)) if "IDMap" in words or "IVF" in words else index.add(old)
@@ -24,7 +28,7 @@ def make_faiss(words):
     return make
 
 
-def make_parquet(folder, old):
+def make_parquet(folder: pathlib.Path, old: np.ndarray) -> str:
     (folder / "docs").mkdir()
     for name, part in (("a", slice(0, 150)), ("b", slice(150, ROWS))):
         pq.write_table(pa.table({"id": np.arange(ROWS)[part], "text": [str(n) for n in range(ROWS)][part],
@@ -38,7 +42,7 @@ MAKERS = {"Flat": make_faiss("Flat"), "IDMap": make_faiss("IDMap2,Flat"), "IVF":
 
 
 @pytest.fixture(params=MAKERS)
-def address(request, tmp_path, monkeypatch):
+def address(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("models", None)
@@ -49,15 +53,15 @@ def address(request, tmp_path, monkeypatch):
     return MAKERS[request.param](tmp_path, old)
 
 
-def run(*words):
-    assert command.main([words[0], "-q", *map(str, words[1:])]) == 0
+def run(*words: object) -> None:
+    assert command.main([*map(str, words), "-q"]) == 0
 
 
-def rows_of(store):
-    return {key: row for batch in store.read() for key, row in zip(batch.ids, batch.vectors)}
+def rows_of(store: Store) -> dict[Any, np.ndarray]:
+    return {key: row for batch in store.read() for key, row in zip(batch.ids, vectors_of(batch))}
 
 
-def test_every_step(address):
+def test_every_step(address: str) -> None:
     texts = [] if address.startswith("parquet") else ["--texts", "texts.txt"]
     run("plan", "--store", address, *texts, "--sample", 120, "--embed", "models:new")
     before = rows_of(migrate.open_store(address))
@@ -75,8 +79,8 @@ def test_every_step(address):
     run("rollback")
     assert migrate.open_store(address).describe().width == OLD
     assert all((row == before[key]).all() for key, row in rows_of(migrate.open_store(address)).items())
-    for step in (["apply"], ["verify"], ["cutover", "--yes"], ["top-up", "--rows", ROWS]):
-        run(*step)
+    for words in (["apply"], ["verify"], ["cutover", "--yes"], ["top-up", "--rows", str(ROWS)]):
+        run(*words)
     store, model = migrate.open_store(address), np.load("new_model.npy")
     found = rows_of(store)
     kept = [key for key in found if key != 5]

@@ -8,9 +8,11 @@ import pathlib
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
@@ -18,6 +20,7 @@ from kedge.report import geometry, style  # noqa: E402
 from kedge.report.__main__ import main  # noqa: E402
 
 TABLES_OF = os.environ.get("TABLES_OF", str(ROOT / "build/dev/tests/report/kedge_tables_of"))  # what the command does
+Results = dict[str, Any]
 ENCODERS = ["vit-s14", "effnet-lite0", "vgg16", "tinyvit-sam"]
 METHODS = ["absolute", "random-cosine", "param-single", "param-multi", "consensus"]
 QUALITY = {"absolute": 0.0, "random-cosine": 0.33, "random-wip": 0.4, "param-single": 0.11, "param-multi": 0.08,
@@ -25,7 +28,8 @@ QUALITY = {"absolute": 0.0, "random-cosine": 0.33, "random-wip": 0.4, "param-sin
 PARTS = {"symnce": 3.0, "coverage": 1.0, "orthogonality": 0.05, "length": 0.3}
 
 
-def record(rng, method, encoder, trained_on, seed, point, labels, targets, base):
+def record(rng: np.random.Generator, method: str, encoder: str, trained_on: str, seed: int, point: dict[str, Any],
+           labels: bool, targets: bool, base: dict[str, float]) -> dict[str, Any]:
     own, loss = encoder == trained_on, QUALITY.get(method, 0.2)
     reach = 1 - np.exp(-(point["anchors"] or 300) / 90)
     f1 = base[encoder] - (0.3 * loss if own else loss) - 0.1 * (1 - reach) + rng.normal(0, 0.004)
@@ -40,15 +44,16 @@ def record(rng, method, encoder, trained_on, seed, point, labels, targets, base)
             "mse": mse if targets else None, "psnr": -10 * np.log10(mse) if targets else None}
 
 
-def history(rng, method, epochs=30):
+def history(rng: np.random.Generator, method: str, epochs: int = 30) -> list[dict[str, float]]:
     if not method.startswith("param"):
         return []
     decay = np.exp(-np.arange(epochs) / 8) + 0.4
-    epochs = [{part: scale * d + rng.normal(0, 0.01 * scale) for part, scale in PARTS.items()} for d in decay]
-    return [{"total": sum(epoch.values()), **epoch} for epoch in epochs]
+    losses = [{part: scale * d + rng.normal(0, 0.01 * scale) for part, scale in PARTS.items()} for d in decay]
+    return [{"total": sum(parts.values()), **parts} for parts in losses]
 
 
-def fake_results(encoders=ENCODERS, methods=METHODS, seeds=3, labels=True, targets=False, sweep=None, seed=0):
+def fake_results(encoders: list[str] = ENCODERS, methods: list[str] = METHODS, seeds: int = 3, labels: bool = True,
+                 targets: bool = False, sweep: dict[str, list[Any]] | None = None, seed: int = 0) -> Results:
     """'sweep' maps axes to their values, e.g. {"anchors": [50, 100]}; then every combination is measured."""
     rng = np.random.default_rng(seed)
     base = {name: 0.82 - 0.06 * (i % 4) for i, name in enumerate(encoders)}
@@ -80,17 +85,19 @@ def fake_results(encoders=ENCODERS, methods=METHODS, seeds=3, labels=True, targe
             "records": records, "runs": runs}
 
 
-def fake_figures(encoders=ENCODERS, methods=METHODS, classes=10, rows=300, pictures=False, seed=0):
+def fake_figures(encoders: list[str] = ENCODERS, methods: list[str] = METHODS, classes: int = 10, rows: int = 300,
+                 pictures: bool = False, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, rows) if classes else np.zeros(rows, int)
     centres = rng.normal(size=(max(classes, 6), 2))
     cloud = centres[labels if classes else rng.integers(0, 6, rows)] + 0.25 * rng.normal(size=(rows, 2))
 
-    def turned(amount):
+    def turned(amount: float) -> list[list[float]]:
         angle = amount * rng.uniform(1, 5)
         turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         moved = cloud @ turn * (1 + amount * rng.uniform(0, 2, 2)) + 0.1 * rng.normal(size=(rows, 2))
-        return np.round(moved, 4).tolist()
+        points: list[list[float]] = np.round(moved, 4).tolist()
+        return points
 
     relative = [{"method": m, "held_out": encoders[-1] if m != "random-cosine" else None, "seed": 0,
                  "points": {e: turned(3 * QUALITY.get(m, 0.2)) for e in encoders},
@@ -115,11 +122,11 @@ def fake_figures(encoders=ENCODERS, methods=METHODS, classes=10, rows=300, pictu
 class Report:
     """Makes reports in a folder of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.page = folder / "report.html"
 
-    def write(self, results=None, figures=None):
+    def write(self, results: object = None, figures: object = None) -> None:
         if results is not None:
             text = results if isinstance(results, str) else json.dumps(results)
             (self.folder / "results.json").write_text(text)
@@ -130,27 +137,27 @@ class Report:
             text = figures if isinstance(figures, str) else json.dumps(figures)
             (self.folder / "figures.json").write_text(text)
 
-    def run(self, *arguments):
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """As a user does it."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
         return subprocess.run([sys.executable, "-m", "kedge.report", str(self.folder), *map(str, arguments)],
                               capture_output=True, text=True, timeout=1800, env=environment)
 
-    def here(self, *arguments):
+    def here(self, *arguments: str) -> tuple[int, str]:
         """The same without a new process, which is quicker; warnings are failures."""
         with contextlib.redirect_stderr(io.StringIO()) as said, warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             warnings.filterwarnings("error", category=UserWarning, module="kedge")
             return main([str(self.folder), *arguments]), said.getvalue()
 
-    def made(self, results, figures=None):
+    def made(self, results: Results, figures: object = None) -> str:
         """The page's text; the run must succeed and say nothing with --quiet."""
         self.write(results, figures)
         assert not self.refusal, self.refusal
         assert self.here("--quiet") == (0, "")
         return self.page.read_text()
 
-    def refused(self, says):
+    def refused(self, says: list[str]) -> None:
         """Exit code 3, one sentence with all these words, and no file."""
         code, said = self.here()
         assert code == 3, (code, said)
@@ -161,16 +168,16 @@ class Report:
 
 
 @pytest.fixture
-def report(tmp_path):
+def report(tmp_path: pathlib.Path) -> Report:
     return Report(tmp_path)
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that a page would have drawn, which takes most of its time: the page has empty frames instead."""
     figures = []
 
-    def frame(figure, **_):
+    def frame(figure: Figure, **_: Any) -> bytes:
         figures.append(figure)
         return b'<svg viewBox="0 0 1 1"></svg>'
 

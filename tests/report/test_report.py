@@ -6,19 +6,22 @@ import io
 import json
 import re
 import statistics
+from collections.abc import Callable
+from typing import Any
 
 import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ENCODERS, METHODS, fake_figures, fake_results
+from conftest import ENCODERS, METHODS, Report, Results, fake_figures, fake_results
 from kedge.report import measure
-from reading import Tables, summary, values, written, loss, pairs, set_f1
+from matplotlib.figure import Figure
+from reading import Tables, loss, pairs, search, set_f1, summary, values, written
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("undrawn")]
 
 
-def test_the_classification_table_holds_every_mean_and_deviation(report):
+def test_the_classification_table_holds_every_mean_and_deviation(report: Report) -> None:
     results = fake_results()
     rows = Tables(report.made(results)).sections["heads"]
     assert [text for text, _ in rows[0]] == ["Encoder", "Head trained on", *METHODS]
@@ -32,7 +35,7 @@ def test_the_classification_table_holds_every_mean_and_deviation(report):
             assert text == (written(numbers) if numbers else "–"), (encoder, source, method)
 
 
-def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report):
+def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report: Report) -> None:
     better = {("vgg16", "vit-s14"): "param-multi", ("tinyvit-sam", "vgg16"): "random-cosine"}
     results = set_f1(fake_results(seeds=3), lambda r: 0.9 if better.get((r["encoder"], r["trained_on"])) == r["method"]
                      else 0.8 if r["method"] == "consensus" else 0.5)
@@ -42,18 +45,19 @@ def test_bold_is_the_best_zero_shot_of_each_row_and_never_an_own_head(report):
         assert bold == wanted, (encoder, source)
 
 
-def test_equal_numbers_are_not_bold(report):
+def test_equal_numbers_are_not_bold(report: Report) -> None:
     results = set_f1(fake_results(seeds=3), lambda r: 0.7 if r["method"] in ("consensus", "param-multi") else 0.5)
     row = Tables(report.made(results)).sections["heads"][2]
     assert [text for text, bold in row if bold] == []
 
 
-def test_the_means_and_the_retrieval_table_hold_what_was_measured(report):
+def test_the_means_and_the_retrieval_table_hold_what_was_measured(report: Report) -> None:
     results = fake_results()
     sections = Tables(report.made(results)).sections
     assert [text for text, _ in sections["means"][0]] == ["Metric", *METHODS]
     means = {row[0][0]: [text for text, _ in row[1:]] for row in sections["means"][1:]}
-    for title, key, own, scale, digits in (("F1", "weighted_f1", False, 100, 1), ("F1 own", "weighted_f1", True, 100, 1),
+    for title, key, own, scale, digits in (("F1", "weighted_f1", False, 100, 1),
+                                           ("F1 own", "weighted_f1", True, 100, 1),
                                            ("R@10", "recall@10", False, 100, 1), ("MRR", "mrr", False, 1, 3)):
         for method, text in zip(METHODS, means[title]):
             each = [statistics.mean(found) for seed in range(3)
@@ -66,14 +70,14 @@ def test_the_means_and_the_retrieval_table_hold_what_was_measured(report):
         assert cells[-3] == (written(numbers), True), (source, encoder)
 
 
-def test_the_summary_has_the_right_numbers(report):
+def test_the_summary_has_the_right_numbers(report: Report) -> None:
     results = fake_results()
     text = summary(report.made(results))
     losses = {pair: loss(results, "consensus", *pair) for pair in pairs()}
     assert f"loses {statistics.mean(losses.values()):.1f} " in text
     assert "(12 pairs of encoders, 3 seeds)" in text
     for word, choose in (("best", min), ("worst", max)):
-        encoder, source = choose(losses, key=losses.get)
+        encoder, source = choose(losses, key=losses.__getitem__)
         own = 100 * statistics.mean(values(results, "weighted_f1", method="absolute", encoder=encoder))
         assert (f"The {word} pair: a head trained on {source} loses {losses[encoder, source]:.1f} points of F1 on "
                 f"{encoder}, which it has never seen (its own head: {own:.1f}).") in text
@@ -83,7 +87,7 @@ def test_the_summary_has_the_right_numbers(report):
     assert f"at rank 1 among 1,500 test rows in {found:.2f} % of lookups with consensus" in text
 
 
-def test_a_negative_loss_is_a_gain_and_nothing_is_neither(report):
+def test_a_negative_loss_is_a_gain_and_nothing_is_neither(report: Report) -> None:
     rule = {"absolute": 0.70, "consensus": 0.72, "random-cosine": 0.7001}
     results = set_f1(fake_results(methods=list(rule)), lambda r: rule[r["method"]])
     text = summary(report.made(results))
@@ -92,7 +96,7 @@ def test_a_negative_loss_is_a_gain_and_nothing_is_neither(report):
     assert "loses" not in text.replace("neither loses nor gains", "")
 
 
-def test_one_seed_has_no_deviation_and_the_words_agree_in_number(report):
+def test_one_seed_has_no_deviation_and_the_words_agree_in_number(report: Report) -> None:
     results = fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1)
     page = report.made(results)
     assert "±" not in page and "standard deviation" not in page
@@ -102,9 +106,10 @@ def test_one_seed_has_no_deviation_and_the_words_agree_in_number(report):
     assert "(1 pair of encoders, 1 seed)" in text and "on average" not in text and "best pair" not in text
 
 
-def test_deviations_are_those_of_a_sample(report):
-    def shown(seeds, step, start=0.5):
-        results = set_f1(fake_results(seeds=seeds, methods=["absolute", "consensus"]), lambda r: start + step * r["seed"])
+def test_deviations_are_those_of_a_sample(report: Report) -> None:
+    def shown(seeds: int, step: float, start: float = 0.5) -> Any:
+        results = set_f1(fake_results(seeds=seeds, methods=["absolute", "consensus"]),
+                         lambda r: start + step * r["seed"])
         return Tables(report.made(results)).sections["heads"][2][3][0]
 
     assert shown(3, 0.02) == "52.0 ± 4.9"  # Student's t of three seeds, ddof 1
@@ -112,20 +117,20 @@ def test_deviations_are_those_of_a_sample(report):
     assert shown(3, 0.3, 0.3) == "60.0 ± 60.0"  # no interval beyond all values
 
 
-def test_two_seeds_have_the_interval_of_a_normal_distribution():
+def test_two_seeds_have_the_interval_of_a_normal_distribution() -> None:
     rows = np.array([0.60, 0.62] * 50)
     found = measure.Estimate(pd.Series({0: 0.41, 1: 0.81}), rows).noise
     assert found == pytest.approx(1.96 * (0.04 + 0.0001) ** 0.5, rel=0.01)
 
 
-def test_without_the_absolute_head_the_method_is_held_against_its_own_heads(report):
+def test_without_the_absolute_head_the_method_is_held_against_its_own_heads(report: Report) -> None:
     results = set_f1(fake_results(methods=["consensus"], seeds=1), lambda r: 0.6 if r["zero_shot"] else 0.65)
     text = summary(report.made(results))
     assert "loses 5.0 points of F1 on average: 60.0 against 65.0 with a head on that encoder's own RR" in text
     assert "random-cosine" not in text
 
 
-def test_without_labels_the_page_is_about_retrieval(report):
+def test_without_labels_the_page_is_about_retrieval(report: Report) -> None:
     page = report.made(fake_results(labels=False), fake_figures(classes=0))
     sections = Tables(page).sections
     assert "heads" not in sections and "retrieval" in sections
@@ -134,7 +139,7 @@ def test_without_labels_the_page_is_about_retrieval(report):
     assert "There are no labels, so an item" in page and "colour is its place along the first axis" in page
 
 
-def test_targets_give_errors_and_pictures(report):
+def test_targets_give_errors_and_pictures(report: Report) -> None:
     results = fake_results(labels=False, targets=True)
     page = report.made(results, fake_figures(pictures=True))
     mse = statistics.mean(values(results, "mse", method="consensus", zero_shot=True))
@@ -145,13 +150,13 @@ def test_targets_give_errors_and_pictures(report):
     (encoder, _), (source, _), *cells = rows[2]
     best = statistics.mean(values(results, "mse", method="consensus", encoder=encoder, trained_on=source))
     assert [text.split(" ± ")[0] for text, bold in cells if bold] == [f"{best:.4f}"]
-    strips = re.search(r'<section id="pictures">(.*?)</section>', page, re.S).group(1)
+    strips = search(r'(?s)<section id="pictures">(.*?)</section>', page)[1]
     assert re.findall(r"<figcaption>([\w-]+)", strips) == ["original", *METHODS]
     assert strips.count("<img ") == len(METHODS) + 1 and strips.count("MSE ") >= len(METHODS)
 
 
 @pytest.mark.parametrize("shape", [[4, 6], [4, 6, 3], [3, 4, 6]])
-def test_pictures_are_drawn_with_their_own_pixels(report, shape):
+def test_pictures_are_drawn_with_their_own_pixels(report: Report, shape: list[int]) -> None:
     """Three samples of bytes, one too bright and one too dark, as grey and with the channels last and first."""
     colour = np.zeros((4, 6, 3)) + ([255, 102, 0] if len(shape) == 3 else [102, 102, 102])
     sample = colour[..., 0] if len(shape) == 2 else colour.transpose(2, 0, 1) if shape[0] == 3 else colour
@@ -159,7 +164,7 @@ def test_pictures_are_drawn_with_their_own_pixels(report, shape):
                                    "original": [(sample + 153).ravel().tolist(), sample.ravel().tolist(),
                                                 [-3.0] * sample.size]}}
     page = report.made(fake_results(methods=["absolute"], seeds=1), figures)
-    strip = re.search(r'<section id="pictures">.*?base64,([^"]*)"', page, re.S).group(1)
+    strip = search(r'(?s)<section id="pictures">.*?base64,([^"]*)"', page)[1]
     pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(strip)))
     assert pixels.shape == (4, 3 * 6 + 2, 4)
     np.testing.assert_allclose(pixels[:, :6, :3], np.clip(colour + 153, 0, 255) / 255, atol=0.004)
@@ -167,7 +172,7 @@ def test_pictures_are_drawn_with_their_own_pixels(report, shape):
     assert (pixels[:, [6, 13], 3] == 0).all() and (pixels[:, 14:, :3] == 0).all()
 
 
-def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_largest_point(report):
+def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_largest_point(report: Report) -> None:
     results = fake_results(sweep={"anchors": [50, 200, 300]}, methods=["absolute", "random-cosine", "consensus"])
     reach = {50: 0.60, 200: 0.70, 300: 0.703, None: 0.72}
     set_f1(results, lambda r: reach[r["anchors"]] - (0.1 if r["method"] != "consensus" and r["anchors"] else 0))
@@ -180,7 +185,7 @@ def test_a_sweep_says_what_the_last_step_brought_and_takes_its_tables_at_the_lar
     assert "from 200 to 300 anchors F1 loses 4.0 points; its best was at 50 anchors." in summary(report.made(results))
 
 
-def test_a_shrinkage_may_be_the_name_of_a_rule(report):
+def test_a_shrinkage_may_be_the_name_of_a_rule(report: Report) -> None:
     results = fake_results(sweep={"shrinkage": ["oas"]}, seeds=1)
     page = report.made(results)
     assert "sweep" not in Tables(page).sections and "Shown at one point" not in page
@@ -200,7 +205,7 @@ def test_a_shrinkage_may_be_the_name_of_a_rule(report):
     assert "How training went" in page
 
 
-def test_two_axes_at_once_make_a_table_and_a_group_of_lines_for_each(report):
+def test_two_axes_at_once_make_a_table_and_a_group_of_lines_for_each(report: Report) -> None:
     sweep = {"anchors": [50, 300], "support": [100, 2000]}
     results = fake_results(sweep=sweep, methods=["absolute", "consensus"], seeds=2)
     page = report.made(results)
@@ -213,17 +218,18 @@ def test_two_axes_at_once_make_a_table_and_a_group_of_lines_for_each(report):
     assert "Everything else stays at 2,000 support rows." in page and "Everything else stays at 300 anchors." in page
 
 
-def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(report):
+def test_a_method_that_learned_on_the_tested_encoder_is_not_called_zero_shot(report: Report) -> None:
     results = fake_results(seeds=1)
     assert "never saw it" in report.made(results)
     for run in results["runs"]:
         run["sources"] = ENCODERS if run["method"] == "param-multi" else run["sources"]
     page = report.made(results)
-    assert "Take care" in page and "without the tested encoder: param-multi on vit-s14, " in page and "never saw it" not in page
+    assert "Take care" in page and "without the tested encoder: param-multi on vit-s14, " in page
+    assert "never saw it" not in page
 
 
-def test_holding_out_is_checked_for_each_method_seed_and_point(report):
-    def page(bend, method="param-multi", **options):
+def test_holding_out_is_checked_for_each_method_seed_and_point(report: Report) -> None:
+    def page(bend: Callable[[dict[str, Any], str], object], method: str = "param-multi", **options: Any) -> str:
         results = fake_results(methods=["absolute", "random-cosine", method], seeds=2, **options)
         kept = []
         for run in results["runs"]:
@@ -232,7 +238,7 @@ def test_holding_out_is_checked_for_each_method_seed_and_point(report):
             kept += [] if run.get("gone") else [run]
         return report.made({**results, "runs": kept})
 
-    def learned_on_all(run, left_out, **where):
+    def learned_on_all(run: dict[str, Any], left_out: str, **where: Any) -> None:
         if left_out == "vgg16" and all(run[key] == value for key, value in where.items()):
             run["sources"] = ENCODERS
 
@@ -245,7 +251,7 @@ def test_holding_out_is_checked_for_each_method_seed_and_point(report):
     assert "never saw it" in page(learned_on_all, "random-wip")
 
 
-def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
+def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report: Report) -> None:
     """random-cosine looks better only because of a seed and a pair that the others lack."""
     results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=4),
                      lambda r: {"absolute": 0.8, "random-cosine": 0.4, "consensus": 0.6}[r["method"]])
@@ -265,7 +271,7 @@ def test_methods_are_compared_on_the_pairs_and_seeds_that_all_have(report):
     assert not any(bold for row in sections["heads"][1:] for _, bold in row)  # no row has equal seeds
 
 
-def test_methods_with_no_pair_in_common_are_not_compared(report):
+def test_methods_with_no_pair_in_common_are_not_compared(report: Report) -> None:
     results = fake_results(seeds=1)
     results["records"] = [r for r in results["records"] if r["method"] == "absolute"
                           or r["encoder"] == ENCODERS[2 * (r["method"] == "consensus")]]
@@ -277,7 +283,7 @@ def test_methods_with_no_pair_in_common_are_not_compared(report):
     assert len(sections["heads"]) == 1 + 4 + 4 + 2  # every single pair and own head is still there
 
 
-def test_along_a_sweep_every_point_has_the_same_pairs(report):
+def test_along_a_sweep_every_point_has_the_same_pairs(report: Report) -> None:
     results = fake_results(sweep={"anchors": [50, 300]}, methods=["consensus"], seeds=2)
     set_f1(results, lambda r: 0.9 if r["seed"] else 0.6 + r["anchors"] / 10000)
     results["records"] = [r for r in results["records"] if r["seed"] == 0 or r["anchors"] == 50]
@@ -286,7 +292,7 @@ def test_along_a_sweep_every_point_has_the_same_pairs(report):
     assert "The methods and points were not all measured on the same pairs" in page
 
 
-def test_times_are_those_of_runs_and_are_not_added_up(report):
+def test_times_are_those_of_runs_and_are_not_added_up(report: Report) -> None:
     results = fake_results(methods=["random-cosine", "param-multi", "param-cosine"], seeds=1)
     for place, run in enumerate(results["runs"]):
         run["seconds"] = 10.0 + place % 4
@@ -297,7 +303,7 @@ def test_times_are_those_of_runs_and_are_not_added_up(report):
                                                                ("random-cosine", "param-cosine", "param-multi")]
 
 
-def resample(results, rows=0.02, apart=0.0):
+def resample(results: Results, rows: float = 0.02, apart: float = 0.0) -> Results:
     """Adds resamples of F1: 'rows' moves all records alike, 'apart' each on its own."""
     rng = np.random.default_rng(0)
     common = rng.normal(0, rows, 100)
@@ -306,10 +312,10 @@ def resample(results, rows=0.02, apart=0.0):
     return results
 
 
-def test_a_gain_within_noise_is_no_gain_and_nothing_is_bold(report):
+def test_a_gain_within_noise_is_no_gain_and_nothing_is_bold(report: Report) -> None:
     rule = {"absolute": 0.70, "consensus": 0.71, "random-cosine": 0.705}
 
-    def page(**noise):
+    def page(**noise: Any) -> str:
         results = set_f1(fake_results(methods=list(rule), seeds=1), lambda r: rule[r["method"]])
         return report.made(resample(results, **noise))
     sure = page(rows=0.02)
@@ -322,7 +328,7 @@ def test_a_gain_within_noise_is_no_gain_and_nothing_is_bold(report):
     assert not any(bold for row in Tables(unsure).sections["heads"] for _, bold in row)
 
 
-def test_undertrained_heads_are_warned_of_and_settings_speak(report):
+def test_undertrained_heads_are_warned_of_and_settings_speak(report: Report) -> None:
     results = set_f1(fake_results(seeds=1), lambda r: 0.837)
     for r in results["records"]:
         r["linear_f1"] = 0.97 if r["method"] == "absolute" else None
@@ -335,7 +341,7 @@ def test_undertrained_heads_are_warned_of_and_settings_speak(report):
     assert (facts["anchors"], facts["support"], facts["shrinkage"], facts["seeds"]) == ("300", "5,000", "0.15", "0")
 
 
-def test_nothing_is_rounded_up_to_all_and_every_method_is_explained(report):
+def test_nothing_is_rounded_up_to_all_and_every_method_is_explained(report: Report) -> None:
     page = report.made(set_f1(fake_results(seeds=1), lambda r: 0.999997))
     assert "99.99 %" in summary(page) and "100.00" not in summary(page)
     assert not any(text.startswith("100") for row in Tables(page).sections["heads"] for text, _ in row)
@@ -346,7 +352,7 @@ def test_nothing_is_rounded_up_to_all_and_every_method_is_explained(report):
         assert page.count(f"<dt>{term}</dt>") == 1, term
 
 
-def test_tables_are_shown_as_the_command_wrote_them(report):
+def test_tables_are_shown_as_the_command_wrote_them(report: Report) -> None:
     sections = Tables(report.made(resample(fake_results(targets=True), apart=0.01))).sections
     written_tables = json.loads((report.folder / "tables.json").read_text())["tables"]
     assert [table["kind"] for table in written_tables] == ["heads", "decoders", "retrieval", "means"]
@@ -361,20 +367,20 @@ def test_tables_are_shown_as_the_command_wrote_them(report):
                 assert (text, bold) == ((cell["text"] + noise, cell["best"]) if cell else ("–", False))
 
 
-def test_advice_says_what_it_costs_in_time(report):
+def test_advice_says_what_it_costs_in_time(report: Report) -> None:
     results = set_f1(fake_results(methods=["absolute", "random-cosine", "consensus", "consensus-kernel"], seeds=2),
                      lambda r: {"consensus-kernel": 0.9, "consensus": 0.8}.get(r["method"], 0.5))
     for run in results["runs"]:
         run["seconds"] = 50.0 if run["method"] == "consensus-kernel" else 5.0
-    told = "took 3.3 min with consensus-kernel and 20.0 s with consensus, the next best, for each seed."
-    assert told in summary(report.made(resample(results)))
+    advice = "took 3.3 min with consensus-kernel and 20.0 s with consensus, the next best, for each seed."
+    assert advice in summary(report.made(resample(results)))
     results["runs"] = [run for run in results["runs"] if run["method"] != "consensus"]
     text = summary(report.made(results))
     assert "Take consensus-kernel" in text and "took" not in text
 
 
-def test_intervals_are_over_what_was_drawn_several_times(report):
-    def said(seeds, resampled=True):
+def test_intervals_are_over_what_was_drawn_several_times(report: Report) -> None:
+    def said(seeds: int, resampled: bool = True) -> str:
         results = fake_results(methods=["absolute", "consensus"], seeds=seeds, sweep={"anchors": [50, 300]})
         page = report.made(resample(results) if resampled else results)
         return html.unescape(re.sub(r"<[^>]*>", "", page.split('<section id="made">')[0]))
@@ -388,11 +394,11 @@ def test_intervals_are_over_what_was_drawn_several_times(report):
     assert "intervals" not in said(1, resampled=False)
 
 
-def test_settings_are_those_of_the_methods_that_ran(report):
+def test_settings_are_those_of_the_methods_that_ran(report: Report) -> None:
     results = fake_results(methods=["absolute", "random-cosine", "consensus"], seeds=1)
     results["settings"]["fit"] = {"ridge": "auto", "lr": 0.03, "weight_symnce": 0.7, "power": 0.5}
 
-    def shown(results):
+    def shown(results: Results) -> Any:
         return re.findall(r"<dt>fit (\w+)</dt>", report.made(results))
 
     assert shown(results) == ["ridge", "power"]
@@ -401,15 +407,17 @@ def test_settings_are_those_of_the_methods_that_ran(report):
     assert shown(results) == ["ridge", "lr", "weight_symnce"]
 
 
-def test_a_lower_cosine_of_wip_is_explained_by_what_was_measured(report):
-    def said(**similarities):
-        entries = [{"similarity": name, "points": {"a": [[0, 1], [1, 0]]}, "centred_cosine": cosine, "found_first": found}
+def test_a_lower_cosine_of_wip_is_explained_by_what_was_measured(report: Report) -> None:
+    def said(**similarities: tuple[float, float | None]) -> str:
+        entries = [{"similarity": name, "points": {"a": [[0, 1], [1, 0]]}, "centred_cosine": cosine,
+                    "found_first": found}
                    for name, (cosine, found) in similarities.items()]
         page = report.made(fake_results(methods=["consensus"], seeds=1), {"similarities": entries})
         return page.split('<section id="similarities">')[1].split("</section>")[0]
 
     text = said(wip=(0.59, 0.93), cosine=(0.84, 0.108), euclidean=(0.9, 0.72))
-    assert "The centred cosine of wip is lower than that of euclidean (0.59 and 0.90) because it weighs the weak" in text
+    assert ("The centred cosine of wip is lower than that of euclidean (0.59 and 0.90) because it weighs the weak"
+            in text)
     assert "finds the same item first more often (93.0 % and 72.0 %)." in text
     assert "cosine <small>centred cosine 0.84, found first 10.8 %</small>" in text
     assert "do not help to find the same item first (20.0 % and 50.0 %)." in said(wip=(0.1, 0.2), inner=(0.3, 0.5))
@@ -417,8 +425,9 @@ def test_a_lower_cosine_of_wip_is_explained_by_what_was_measured(report):
     assert "because" not in said(wip=(0.9, 0.9), cosine=(0.8, 0.95)) + said(cosine=(0.8, 0.9))
 
 
-def test_numbers_that_differ_look_different_and_those_that_hardly_do_look_alike(report, undrawn):
-    def apart(low):
+def test_numbers_that_differ_look_different_and_those_that_hardly_do_look_alike(report: Report,
+                                                                                undrawn: list[Figure]) -> None:
+    def apart(low: float) -> float:
         rule = {"random-cosine": low, "consensus": 0.99}
         undrawn.clear()
         report.made(set_f1(fake_results(methods=list(rule), seeds=1), lambda r: rule[r["method"]]))

@@ -5,17 +5,19 @@ import html
 import io
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import matplotlib.image
 import numpy as np
 import pytest
-from conftest import ENCODERS, METHODS, fake_figures, fake_results
-from reading import Tables, summary
+from conftest import ENCODERS, METHODS, Report, fake_figures, fake_results
+from reading import Tables, search, summary
 
 pytestmark = pytest.mark.long
 
 
-def test_names_are_text_and_never_markup_or_formulas(report):
+def test_names_are_text_and_never_markup_or_formulas(report: Report) -> None:
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
     results = fake_results(encoders=bad, methods=["absolute", "random-cosine"], seeds=1)
     page = report.made(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
@@ -24,7 +26,7 @@ def test_names_are_text_and_never_markup_or_formulas(report):
         assert str(html.escape(name)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
 
 
-def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report):
+def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report: Report) -> None:
     figures = fake_figures(rows=100, methods=["consensus"])
     points = figures["relative"][-1]["points"]
     for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6), ("tinyvit-sam", 0)):
@@ -33,7 +35,7 @@ def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report)
     drawn = dict(re.findall(r'<figcaption>([^<]*?)(?: <small>[^<]*</small>)?</figcaption>.*?base64,([^"]*)"',
                             page.split("<h3>consensus")[1], re.S))
     notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
-    factors = {space: int(re.fullmatch(r"magnified ([\d,]+) x", notes[space]).group(1).replace(",", ""))
+    factors = {space: int(search(r"^magnified ([\d,]+) x$", notes[space])[1].replace(",", ""))
                for space in ("vgg16", "vit-s14")}
     assert 30 < factors["vgg16"] < 100 and 6e5 < factors["vit-s14"] < 2e6
     assert notes["tinyvit-sam"] == "held out, all in one point" and "effnet-lite0" not in notes
@@ -43,14 +45,15 @@ def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report)
         assert np.ptp(across) > 0.4 * pixels.shape[1], space  # dots from side to side
 
 
-def test_names_of_an_axis_stand_side_by_side(report):
-    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, methods=["absolute", "consensus"], seeds=1)
+def test_names_of_an_axis_stand_side_by_side(report: Report) -> None:
+    swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, methods=["absolute", "consensus"],
+                         seeds=1)
     page = report.made(swept)
-    drawing = re.search(r"<figcaption>F1.*?</svg>", page.split('<section id="sweep">')[1], re.S).group(0)
+    drawing = search(r"(?s)<figcaption>F1.*?</svg>", page.split('<section id="sweep">')[1])[0]
     assert len(re.findall(r'id="f\w+-xtick_(\d+)"', drawing)) == 4  # letters on axes are paths, so ids are counted
 
 
-def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
+def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report: Report) -> None:
     results = fake_results(seeds=2)
     results["records"] = [r for r in results["records"] if (r["method"], r["encoder"]) != ("consensus", "vgg16")]
     assert ("–", False) in Tables(report.made(results)).sections["heads"][-1]
@@ -68,7 +71,7 @@ def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report):
     assert "hold no zero-shot measurement" in summary(report.made(only))
 
 
-def with_cell(document, **changes):
+def with_cell(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
     document["tables"][0]["rows"][0]["cells"][0].update(changes)
     return document
 
@@ -87,7 +90,8 @@ def with_cell(document, **changes):
     lambda document: [],
     lambda document: None,
 ])
-def test_tables_that_are_not_those_of_the_results_are_refused(report, bend):
+def test_tables_that_are_not_those_of_the_results_are_refused(report: Report,
+                                                              bend: Callable[[dict[str, Any]], Any]) -> None:
     report.write(fake_results(encoders=ENCODERS[:2], seeds=1))
     file = report.folder / "tables.json"
     document = bend(json.loads(file.read_text()))
@@ -95,7 +99,7 @@ def test_tables_that_are_not_those_of_the_results_are_refused(report, bend):
     report.refused(["tables.json", "kedge stitch"])
 
 
-def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report):
+def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report: Report) -> None:
     names = [f"organisation/some_vision_transformer_{i:02d}-patch14.reg4.lvd142m" for i in range(12)]
     figures = fake_figures(encoders=names, classes=35, rows=500, pictures=True)
     page = report.made(fake_results(encoders=names, methods=METHODS[-2:], seeds=1), figures)
@@ -103,7 +107,7 @@ def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(repo
     assert clouds == 12 * (1 + 4 + 4) and 5e3 < len(page) / clouds < 3e4, (clouds, len(page))
 
 
-BAD = {
+BAD: dict[str, tuple[object, list[str]]] = {
     "no file": (None, ["results.json", "No such file", "kedge stitch"]),
     "truncated": ('{"format": "kedge results", "records": [', ["not valid JSON", "line 1", "again"]),
     "not text": ("\x00\x01", ["not valid JSON"]),
@@ -124,7 +128,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_results_are_refused_in_one_sentence(report, case):
+def test_bad_results_are_refused_in_one_sentence(report: Report, case: str) -> None:
     results, says = BAD[case]
     report.write(results)
     report.refused(says)
@@ -145,7 +149,7 @@ def test_bad_results_are_refused_in_one_sentence(report, case):
     ({"reconstructions": {"shape": [2, 2], "original": [[1, 2]]}}, ["rows of 4 numbers", "[1, 2]"]),
 ])
 @pytest.mark.usefixtures("undrawn")
-def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
+def test_bad_drawings_cost_the_drawings_alone(report: Report, figures: object, says: list[str]) -> None:
     report.write(fake_results(encoders=ENCODERS[:2], methods=["absolute", "consensus"], seeds=1), figures)
     code, said = report.here("--quiet")
     assert code == 0 and said.startswith("report: no drawings: ") and said.count("\n") == 1, said
@@ -155,7 +159,7 @@ def test_bad_drawings_cost_the_drawings_alone(report, figures, says):
     assert "The drawings are left out" in page and Tables(report.page.read_text()).sections["heads"]
 
 
-def test_drawings_may_be_fewer(report):
+def test_drawings_may_be_fewer(report: Report) -> None:
     results = fake_results(encoders=ENCODERS[:2], methods=["consensus"], seeds=1, labels=False)
     full = fake_figures(encoders=ENCODERS[:2], rows=40, pictures=True)
     for figures, wanted in (({key: full[key] for key in ("labels", "raw", "relative")}, {"geometry"}),
@@ -174,7 +178,7 @@ def test_drawings_may_be_fewer(report):
             assert f"<h3>{entry['similarity']} " in page
 
 
-def test_it_runs_as_a_user_runs_it(report):
+def test_it_runs_as_a_user_runs_it(report: Report) -> None:
     report.write(fake_results(seeds=1))
     done = report.run()
     assert done.returncode == 0 and done.stderr.startswith(f"report: wrote {report.page} ("), done.stderr
@@ -183,7 +187,7 @@ def test_it_runs_as_a_user_runs_it(report):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_old_page_stays_where_the_new_one_cannot_be_written(report):
+def test_the_old_page_stays_where_the_new_one_cannot_be_written(report: Report) -> None:
     report.write(fake_results(seeds=1))
     code, said = report.here("--output", str(report.folder / "missing" / "page.html"))
     assert code == 1 and "cannot write" in said and said.count("\n") == 1

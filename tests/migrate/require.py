@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests require of a store and of what it gives, so that they can go on with it."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import pytest
+from kedge.migrate.errors import Error
+from kedge.migrate.store import Rows, Store
+
+AStore = TypeVar("AStore", bound=Store)
+
+
+def of_kind(kind: type[AStore], store: Store) -> AStore:
+    """The same store, for tests that look behind what all kinds of stores have."""
+    assert isinstance(store, kind)
+    return store
+
+
+def vectors_of(batch: Rows) -> np.ndarray:
+    assert batch.vectors is not None
+    return batch.vectors
+
+
+def texts_of(batch: Rows) -> list[str | None]:
+    assert batch.texts is not None
+    return batch.texts
+
+
+def require_errors(message: str, *calls: Callable[[], object]) -> None:
+    """Each of these raises an error that says so."""
+    for call in calls:
+        with pytest.raises(Error, match=message):
+            call()
