@@ -6,13 +6,13 @@
 # make bench   measures speed and memory against plain BLAS and PyTorch
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it; installs nothing (docs/gpu.md)
 # make check   runs lint, asan and tsan, and prints a table of what they found
-# make lint    clang-format, clang-tidy and cppcheck over our own code
+# make lint    clang-format, clang-tidy and cppcheck over our C++, ruff and mypy over our Python
 # make asan    the tests under address and undefined-behaviour sanitizers; TESTS='-L python' selects, as for ctest
 # make asan-python   only those of the Python package
 # make tsan    the tests under the thread sanitizer
 # make fuzz    runs every file reader on generated input, 10 minutes each (MINUTES=1 for less), and prints a table
 # make wheel   makes dist/kedge-*.whl, which carry everything they need, for other machines
-# make docs    makes docs/cli.md from the command's help, and the site in build/docs/html
+# make docs    makes docs/cli.md from the command's help, python/kedge/_types.py and _core.pyi, and the site in build/docs/html
 # Each does its own set-up; scripts/setup says what it installs.
 .PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz wheel docs format clean
 

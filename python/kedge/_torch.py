@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps and translators as torch modules, to run on any device, inside a model, or under a gradient."""
-from __future__ import annotations
-
+# Annotations are not put off here: TorchScript reads them.
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,11 +90,11 @@ class KernelModule(torch.nn.Module):
     weight: torch.Tensor
     bias: torch.Tensor
     mean: torch.Tensor
-    whitener: torch.Tensor | None
+    whitener: Optional[torch.Tensor]  # noqa: UP045  TorchScript knows no '|'
     rows: torch.Tensor
     coefficients: torch.Tensor
 
-    def __init__(self, affine: RelativeMap | Translator, kernel: dict[str, Any]) -> None:
+    def __init__(self, affine: "RelativeMap | Translator", kernel: dict[str, Any]) -> None:
         super().__init__()
         self.width = float(kernel["width"])
         for name in ("weight", "bias", "mean"):
@@ -106,7 +105,8 @@ class KernelModule(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         centred = x - self.mean
-        features = unit(centred if self.whitener is None else centred @ self.whitener)
+        whitener = self.whitener
+        features = unit(centred if whitener is None else centred @ whitener)
         u = (self.width * (features @ self.rows.T)).double()  # e^u - 1 - u cancels near 0
         curve = ((torch.expm1(u) - u) * math.exp(-self.width)).to(x.dtype)
         return torch.nn.functional.linear(features, self.weight, self.bias) + curve @ self.coefficients
@@ -120,7 +120,7 @@ def tensor(values: NDArray[np.float32]) -> torch.Tensor:
     return torch.from_numpy(values.copy())  # views of a bundle are read-only
 
 
-def linear(affine: RelativeMap | Translator) -> torch.nn.Linear:
+def linear(affine: "RelativeMap | Translator") -> torch.nn.Linear:
     """An nn.Linear with a copy of weight and bias.
 
     They do not require a gradient, like those of nn.Embedding.from_pretrained: a map trained on its own would leave
@@ -136,7 +136,7 @@ def normalized(module: torch.nn.Module, normalize: bool) -> torch.nn.Module:
     return torch.nn.Sequential(module, UnitRows()) if normalize else module
 
 
-def map_to_torch(relative_map: RelativeMap, normalize: bool) -> torch.nn.Module:
+def map_to_torch(relative_map: "RelativeMap", normalize: bool) -> torch.nn.Module:
     kernel = relative_map.kernel
     if kernel is not None:
         return normalized(KernelModule(relative_map, kernel), normalize)
@@ -146,6 +146,6 @@ def map_to_torch(relative_map: RelativeMap, normalize: bool) -> torch.nn.Module:
     return normalized(RelativeModule(relative_map.similarity, weight, mean), normalize)
 
 
-def translator_to_torch(translator: Translator, normalize: bool) -> torch.nn.Module:
+def translator_to_torch(translator: "Translator", normalize: bool) -> torch.nn.Module:
     kernel = translator.kernel
     return normalized(linear(translator) if kernel is None else KernelModule(translator, kernel), normalize)
