@@ -5,9 +5,10 @@
 >>> ids, scores = migrate.search("migrate.toml", old_query, new_query, k=10)
 """
 from .errors import BadFile, Error, UsageError
-from .fused import fuse, search
+from .fused import search
 from .migration import Migration
 from .store import Contents, Missing, Rows, Store, open_store
+from .stores.scores import fuse
 
 __all__ = ["BadFile", "Contents", "Error", "Migration", "Missing", "Rows", "Store", "UsageError", "fuse", "open_store",
            "search"]

@@ -7,11 +7,13 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 
 from .._program import run
 from .config import Config, write
 from .errors import UsageError
 from .migration import CONFIG, Migration
+from .types import Found
 
 NEXT = re.compile(r"(Next|then): kedge-migrate [a-z-]+")
 COMMANDS = {
@@ -30,68 +32,76 @@ COMMANDS = {
 }
 
 
-def count(text):
+def count(text: str) -> int:
     """A number of rows."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of 1 or more, found {text!r}")
     return int(text)
 
 
-def arguments(argv):
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="kedge-migrate", description="Changes the embedding model under a vector store. Run the commands in this order; "
-        "each can be run again and continues where it was stopped.")
+        prog="kedge-migrate", description="Changes the embedding model under a vector store. Run the commands in this "
+        "order; each can be run again and continues where it was stopped.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    made = {}
-    for name, help in COMMANDS.items():
-        made[name] = command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    parsers = {}
+    for name, purpose in COMMANDS.items():
+        parsers[name] = command = commands.add_parser(name, help=purpose,
+                                                      description=purpose[0].upper() + purpose[1:] + ".")
         command.add_argument("--config", metavar="FILE", default=CONFIG, help=f"the migration (default: {CONFIG})")
         command.add_argument("--json", action="store_true", help="print what was found as JSON on stdout")
         command.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-    settings = made["plan"].add_argument_group("settings, for a new config")
+    settings = parsers["plan"].add_argument_group("settings, for a new config")
     for field in dataclasses.fields(Config):
         flag = "--" + field.name.replace("_", "-")
         if isinstance(field.default, bool):
-            settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=field.metadata["help"])
+            settings.add_argument(flag, action=argparse.BooleanOptionalAction, default=None,
+                                  help=field.metadata["help"])
         else:
             settings.add_argument(flag, type=type(field.default), default=None, help=field.metadata["help"],
                                   choices=field.metadata["choices"],
                                   metavar=None if field.metadata["choices"] else field.metadata["metavar"])
-    made["sample"].add_argument("--rows", type=count, metavar="N", help="documents in all [as the config says]")
-    made["sample"].add_argument("--target-error", type=float, metavar="SHARE",
-                                help="as many as bring the map's error down to this share of the variance")
-    made["sample"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
-    made["sample"].add_argument("--again", action="store_true", help="forget the new model's vectors of the sample first")
-    made["check"].add_argument("--whole", action="store_true",
-                               help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
-    made["verify"].add_argument("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
-    made["cutover"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step")
-    made["rollback"].add_argument("--yes", action="store_true", help="go on where the store cannot switch in one step, or "
-                                  "where --drop removes documents that are nowhere else")
-    made["rollback"].add_argument("--drop", action="store_true", help="also remove the new vectors")
-    made["top-up"].add_argument("--rows", type=count, metavar="N", help="documents to embed now [all]")
-    made["top-up"].add_argument("--share", type=float, metavar="SHARE", help="go on until this share is real")
-    made["top-up"].add_argument("--vectors", metavar="FILE.npy", help="the new model's vectors of what was handed out")
-    made["report"].add_argument("-o", "--out", metavar="FILE.html", help="file to write [beside the config]")
-    made["sql"].add_argument("--install", action="store_true", help="install it in the database")
+    add = parsers["sample"].add_argument
+    add("--rows", type=count, metavar="N", help="documents in all [as the config says]")
+    add("--target-error", type=float, metavar="SHARE",
+        help="as many as bring the map's error down to this share of the variance")
+    add("--vectors", metavar="FILE.npy", help="the new model's vectors of what waits for them")
+    add("--again", action="store_true", help="forget the new model's vectors of the sample first")
+    add = parsers["check"].add_argument
+    add("--whole", action="store_true",
+        help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
+    add = parsers["verify"].add_argument
+    add("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
+    add = parsers["cutover"].add_argument
+    add("--yes", action="store_true", help="go on where the store cannot switch in one step")
+    add = parsers["rollback"].add_argument
+    add("--yes", action="store_true",
+        help="go on where the store cannot switch in one step, or where --drop removes documents that are nowhere else")
+    add("--drop", action="store_true", help="also remove the new vectors")
+    add = parsers["top-up"].add_argument
+    add("--rows", type=count, metavar="N", help="documents to embed now [all]")
+    add("--share", type=float, metavar="SHARE", help="go on until this share is real")
+    add("--vectors", metavar="FILE.npy", help="the new model's vectors of what was handed out")
+    parsers["report"].add_argument("-o", "--out", metavar="FILE.html", help="file to write [beside the config]")
+    parsers["sql"].add_argument("--install", action="store_true", help="install it in the database")
     return parser.parse_args(argv)
 
 
-def write_config(options):
+def write_config(options: argparse.Namespace) -> None:
     """Settings on the command line make a new config; they do not change one that is there."""
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Config)
              if getattr(options, field.name) is not None}
     if os.path.exists(options.config):
         if given:
-            raise UsageError(f"{options.config} is there already; change {', '.join(given)} in the file, or give another "
-                             "--config")
+            raise UsageError(f"{options.config} is there already; change {', '.join(given)} in the file, or give "
+                             "another --config")
         return
     if "store" not in given:
         raise UsageError(f"there is no {options.config}; say which store to look at with --store ADDRESS")
     write(Config(**given), options.config)
 
 
-def step(migration, options):
+def step(migration: Migration, options: argparse.Namespace) -> Found:
     """Runs a command; returns what it found."""
     from . import apply, check, cutover, maps, sample, status, survey, top_up, verify
     quiet = options.quiet or options.json
@@ -120,10 +130,10 @@ def step(migration, options):
     }[options.command]()
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
 
-    def work():
+    def work() -> Found:
         if options.command == "plan":
             write_config(options)
         with Migration(options.config, alone=options.command not in ("status", "report", "sql")) as migration:
@@ -131,7 +141,7 @@ def main(argv=None):
 
     code, found = run("kedge-migrate", work, extra="migrate", path=options.config,
                       interrupted="interrupted; the same command continues")
-    if code:
+    if found is None:
         return code
     if options.json:
         print(json.dumps(found))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from .._program import Progress
 from . import draw, pipeline
 from .errors import Error
-from .migration import usable
-from .store import BATCH_ROWS, Missing, Rows
+from .migration import Migration, usable
+from .store import BATCH_ROWS, Missing, Rows, Store
+from .types import Found, Id, Moment, Vectors
 
 
-def apply(migration, quiet=True):
+def apply(migration: Migration, quiet: bool = True) -> Found:
     """Translates what is not translated yet, then what arrived meanwhile, then makes the index. Can be run again."""
     journal = migration.journal
     if migration.switched:
-        raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces translated "
-                    "ones, 'rollback' goes back")
+        raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces "
+                    "translated ones, 'rollback' goes back")
     migration.translator()  # says at once if there is none
     begin(migration)
     began, before = time.monotonic(), journal.fact("apply_rows", 0)
@@ -38,7 +40,7 @@ def apply(migration, quiet=True):
     return found
 
 
-def begin(migration):
+def begin(migration: Migration) -> None:
     """Makes the new place; refuses what is not this migration's, and a map of another width than what is there."""
     journal = migration.journal
     width = journal.fact("new_width")
@@ -56,7 +58,7 @@ def begin(migration):
                     "'rollback --drop' removes the new vectors, then run apply again")
 
 
-def is_missing(store):
+def is_missing(store: Store) -> bool:
     try:
         store.describe()
         return False
@@ -64,7 +66,7 @@ def is_missing(store):
         return True
 
 
-def first_pass(migration, quiet):
+def first_pass(migration: Migration, quiet: bool) -> None:
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
     after = journal.fact("apply_after")
@@ -75,17 +77,17 @@ def first_pass(migration, quiet):
     progress = Progress("kedge-migrate apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
-    def translate(batch):
-        good = usable(batch.vectors)
+    def translate(batch: Rows) -> tuple[Rows, Id, int, int]:
+        good = usable(batch.matrix)
         skipped = int((~good).sum())
-        good &= np.array([id not in real for id in batch.ids], bool)
-        return Rows([id for id, use in zip(batch.ids, good) if use],
-                    migration.translate(translator, batch.vectors[good])), batch.ids[-1], len(batch), skipped
+        good &= np.array([key not in real for key in batch.ids], bool)
+        return Rows([key for key, use in zip(batch.ids, good) if use],
+                    migration.translate(translator, batch.matrix[good])), batch.ids[-1], len(batch), skipped
 
-    def write(item):
+    def write(item: tuple[Rows, Id, int, int]) -> None:
         rows, last, seen, skipped = item
         if len(rows):
-            migration.new.write(rows.ids, rows.vectors)
+            migration.new.write(rows.ids, rows.matrix)
         journal.note(apply_after=last, apply_rows=journal.fact("apply_rows", 0) + seen,
                      apply_skipped=journal.fact("apply_skipped", 0) + skipped)
         progress.advance(seen)
@@ -95,35 +97,35 @@ def first_pass(migration, quiet):
     progress.close()
 
 
-def write_real(migration):
+def write_real(migration: Migration) -> None:
     """Puts vectors that the new model made, and that wait in the journal, into the new place."""
     journal = migration.journal
     ids, vectors = journal.waiting()
     if not ids:
         return
     current = still_as_embedded(migration, ids)
-    keep = [n for n, id in enumerate(ids) if id in current]
-    for first in range(0, len(keep), BATCH_ROWS):
-        some = keep[first:first + BATCH_ROWS]
+    wanted = [n for n, key in enumerate(ids) if key in current]
+    for first in range(0, len(wanted), BATCH_ROWS):
+        some = wanted[first:first + BATCH_ROWS]
         migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
     with journal.together():
-        journal.written([ids[n] for n in keep])
-        journal.forget([id for id in ids if id not in current])
+        journal.written([ids[n] for n in wanted])
+        journal.forget([key for key in ids if key not in current])
 
 
-def still_as_embedded(migration, ids):
-    """Those of the ids whose documents are there and, as far as the sample knows what they were, unchanged: the vector of
-    one that was removed must not come back, and that of one that was changed is out of date."""
-    sampled, before, _ = migration.journal.sample()
-    before = dict(zip(sampled, before))
-    found = {id for rows in migration.old.read(ids=ids) for id, row in zip(rows.ids, rows.vectors)
-             if id not in before or close(row, before[id])}
+def still_as_embedded(migration: Migration, ids: Sequence[Id]) -> set[Id]:
+    """Those of the ids whose documents are there and, as far as the sample knows what they were, unchanged. The vector
+    of a document that was removed must not come back, and that of one that was changed is out of date."""
+    sampled, vectors, _ = migration.journal.sample()
+    before = dict(zip(sampled, vectors))
+    found = {key for rows in migration.old.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)
+             if key not in before or close(row, before[key])}
     if migration.switched:  # applications remove documents from the new place now
-        found &= {id for rows in migration.new.read(ids=ids, vectors=False) for id in rows.ids}
+        found &= {key for rows in migration.new.read(ids=ids, vectors=False) for key in rows.ids}
     return found
 
 
-def catch_up(migration, undoable=False):
+def catch_up(migration: Migration, undoable: bool = False) -> dict[str, int]:
     """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
 
     One thing after the other, by one thread: a store may have frozen the table for it, in one connection. What is done
@@ -134,7 +136,7 @@ def catch_up(migration, undoable=False):
     arrived = translate_ids(migration, list(old.not_in(new)))
     # What came to the new vectors alone, between a cutover and a rollback, is not gone.
     only_new = set(journal.fact("only_new", []))
-    gone = [id for id in new.not_in(old) if id not in only_new]
+    gone = [key for key in new.not_in(old) if key not in only_new]
     for first in range(0, len(gone), BATCH_ROWS):
         new.write(gone[first:first + BATCH_ROWS], None)
     journal.forget(gone)
@@ -144,21 +146,21 @@ def catch_up(migration, undoable=False):
     return {"arrived": arrived, "changed": changed, "removed": len(gone)}
 
 
-def translate_ids(migration, ids):
+def translate_ids(migration: Migration, ids: Sequence[Id]) -> int:
     """Translates the rows of these ids into the new place, whatever was known of them. Returns how many could be."""
     translator, written = migration.translator(), 0
     for first in range(0, len(ids), BATCH_ROWS):
         for batch in migration.old.read(ids=ids[first:first + BATCH_ROWS]):
-            good = usable(batch.vectors)
+            good = usable(batch.matrix)
             if good.any():
-                some = [id for id, use in zip(batch.ids, good) if use]
-                migration.new.write(some, migration.translate(translator, batch.vectors[good]))
+                some = [key for key, use in zip(batch.ids, good) if use]
+                migration.new.write(some, migration.translate(translator, batch.matrix[good]))
                 migration.journal.forget(some)
             written += int(good.sum())
     return written
 
 
-def retranslate(migration, since):
+def retranslate(migration: Migration, since: Moment) -> int:
     """Translates rows whose 'changed' column says that they may have changed. Returns how many had.
 
     A real vector of a document that has changed is out of date too: its translation replaces it, until it is embedded
@@ -166,34 +168,34 @@ def retranslate(migration, since):
     """
     journal, translator, different = migration.journal, migration.translator(), 0
     for batch in migration.old.read(changed=since):
-        good = usable(batch.vectors)
-        ids, old = [id for id, use in zip(batch.ids, good) if use], batch.vectors[good]
-        different += remove_unusable(migration, [id for id, use in zip(batch.ids, good) if not use])
+        good = usable(batch.matrix)
+        ids, old = [key for key, use in zip(batch.ids, good) if use], batch.matrix[good]
+        different += remove_unusable(migration, [key for key, use in zip(batch.ids, good) if not use])
         if not ids:
             continue
         rows, known = migration.translate(translator, old), journal.embedded_from(ids)
-        there = {id: row for found in migration.new.read(ids=ids) for id, row in zip(found.ids, found.vectors)}
-        other = [n for n, (id, print_) in enumerate(zip(ids, draw.fingerprints(old).tolist()))
-                 if (known[id] != print_ if id in known else id not in there or not close(there[id], rows[n]))]
+        there = {key: row for found in migration.new.read(ids=ids) for key, row in zip(found.ids, found.matrix)}
+        other = [n for n, (key, fingerprint) in enumerate(zip(ids, draw.fingerprints(old).tolist()))
+                 if (known[key] != fingerprint if key in known else key not in there or not close(there[key], rows[n]))]
         if other:
             migration.new.write([ids[n] for n in other], rows[other])
             journal.forget([ids[n] for n in other])
-        same = [id for n, id in enumerate(ids) if id in there and n not in other]
+        same = [key for n, key in enumerate(ids) if key in there and n not in other]
         if migration.new.copies_documents and same:  # their texts and other fields may have changed all the same
-            migration.new.write(same, np.stack([there[id] for id in same]))
+            migration.new.write(same, np.stack([there[key] for key in same]))
         different += len(other)
     return different
 
 
-def remove_unusable(migration, ids):
+def remove_unusable(migration: Migration, ids: Sequence[Id]) -> int:
     """A row that has become NaN or zeros has no translation any more. Returns how many had one."""
-    there = [id for batch in migration.new.read(ids=ids, vectors=False) for id in batch.ids] if ids else []
+    there = [key for batch in migration.new.read(ids=ids, vectors=False) for key in batch.ids] if ids else []
     if there:
         migration.new.write(there, None)
         migration.journal.forget(there)
     return len(there)
 
 
-def close(stored, row):
+def close(stored: Vectors, row: Vectors) -> bool:
     """Whether a stored row is this one, as far as float16 can tell."""
     return np.allclose(stored, row, rtol=0, atol=2e-3 * max(np.abs(row).max(), 1e-30))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 from .errors import BadFile, UsageError
 
 
-def _setting(default, help, metavar="TEXT", choices=None):
-    return dataclasses.field(default=default, metadata={"help": help, "metavar": metavar, "choices": choices})
+def _setting(default: Any, purpose: str, metavar: str = "TEXT", choices: Sequence[str] | None = None) -> Any:
+    return dataclasses.field(default=default, metadata={"help": purpose, "metavar": metavar, "choices": choices})
 
 
 @dataclasses.dataclass
@@ -19,12 +23,14 @@ class Config:
     store: str = _setting("", "address of the vectors that are there now, such as "
                              "postgresql://host/db?table=docs&text=body or faiss:docs.index", "ADDRESS")
     into: str = _setting("", "address of the new vectors [beside the old ones, named ..._new]", "ADDRESS")
-    embed: str = _setting("", "the new model: a name or folder for kedge-encode, or module:function, which takes a list "
-                              "of texts and returns a matrix [none: you embed what 'sample' and 'top-up' write]", "MODEL")
+    embed: str = _setting("", "the new model: a name or folder for kedge-encode, or module:function, which takes a "
+                              "list of texts and returns a matrix [none: you embed what 'sample' and 'top-up' "
+                              "write]", "MODEL")
     texts: str = _setting("", "texts of the documents, where the store has none: a .txt whose line n is document n, "
                               "counted from 0, or a .jsonl with id and text", "FILE")
     sample: int = _setting(1000, "documents that both models embed, to learn the map from", "ROWS")
-    map: str = _setting("auto", "ridge, kernel, or whichever has the smaller error", choices=("auto", "ridge", "kernel"))
+    map: str = _setting("auto", "ridge, kernel, or whichever has the smaller error",
+                        choices=("auto", "ridge", "kernel"))
     normalize: bool = _setting(True, "whether new vectors get length 1, translated and real ones alike")
     old_encoder: str = _setting("answers", "whether the old model can still embed queries",
                                 choices=("answers", "gone"))
@@ -36,7 +42,7 @@ class Config:
                                    "(its id), grade; a .tsv or an .npy of integers", "FILE")
     seed: int = _setting(0, "for everything that is drawn at random", "N")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, wanted = getattr(self, field.name), type(field.default)
             if type(value) is not wanted:
@@ -53,11 +59,11 @@ class Config:
 _WORDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
-def read(path) -> Config:
+def read(path: str | os.PathLike[str]) -> Config:
     """The settings in a file; raises BadFile where it is missing or says what nobody asked for."""
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     path = pathlib.Path(path)
     try:
@@ -72,15 +78,15 @@ def read(path) -> Config:
             raise BadFile(f"{path} has a setting {name!r}, which kedge-migrate does not know; it knows "
                           f"{', '.join(sorted(known))}")
     try:
-        made = Config(**found)
+        config = Config(**found)
     except UsageError as error:
         raise BadFile(f"{path}: {error}") from None
-    if not made.store:
+    if not config.store:
         raise BadFile(f"{path} names no store; give it as store = \"ADDRESS\"")
-    return made
+    return config
 
 
-def write(config: Config, path) -> None:
+def write(config: Config, path: str | os.PathLike[str]) -> None:
     """A file with every setting that is not the default's, and what the others would do as comments."""
     lines = []
     for field in dataclasses.fields(config):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from .apply import catch_up, close, write_real
 from .errors import BadFile, Error
-from .migration import usable
+from .migration import Migration, usable
 from .store import Missing
+from .types import Found
 
 
-def cutover(migration, yes=False):
+def cutover(migration: Migration, yes: bool = False) -> Found:
     """Puts the new vectors where the old ones are; the old ones stay, under another name. Can be run again."""
     journal = migration.journal
     if journal.fact("switching_back") is not None:
@@ -32,7 +33,7 @@ def cutover(migration, yes=False):
     return found
 
 
-def catch_up_and_switch(migration):
+def catch_up_and_switch(migration: Migration) -> dict[str, int]:
     """Also after a run that was stopped before its switch: what it caught up in one transaction with the switch is
     undone, and more may have come since."""
     write_real(migration)
@@ -47,15 +48,15 @@ def catch_up_and_switch(migration):
     return caught
 
 
-def ask(migration, yes):
+def ask(migration: Migration, yes: bool) -> None:
     """What must be known first: whether it was verified, and whether it is one step."""
     if migration.journal.fact("verified") is None:
         raise Error("the new vectors were not verified since the last apply; run 'kedge-migrate verify'")
     if not migration.journal.fact("verified"):
         raise Error("verify found that the new vectors are not whole; run 'kedge-migrate apply' and 'verify' again")
     if type(migration.beside) is not type(migration.place):
-        raise Error(f"{migration.beside.shown} is another kind of store than {migration.place.shown}, so the two cannot "
-                    "change places; let applications use the new one instead")
+        raise Error(f"{migration.beside.shown} is another kind of store than {migration.place.shown}, so the two "
+                    "cannot change places; let applications use the new one instead")
     place = migration.place.describe()
     atomic = place.atomic
     if not place.can_switch:
@@ -64,10 +65,10 @@ def ask(migration, yes):
         raise Error(f"here a cutover is not one step: {atomic}. Stop what searches, and run it with --yes")
 
 
-def rollback(migration, drop=False, yes=False):
+def rollback(migration: Migration, drop: bool = False, yes: bool = False) -> Found:
     """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
     journal = migration.journal
-    found = {"switched_back": False, "dropped": False}
+    found: Found = {"switched_back": False, "dropped": False}
     if journal.fact("switching") is not None:
         migration.require_settled()
     if migration.switched and not journal.fact("switching_back"):
@@ -75,13 +76,13 @@ def rollback(migration, drop=False, yes=False):
         note_written(migration)
     only_new = journal.fact("only_new", [])
     if drop and only_new and (migration.switched or not yes):
-        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, so "
-                    "that --drop would remove them for good; roll back without it, give the old model these documents, "
-                    "then drop with --yes")
+        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, "
+                    "so that --drop would remove them for good; roll back without it, give the old model these "
+                    "documents, then drop with --yes")
     paid = journal.count_real() - len(journal.sample()[0])
     if drop and paid > 0 and not yes:
-        raise Error(f"{paid} documents that top-up has embedded would have to be embedded again; drop with --yes if that is "
-                    "what you want")
+        raise Error(f"{paid} documents that top-up has embedded would have to be embedded again; drop with --yes if "
+                    "that is what you want")
     if migration.switched:
         atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
         if atomic and not yes:
@@ -101,24 +102,24 @@ def rollback(migration, drop=False, yes=False):
     return found
 
 
-def note_written(migration):
-    """Vectors that applications have written since the cutover are the new model's own, not to be translated again. Only
-    a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
+def note_written(migration: Migration) -> None:
+    """Vectors that applications have written since the cutover are the new model's own, not to be translated again.
+    Only a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
     journal, since = migration.journal, migration.journal.fact("cut_at")
     if since is None:
         return
     translator, real = migration.translator(), journal.real()
     for batch in migration.new.read(changed=since):
-        there = {id: row for id, row in zip(batch.ids, batch.vectors) if id not in real}
+        there = {key: row for key, row in zip(batch.ids, batch.matrix) if key not in real}
         for rows in migration.old.read(ids=list(there)) if there else ():
-            good = usable(rows.vectors)
-            ids, old = [id for id, use in zip(rows.ids, good) if use], rows.vectors[good]
-            made = migration.translate(translator, old)
-            theirs = [n for n, id in enumerate(ids) if not close(there[id], made[n])]
+            good = usable(rows.matrix)
+            ids, old = [key for key, use in zip(rows.ids, good) if use], rows.matrix[good]
+            translated = migration.translate(translator, old)
+            theirs = [n for n, key in enumerate(ids) if not close(there[key], translated[n])]
             journal.already_real([ids[n] for n in theirs], old[theirs])
 
 
-def remove(migration):
+def remove(migration: Migration) -> None:
     """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
     new, journal = migration.beside, migration.journal
     try:

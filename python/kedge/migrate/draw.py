@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random sample that depends on ids and a seed alone: not on the order of rows, and a larger one contains a smaller."""
+"""A random sample that depends on ids and a seed alone, not on the order of rows; a larger one contains a smaller."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
+
+from .types import Id
 
 
-def keys(ids, seed=0):
-    """A number for every id, spread evenly over 64 bits; the rows with the smallest are the sample. 7 and '7' are alike."""
+def keys(ids: Sequence[Id], seed: int = 0) -> npt.NDArray[np.uint64]:
+    """A number for every id, spread evenly over 64 bits; the smallest are the sample. 7 and '7' are alike."""
     begun = hashlib.blake2b(f"{seed}:".encode(), digest_size=8)
     found = np.empty(len(ids), np.uint64)
-    for n, id in enumerate(ids):
+    for n, key in enumerate(ids):
         one = begun.copy()
-        one.update(str(id).encode("utf-8", "surrogatepass"))
+        one.update(str(key).encode("utf-8", "surrogatepass"))
         found[n] = int.from_bytes(one.digest(), "little")
     return found
 
 
-def as_key(id):
+def as_key(key: Id) -> Id | bytes:
     """An id as SQLite keeps it: its integers end at 2**63, those of some stores at 2**64."""
-    return str(id).encode() if isinstance(id, int) and id >= 2**63 else id
+    return str(key).encode() if isinstance(key, int) and key >= 2**63 else key
 
 
-def as_id(key):
+def as_id(key: Id | bytes) -> Id:
     """What as_key was given."""
     return int(key) if isinstance(key, bytes) else key
 
@@ -31,24 +35,26 @@ def as_id(key):
 class Smallest:
     """The ids with the 'count' smallest keys of all that were added, in memory that does not grow with them."""
 
-    def __init__(self, count, seed=0):
+    def __init__(self, count: int, seed: int = 0) -> None:
         self.count, self.seed = count, seed
-        self.keys, self.ids = np.empty(0, np.uint64), []
+        self.keys = np.empty(0, np.uint64)
+        self.ids: list[Id] = []
 
-    def add(self, ids):
+    def add(self, ids: Sequence[Id]) -> None:
         found = keys(ids, self.seed)
         if len(self.ids) >= self.count:
             near = np.flatnonzero(found <= self.keys[-1])
-            ids, found = [ids[n] for n in near], found[near]
+            ids, found = [ids[int(n)] for n in near], found[near]
         self.keys = np.concatenate([self.keys, found])
         together = self.ids + list(ids)
         order = np.argsort(self.keys, kind="stable")[:self.count]
         self.keys, self.ids = self.keys[order], [together[n] for n in order]
 
 
-def fingerprints(vectors):
+def fingerprints(vectors: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """A number for every row that tells rows apart without keeping them; signed, as SQLite has it."""
     words = np.ascontiguousarray(vectors, np.float32).view(np.uint32).astype(np.uint64)
     odd = np.random.default_rng(1).integers(0, 2**64, words.shape[1], np.uint64) | np.uint64(1)
     mixed = words * odd
-    return (mixed ^ (mixed >> np.uint64(29))).sum(axis=1, dtype=np.uint64).view(np.int64)
+    found: npt.NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(29))).sum(axis=1, dtype=np.uint64)
+    return found.view(np.int64)

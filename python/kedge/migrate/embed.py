@@ -6,28 +6,32 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._extras import install
 from .errors import Error, UsageError
+from .types import Vectors
 
 BATCH_TEXTS = 64
+Embedder: TypeAlias = Callable[[Sequence[str]], Vectors]
 
 
-def embedder(name):
-    """A function from a list of texts to a float32 matrix. name: module:function, or a model that kedge-encode knows."""
+def embedder(name: str) -> Embedder:
+    """A function from texts to a float32 matrix. name: module:function, or a model that kedge-encode knows."""
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
         return checked(_function(name), name)
     return checked(_model(name), name)
 
 
-def _function(name):
+def _function(name: str) -> Callable[..., Any]:
     module, function = name.split(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), function, None)
+        found: object = getattr(importlib.import_module(module), function, None)
     except ImportError as error:
         raise UsageError(f"{name}: cannot import {module}: {error}; it is looked for in the current folder and in "
                          "PYTHONPATH") from None
@@ -36,7 +40,7 @@ def _function(name):
     return found
 
 
-def _model(name):
+def _model(name: str) -> Callable[..., Any]:
     from ..encode import models, presets
     from ..encode.__main__ import skip_unreachable_hub
     try:
@@ -44,14 +48,14 @@ def _model(name):
         model = presets.resolve(name, "text")
         encoder = models.load(model, None, quiet=True, batch=BATCH_TEXTS, pooling=model.pooling)
     except ImportError as error:
-        raise Error(f"{name}: embedding needs {error.name}, which is not installed; {install('encode', error.name)}, or "
-                    "name a function of yours as module:function") from None
+        raise Error(f"{name}: embedding needs {error.name}, which is not installed; {install('encode', error.name)}, "
+                    "or name a function of yours as module:function") from None
     return lambda texts: encoder.embed([encoder.prepare(text) for text in texts])
 
 
-def checked(function, name):
+def checked(function: Callable[[list[str]], Any], name: str) -> Embedder:
     """The function, with what it returns looked at."""
-    def embed(texts):
+    def embed(texts: Sequence[str]) -> Vectors:
         try:
             rows = function(list(texts))
         except Exception as error:  # whatever the user's code or its API raises
@@ -62,7 +66,8 @@ def checked(function, name):
         except (ValueError, TypeError) as error:
             raise Error(f"{name} returned what is no matrix of numbers: {error}") from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
-            raise Error(f"{name} returned an array of shape {rows.shape} for {len(texts)} texts; expected a row for each")
+            raise Error(f"{name} returned an array of shape {rows.shape} for {len(texts)} texts; expected a row for "
+                        "each")
         if not np.isfinite(rows).all():
             wrong = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise Error(f"{name} returned NaN or infinity for the text {texts[wrong][:60]!r}")

@@ -7,16 +7,23 @@ translator.to_onnx("map.onnx"), which also takes maps with a kernel.
 """
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
 import tempfile
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import kedge
+
 from .._extras import install
 from .errors import Error, UsageError
+
+if TYPE_CHECKING:
+    import faiss
 
 SAMPLE_ROWS = 256
 # What modules.json called these before sentence-transformers 5.4; text-embeddings-inference knows only these names.
@@ -24,13 +31,14 @@ OLD_NAMES = {name: f"sentence_transformers.models.{name}" for name in
              ("Transformer", "Pooling", "Dense", "Normalize", "LayerNorm", "Dropout")}
 
 
-def require_affine(translator, holder):
+def require_affine(translator: kedge.Translator, holder: str) -> None:
     if translator.kernel is not None:
         raise UsageError(f"this translator has a kernel, and {holder} holds only an affine map; fit it again with "
                          "method=\"ridge\", or write it as ONNX")
 
 
-def faiss_pre_transform(translator, index, normalize=None):
+def faiss_pre_transform(translator: kedge.Translator, index: Any,
+                        normalize: bool | None = None) -> faiss.IndexPreTransform:
     """The index with the map before it: search() takes queries of the new model, the rows inside stay as they are.
 
     The map is also applied to what is added from now on, so add() takes rows of the new model as well; to add rows of
@@ -47,14 +55,14 @@ def faiss_pre_transform(translator, index, normalize=None):
     faiss.copy_array_to_vector(np.ascontiguousarray(translator.weight, np.float32).ravel(), linear.A)
     faiss.copy_array_to_vector(np.ascontiguousarray(translator.bias, np.float32), linear.b)
     linear.is_trained = True
-    made = faiss.IndexPreTransform(index)
+    mapped = faiss.IndexPreTransform(index)
     if unit_rows(index) if normalize is None else normalize:
-        made.prepend_transform(faiss.NormalizationTransform(index.d, 2.0))
-    made.prepend_transform(linear)
-    return made
+        mapped.prepend_transform(faiss.NormalizationTransform(index.d, 2.0))
+    mapped.prepend_transform(linear)
+    return mapped
 
 
-def unit_rows(index):
+def unit_rows(index: Any) -> bool:
     """Whether it compares by inner product and its rows have length 1, by a sample of them."""
     import faiss
 
@@ -66,7 +74,8 @@ def unit_rows(index):
     return bool(np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 0.1)  # codes that lose much are off by some percent
 
 
-def sentence_transformers_folder(translator, model, out, normalize=True, pooled=False):
+def sentence_transformers_folder(translator: kedge.Translator, model: str | os.PathLike[str],
+                                 out: str | os.PathLike[str], normalize: bool = True, pooled: bool = False) -> None:
     """Writes the model with the map behind it, as a folder that SentenceTransformer and text-embeddings-inference read.
 
     model: its name or folder. normalize: whether a Normalize module comes last. pooled: whether the translator was
@@ -79,31 +88,31 @@ def sentence_transformers_folder(translator, model, out, normalize=True, pooled=
     try:
         from sentence_transformers import SentenceTransformer
         try:
-            from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+            modules = importlib.import_module("sentence_transformers.sentence_transformer.modules")
         except ImportError:  # where they were before
-            from sentence_transformers.models import Dense, Normalize
+            modules = importlib.import_module("sentence_transformers.models")
     except ImportError as error:
         raise Error(f"needs {error.name}, which is not installed; {install('encode', error.name)}") from None
     require_affine(translator, "a Dense module")
-    out = pathlib.Path(out)
-    if out.exists():
-        raise Error(f"{out} exists; choose another folder, or move it away")
+    folder = pathlib.Path(out)
+    if folder.exists():
+        raise Error(f"{folder} exists; choose another folder, or move it away")
     try:
         net = SentenceTransformer(str(model), device="cpu")
     except (OSError, ValueError) as error:
         raise Error(f"{model} cannot be read as a sentence-transformers model: {str(error).splitlines()[0]}") from None
     if pooled:
-        while isinstance(net[-1], Normalize):
+        while isinstance(net[-1], modules.Normalize):
             del net[-1]
-    elif any(isinstance(module, Normalize) for module in net) and np.any(translator.bias):
+    elif any(isinstance(module, modules.Normalize) for module in net) and np.any(translator.bias):
         warnings.warn(f"{model} has a Normalize module before the map, which text-embeddings-inference does not apply; "
                       "its vectors will differ from those of sentence-transformers. Fit the map on rows before that "
                       "module, and give pooled=True", stacklevel=2)
-    append(net, translator, Dense, Normalize if normalize else None)
-    save(net, out)
+    append(net, translator, modules.Dense, modules.Normalize if normalize else None)
+    save(net, folder)
 
 
-def append(net, translator, dense, last):
+def append(net: Any, translator: kedge.Translator, dense: Any, last: Any) -> None:
     import torch
 
     named = "get_embedding_dimension" if hasattr(net, "get_embedding_dimension") else "get_sentence_embedding_dimension"
@@ -118,17 +127,17 @@ def append(net, translator, dense, last):
         net.append(last())
 
 
-def save(net, out):
+def save(net: Any, out: pathlib.Path) -> None:
     """The folder appears whole."""
     try:
         with tempfile.TemporaryDirectory(prefix=".kedge-", dir=out.parent) as between:
-            made = pathlib.Path(between, "model")
-            net.save(str(made), create_model_card=False)
-            listed = made / "modules.json"
+            model = pathlib.Path(between, "model")
+            net.save(str(model), create_model_card=False)
+            listed = model / "modules.json"
             modules = json.loads(listed.read_text())
             for module in modules:
                 module["type"] = OLD_NAMES.get(module["type"].rsplit(".", 1)[-1], module["type"])
             listed.write_text(json.dumps(modules, indent=2))
-            os.replace(made, out)
+            os.replace(model, out)
     except OSError as error:
         raise Error(f"{out}: cannot write it: {error.strerror or error}") from None

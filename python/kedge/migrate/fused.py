@@ -2,18 +2,29 @@
 """Search while a migration is under way: the scores of both models, each divided by its spread, added up."""
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 
 from .address import scheme_of
 from .errors import UsageError
 from .migration import Migration
+from .store import Store
 from .stores.scores import closeness, fuse
+from .types import Floats, Found, Id, Vectors
+
+Answer: TypeAlias = tuple[list[Any], Any]  # ids and scores of a query; of a matrix of queries, lists of both
 
 CANDIDATES = 100
 QUERIES_AT_ONCE = 32
 
 
-def search(store, old_query, new_query, k=10, *, candidates=CANDIDATES, weights=(1, 1)):
+def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_query: npt.ArrayLike | None,
+           new_query: npt.ArrayLike | None, k: int = 10, *, candidates: int = CANDIDATES,
+           weights: tuple[float, float] = (1, 1)) -> Answer:
     """The k best documents by both models: (ids, scores), best first; lists of them for a matrix of queries.
 
     Parameters
@@ -31,83 +42,91 @@ def search(store, old_query, new_query, k=10, *, candidates=CANDIDATES, weights=
     if isinstance(store, tuple):
         return _search(*store, old_query, new_query, k, candidates, weights)
     if isinstance(store, Migration):
-        return _of(store, old_query, new_query, k, candidates, weights)
+        return _search_migration(store, old_query, new_query, k, candidates, weights)
     with Migration(store, alone=False) as opened:
-        return _of(opened, old_query, new_query, k, candidates, weights)
+        return _search_migration(opened, old_query, new_query, k, candidates, weights)
 
 
-def _of(migration, old_query, new_query, k, candidates, weights):
+def _search_migration(migration: Migration, old_query: npt.ArrayLike | None, new_query: npt.ArrayLike | None, k: int,
+                      candidates: int, weights: tuple[float, float]) -> Answer:
     if migration.journal.fact("applied") is None:
         if new_query is None:
             return _search(migration.old, None, old_query, None, k, candidates, weights)
         if old_query is None:
-            back = migration.translator(back=True)
-            return _search(migration.old, None, back.transform(np.atleast_2d(np.asarray(new_query, np.float32))).reshape(
-                (-1,) if np.ndim(new_query) == 1 else (len(new_query), -1)), None, k, candidates, weights)
-        raise UsageError("the new vectors are not all there yet; run 'kedge-migrate apply', or search with one model's query")
+            query = np.asarray(new_query, np.float32)
+            back = np.asarray(migration.translator(back=True).transform(np.atleast_2d(query)))
+            return _search(migration.old, None, back[0] if query.ndim == 1 else back, None, k, candidates, weights)
+        raise UsageError("the new vectors are not all there yet; run 'kedge-migrate apply', or search with one model's "
+                         "query")
     return _search(migration.old, migration.new, old_query, new_query, k, candidates, weights)
 
 
-def _search(old, new, old_query, new_query, k, candidates, weights):
-    given = [query for query in (old_query, new_query) if query is not None]
-    if not given:
+def _search(old: Store, new: Store | None, old_query: npt.ArrayLike | None, new_query: npt.ArrayLike | None, k: int,
+            candidates: int, weights: tuple[float, float]) -> Answer:
+    asked = [(store, query) for store, query in ((old, old_query), (new, new_query))
+             if store is not None and query is not None]
+    if not asked:
         raise UsageError("a search needs the query as at least one of the models embeds it")
-    for store, query in ((old, old_query), (new, new_query)):
-        if store is not None and query is not None and np.shape(query)[-1] != store.describe().width:
+    for store, query in asked:
+        if np.shape(query)[-1] != store.describe().width:
             raise UsageError(f"{store.shown} holds vectors of {store.describe().width} values; got a query of "
                              f"{np.shape(query)[-1]}")
-    if old_query is None or new_query is None or new is None:
-        store, query = (old, old_query) if new_query is None or new is None else (new, new_query)
-        ids, scores = store.search(np.atleast_2d(np.asarray(query, np.float32)), k)
-        found = [(found_ids, row[:len(found_ids)]) for found_ids, row in zip(ids, scores)]
+    queries = [np.atleast_2d(np.asarray(query, np.float32)) for _, query in asked]
+    if len(asked) == 1:
+        ids, scores = asked[0][0].search(queries[0], k)
+        found: list[tuple[list[Id], Floats]] = [(some, row[:len(some)]) for some, row in zip(ids, scores)]
     else:
-        found = _both(old, new, *(np.atleast_2d(np.asarray(q, np.float32)) for q in given), k, max(candidates, k), weights)
-    return found[0] if np.ndim(given[0]) == 1 else ([ids for ids, _ in found], [scores for _, scores in found])
+        found = _both([store for store, _ in asked], queries, k, max(candidates, k), weights)
+    return found[0] if np.ndim(asked[0][1]) == 1 else ([ids for ids, _ in found], [scores for _, scores in found])
 
 
-def _both(old, new, old_queries, new_queries, k, candidates, weights):
-    if len(old_queries) != len(new_queries):
-        raise UsageError(f"there are {len(old_queries)} old queries and {len(new_queries)} new ones; they must be the same")
-    metrics = old.describe().metric, new.describe().metric
-    found = []
-    for first in range(0, len(old_queries), QUERIES_AT_ONCE):
-        asked = [queries[first:first + QUERIES_AT_ONCE] for queries in (old_queries, new_queries)]
-        lists = [store.search(queries, candidates)[0] for store, queries in zip((old, new), asked)]
+def _both(stores: list[Store], queries: list[Vectors], k: int, candidates: int,
+          weights: tuple[float, float]) -> list[tuple[list[Id], Floats]]:
+    if len(queries[0]) != len(queries[1]):
+        raise UsageError(f"there are {len(queries[0])} old queries and {len(queries[1])} new ones; they must be the "
+                         "same")
+    metrics = [store.describe().metric for store in stores]
+    found: list[tuple[list[Id], Floats]] = []
+    for first in range(0, len(queries[0]), QUERIES_AT_ONCE):
+        asked = [rows[first:first + QUERIES_AT_ONCE] for rows in queries]
+        lists = [store.search(rows, candidates)[0] for store, rows in zip(stores, asked)]
         unions = [list(dict.fromkeys(by_old + by_new)) for by_old, by_new in zip(*lists)]
-        vectors = [_vectors(store, unions) for store in (old, new)]
+        vectors = [_vectors(store, unions) for store in stores]
         for n, ids in enumerate(unions):
-            scores = [_scores(there, queries[n], ids, metric) for there, queries, metric in zip(vectors, asked, metrics)]
-            total = fuse(*scores, weights)
+            scores = [_scores(there, rows[n], ids, metric) for there, rows, metric in zip(vectors, asked, metrics)]
+            total = fuse(scores[0], scores[1], weights)
             best = np.argsort(-total, kind="stable")[:k]
             found.append(([ids[place] for place in best], total[best]))
     return found
 
 
-def _vectors(store, unions):
+def _vectors(store: Store, unions: list[list[Id]]) -> dict[Id, Vectors]:
     """{id: vector} of everything that some query has for a candidate, read once."""
-    found = {}
-    for rows in store.read(ids=list({id for ids in unions for id in ids})):
-        found.update(zip(rows.ids, rows.vectors))
+    found: dict[Id, Vectors] = {}
+    for rows in store.read(ids=list({key for ids in unions for key in ids})):
+        found.update(zip(rows.ids, rows.matrix))
     return found
 
 
-def _scores(vectors, query, ids, metric):
+def _scores(vectors: Mapping[Id, Vectors], query: Vectors, ids: Sequence[Id], metric: str) -> Floats:
     """The score of every id; NaN for one that is not there."""
     found = np.full(len(ids), np.nan)
-    there = [n for n, id in enumerate(ids) if id in vectors]
+    there = [n for n, key in enumerate(ids) if key in vectors]
     if there:
         found[there] = closeness(query[None], np.stack([vectors[ids[n]] for n in there]), metric)[0]
     return found
 
 
-def sql(migration, install=False):
+def sql(migration: Migration, install: bool = False) -> Found:
     """The fused search as an SQL function, and whether it was installed. For PostgreSQL."""
     if scheme_of(migration.place.address) != "postgresql":
         raise UsageError(f"{migration.place.shown}: an SQL function is for PostgreSQL; other stores search with "
                          "kedge.migrate.search")
-    from .stores import postgres_sql
+    from .stores import postgres_sql, postgresql
 
-    text = postgres_sql.fused_search_sql(migration.old, migration.new)
+    old, new = migration.old, migration.new
+    assert isinstance(old, postgresql.PostgresStore)
+    text = postgres_sql.fused_search_sql(old, new)
     if install:
-        postgres_sql.install(migration.old, migration.new)
+        postgres_sql.install(old, new)
     return {"sql": text, "installed": install}

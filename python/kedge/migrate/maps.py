@@ -2,22 +2,30 @@
 """fit: the map from old vectors to new ones, by ridge or kernel, whichever has the smaller leave-one-out error."""
 from __future__ import annotations
 
+import math
 import warnings
+from typing import Any, TypeAlias
 
 import numpy as np
 
+import kedge
+
 from .errors import Error
 from .migration import Migration, digest_of
+from .types import Found, Vectors
+
+Curve: TypeAlias = list[tuple[int, float]]  # rows of a sample, and the error of a map made from them
 
 LEAST_ROWS = 20
 LARGEST_ERROR = .97
 # Raw rows make the better index by ridge, and a kernel does not care: docs/methods.md has the table.
-METHODS = {"ridge": {"method": "ridge", "similarity": "inner"}, "kernel": {"method": "kernel"}}
+METHODS: dict[str, dict[str, Any]] = {"ridge": {"method": "ridge", "similarity": "inner"},
+                                      "kernel": {"method": "kernel"}}
 CURVE_SHARES = (.25, .5, 1)
 STRENGTHS = (.003, .01, .03, .1, .3, 1, 3, 10, 30)
 
 
-def fit(migration):
+def fit(migration: Migration) -> Found:
     """Learns the map from the sample and saves it beside the config. Returns the errors of what was tried."""
     journal = migration.journal
     ids, old, new = journal.sample()
@@ -30,8 +38,9 @@ def fit(migration):
         bundle, errors, chosen = learn(old, migration.as_new(new), migration.config.map)
         curve = learning_curve(old, migration.as_new(new), chosen, errors[chosen])
     if errors[chosen] > LARGEST_ERROR:
-        raise Error(f"the map explains nothing of the new vectors (error {errors[chosen]:.3f}), so they seem to belong to other "
-                    "documents; are they in the order of the file that 'sample' wrote? 'sample --again' takes them anew")
+        raise Error(f"the map explains nothing of the new vectors (error {errors[chosen]:.3f}), so they seem to belong "
+                    "to other documents; are they in the order of the file that 'sample' wrote? 'sample --again' takes "
+                    "them anew")
     bundle.save(migration.bundle_path, in_place=True)
     found = {"rows": len(ids), "waiting": waiting, "map": chosen, "errors": errors, "file": str(migration.bundle_path),
              "curve": curve, "warnings": list(dict.fromkeys(str(one.message) for one in said))[:1]}
@@ -40,11 +49,10 @@ def fit(migration):
     return found
 
 
-def learn(old, new, which="auto"):
+def learn(old: Vectors, new: Vectors, which: str = "auto") -> tuple[kedge.Bundle, dict[str, float], str]:
     """(bundle, {method: leave-one-out error as a share of the new vectors' variance}, chosen)."""
-    import kedge
-
-    strength, errors = None, {}
+    strength: float | None = None
+    errors: dict[str, float] = {}
     if which != "kernel":
         strength, errors["ridge"] = best_ridge(old, new)
     tried = {}
@@ -55,15 +63,15 @@ def learn(old, new, which="auto"):
         except ValueError as error:
             raise Error(f"no map can be learned from the sample: {error}") from None
         errors.setdefault(method, 1 - (tried[method]["old"].r2 or 0.0))
-    chosen = min(errors, key=errors.get)
+    chosen = min(errors, key=lambda method: errors[method])
     return tried[chosen], errors, chosen
 
 
-def best_ridge(old, new):
-    """(strength, leave-one-out error) of the ridge with the smallest such error, the mean over new values as of a kernel.
+def best_ridge(old: Vectors, new: Vectors) -> tuple[float, float]:
+    """(strength, leave-one-out error) of the ridge with the smallest such error, a mean over new values as of a kernel.
 
-    Each row is left out exactly. Generalised cross-validation, which kedge.fit chooses by, can be led astray where there
-    are fewer rows than values and some of them are alike.
+    Each row is left out exactly. Generalised cross-validation, which kedge.fit chooses by, can be led astray where
+    there are fewer rows than values and some of them are alike.
     """
     x, y = (np.asarray(rows, np.float64) - rows.mean(axis=0, dtype=np.float64) for rows in (old, new))
     left, values, _ = np.linalg.svd(x, full_matrices=False)
@@ -85,7 +93,7 @@ def best_ridge(old, new):
     return strength, error
 
 
-def learning_curve(old, new, method, last):
+def learning_curve(old: Vectors, new: Vectors, method: str, last: float) -> Curve:
     """(rows, error) of maps from a part of the sample: what a larger one would be worth."""
     found = []
     for share in CURVE_SHARES[:-1]:
@@ -96,8 +104,8 @@ def learning_curve(old, new, method, last):
     return [*found, (len(old), last)]
 
 
-def rows_for(curve, target):
-    """How many documents it takes to come down to an error, by the power law through the curve; None if it does not fall."""
+def rows_for(curve: Curve, target: float) -> int | None:
+    """How many documents bring the error down so far, by the power law through the curve; None if it does not fall."""
     rows, errors = np.log([rows for rows, _ in curve]), np.log([max(error, 1e-9) for _, error in curve])
     if curve[-1][1] <= target:
         return curve[-1][0]
@@ -106,4 +114,4 @@ def rows_for(curve, target):
     slope, at_one = np.polyfit(rows, errors, 1)
     if slope >= -0.02:
         return None
-    return int(np.ceil(np.exp((np.log(target) - errors[-1]) / slope + rows[-1])))
+    return math.ceil(float(np.exp((np.log(target) - errors[-1]) / slope + rows[-1])))

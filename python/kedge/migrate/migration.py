@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 
 import numpy as np
+
+import kedge
 
 from . import config as configs
 from .address import without_password
 from .errors import Error, UsageError
 from .journal import Journal
-from .store import open_store
+from .store import Store, open_store
 from .stores.scores import unit
+from .types import Mask, Vectors
 
 CONFIG = "migrate.toml"
 # What cannot change once it is begun: rows that are there depend on it.
@@ -22,19 +26,19 @@ FIXED = ("store", "into", "normalize")
 class Migration:
     """Opens a config and its journal. Commands hold the journal alone; alone=False is for those that only look."""
 
-    def __init__(self, path=CONFIG, alone=True):
+    def __init__(self, path: str | os.PathLike[str] = CONFIG, alone: bool = True) -> None:
         self.path = pathlib.Path(path)
         self.config = configs.read(self.path)
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
-        self._stores = {}
+        self._stores: dict[str, Store] = {}
         try:
             self._require_unchanged()
         except Error:
             self.close()  # whoever tries again in this process must not find the journal locked
             raise
 
-    def _require_unchanged(self):
+    def _require_unchanged(self) -> None:
         """Nothing depends on the settings before a sample is drawn: until then a mistake can be corrected."""
         begun = self.journal.fact("begun")
         now = {name: without_password(value) if isinstance(value := getattr(self.config, name), str) else value
@@ -44,46 +48,46 @@ class Migration:
             return
         for name in FIXED:
             if begun[name] != now[name]:
-                raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is {now[name]!r}"
-                                 f"; change it back, or begin another migration with --config NAME.toml")
+                raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is "
+                                 f"{now[name]!r}; change it back, or begin another migration with --config NAME.toml")
 
     @property
-    def place(self):
+    def place(self) -> Store:
         """What the address in the config names, whichever vectors are there now."""
         return self._open(self.config.store)
 
     @property
-    def beside(self):
+    def beside(self) -> Store:
         """Where new vectors are before a cutover."""
         return self._open(self.config.into) if self.config.into else self._beside("_new")
 
     @property
-    def kept(self):
+    def kept(self) -> Store:
         """Where old vectors are after a cutover."""
         return self._beside("_old")
 
     @property
-    def switched(self):
-        return self.journal.fact("switched", False)
+    def switched(self) -> bool:
+        return bool(self.journal.fact("switched", False))
 
     @property
-    def old(self):
+    def old(self) -> Store:
         """The store with the old model's vectors."""
         return self.kept if self.switched else self.place
 
     @property
-    def new(self):
+    def new(self) -> Store:
         """The store with the new model's."""
         return self.place if self.switched else self.beside
 
-    def require_settled(self):
+    def require_settled(self) -> None:
         """After a switch that was stopped nobody knows which vectors are where, but for switch() itself."""
         for fact, step in (("switching", "cutover"), ("switching_back", "rollback")):
             if self.journal.fact(fact) is not None:
                 raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")
 
-    def require_same_old(self):
-        """The old vectors are those that the sample was drawn from: another migration may have put its new ones there."""
+    def require_same_old(self) -> None:
+        """The old vectors are those that the sample was drawn from: another migration may have put new ones there."""
         found = self.old.describe()
         now, noted = {"width": found.width, "owner": found.owner}, self.journal.fact("old")
         if noted is None or not self.journal.drawn():
@@ -94,56 +98,55 @@ class Migration:
                         f"{now['width']} and were made by {now['owner'] or 'no migration'}; put the old ones back, or "
                         "begin another migration")
 
-    def _beside(self, ending):
+    def _beside(self, ending: str) -> Store:
         if ending not in self._stores:
             self._stores[ending] = self.place.beside(ending)
         return self._stores[ending]
 
-    def _open(self, address):
+    def _open(self, address: str) -> Store:
         if address not in self._stores:
             self._stores[address] = open_store(address)
         return self._stores[address]
 
-    def translator(self, back=False):
+    def translator(self, back: bool = False) -> kedge.Translator:
         """From old vectors to new ones, or back."""
-        import kedge
-
         if self.journal.fact("map") is None:
             raise Error("there is no map yet; run 'kedge-migrate fit'")
         try:
             if digest_of(self.bundle_path) != self.journal.fact("fitted"):
-                raise Error(f"{self.bundle_path} is not the map that 'kedge-migrate fit' made; put it back, or fit again")
+                raise Error(f"{self.bundle_path} is not the map that 'kedge-migrate fit' made; put it back, or fit "
+                            "again")
             bundle = kedge.load(self.bundle_path)
         except OSError as error:
             raise Error(f"{error}; run 'kedge-migrate fit' again") from None
         return bundle.translator("new", "old") if back else bundle.translator("old", "new")
 
-    def translate(self, translator, rows):
+    def translate(self, translator: kedge.Translator, rows: Vectors) -> Vectors:
         """Old vectors as rows for the new place. Rows that are NaN or zeros have no place there: see 'usable'."""
-        return translator.transform(np.ascontiguousarray(rows, np.float32), normalize=self.config.normalize)
+        return np.asarray(translator.transform(np.ascontiguousarray(rows, np.float32), normalize=self.config.normalize))
 
-    def as_new(self, rows):
+    def as_new(self, rows: Vectors) -> Vectors:
         """The new model's own vectors as rows for the new place."""
         return unit(rows) if self.config.normalize else np.asarray(rows, np.float32)
 
-    def close(self):
+    def close(self) -> None:
         for store in self._stores.values():
             store.close()
         self.journal.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Migration:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def usable(vectors):
+def usable(vectors: Vectors) -> Mask:
     """Which rows can be translated: all values finite, and not all of them zero."""
-    return np.isfinite(vectors).all(axis=1) & (vectors != 0).any(axis=1)
+    return np.asarray(np.isfinite(vectors).all(axis=1) & (vectors != 0).any(axis=1))
 
 
-def digest_of(path):
+def digest_of(path: pathlib.Path) -> str:
     """Tells one map from another."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else (

@@ -6,7 +6,14 @@ import concurrent.futures
 import contextlib
 import queue
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
+import kedge
+
+Batch = TypeVar("Batch")
+Changed = TypeVar("Changed")
+Item = TypeVar("Item")
 AHEAD = 2  # batches between two workers: memory does not grow with rows
 
 
@@ -14,22 +21,25 @@ class _Stopped(Exception):
     """Another worker has failed; its error is the one to tell."""
 
 
-def run(batches, change, write, workers=None):
+def run(batches: Iterable[Batch], change: Callable[[Batch], Changed], write: Callable[[Changed], None],
+        workers: int | None = None) -> None:
     """write(change(batch)) for every batch, in order. One thread reads, one writes, 'workers' change, each with one
     processor: all of them by default. The first error of any of them is raised."""
     with _one_thread_each() as processors, concurrent.futures.ThreadPoolExecutor(workers or processors) as pool:
-        changed, stop, failed = queue.Queue(AHEAD), threading.Event(), []
+        changed: queue.Queue[concurrent.futures.Future[Changed] | None] = queue.Queue(AHEAD)
+        stop = threading.Event()
+        failed: list[BaseException] = []
 
-        def read_all():
+        def read_all() -> None:
             for batch in batches:
-                _put(changed, pool.submit(change, batch), stop)
-            _put(changed, None, stop)
+                _hand_over(changed, pool.submit(change, batch), stop)
+            _hand_over(changed, None, stop)
 
-        def write_all():
+        def write_all() -> None:
             for future in _items(changed, stop):
                 write(future.result())
 
-        def working(work):
+        def working(work: Callable[[], None]) -> None:
             try:
                 work()
             except _Stopped:
@@ -54,16 +64,17 @@ def run(batches, change, write, workers=None):
             raise failed[0]
 
 
-def _put(where, item, stop):
+def _hand_over(where: queue.Queue[Item], item: Item, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
-            return where.put(item, timeout=.1)
+            where.put(item, timeout=.1)
+            return
         except queue.Full:
             continue
     raise _Stopped
 
 
-def _items(where, stop):
+def _items(where: queue.Queue[Item | None], stop: threading.Event) -> Iterator[Item]:
     while True:
         try:
             item = where.get(timeout=.1)
@@ -77,10 +88,8 @@ def _items(where, stop):
 
 
 @contextlib.contextmanager
-def _one_thread_each():
+def _one_thread_each() -> Iterator[int]:
     """Threads of BLAS that wait for each other would take the processor from those that read and write."""
-    import kedge
-
     before = kedge.threads()
     kedge.set_threads(1)
     try:

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good searches are that use old, translated, fused or real vectors, measured on documents that have all of them."""
+"""How good searches by old, translated, fused or real vectors are, measured on documents that have all of them."""
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 
 from .fused import CANDIDATES
 from .stores.scores import closeness, fuse
+from .types import Floats, Id, Mask, Places, Vectors
+
+Interval: TypeAlias = list[float]                    # mean, low, high
+Judgements: TypeAlias = dict[int, dict[Id, float]]   # the grades of documents, by query
+Measured: TypeAlias = dict[str, dict[str, Floats]]   # a value for every query, by way and measure
 
 K = 10
 RESAMPLES = 1000
@@ -18,30 +27,33 @@ class Bench:
     Without old queries, for the old model is gone, nothing is measured that needs them.
     """
 
-    def __init__(self, old, new, translated, old_queries, new_queries, skip, judged, metrics):
+    def __init__(self, old: Vectors, new: Vectors, translated: Vectors, old_queries: Vectors | None,
+                 new_queries: Vectors, skip: Places, judged: Judgements | None, metrics: tuple[str, str]) -> None:
         self.by_old = None if old_queries is None else _without(closeness(old_queries, old, metrics[0]), skip)
         self.by_new = _without(closeness(new_queries, new, metrics[1]), skip)
         self.by_translated = _without(closeness(new_queries, translated, metrics[1]), skip)
         self.judged, self.truth = judged, _best(self.by_new)
 
-    def measure(self, real=None):
-        """{way: {measure: a value for every query}}; 'real' says which documents are embedded again, none by default."""
+    def measure(self, real: Mask | None = None) -> Measured:
+        """A value for every query, by way and measure; 'real' says which documents are embedded again [none]."""
         new = self.by_translated if real is None else np.where(real, self.by_new, self.by_translated)
         ways = {"translated": _best(new), "new": self.truth}
         if self.by_old is not None:
-            ways = {"old": _best(self.by_old), "translated": ways["translated"], "fused": self._fused(new), "new": self.truth}
+            ways = {"old": _best(self.by_old), "translated": ways["translated"],
+                    "fused": self._fused(self.by_old, new), "new": self.truth}
         return {way: self._scores(found) for way, found in ways.items()}
 
-    def _fused(self, new):
+    def _fused(self, old: Floats, new: Floats) -> list[Places]:
         found = []
-        for old_scores, new_scores in zip(self.by_old, new):
+        for old_scores, new_scores in zip(old, new):
             ids = np.union1d(*(np.argsort(-scores, kind="stable")[:CANDIDATES] for scores in (old_scores, new_scores)))
             ids = ids[np.isfinite(old_scores[ids])]
             found.append(ids[np.argsort(-fuse(old_scores[ids], new_scores[ids]), kind="stable")[:K]])
         return found
 
-    def _scores(self, found):
-        measured = {"overlap": np.array([len(np.intersect1d(a, b)) / max(len(b), 1) for a, b in zip(found, self.truth)])}
+    def _scores(self, found: list[Places]) -> dict[str, Floats]:
+        measured = {"overlap": np.array([len(np.intersect1d(a, b)) / max(len(b), 1)
+                                         for a, b in zip(found, self.truth)])}
         if self.judged is not None:
             measured["ndcg"] = np.array([ndcg(ids, self.judged[query]) for query, ids in enumerate(found)
                                          if self.judged.get(query)])
@@ -51,46 +63,47 @@ class Bench:
 class Ranking:
     """The best candidates of either model among rows that come in batches, with the scores of both."""
 
-    def __init__(self, old_queries, new_queries, metrics):
+    def __init__(self, old_queries: Vectors, new_queries: Vectors, metrics: tuple[str, str]) -> None:
         self.queries, self.metrics = (old_queries, new_queries), metrics
-        self.kept = [([], np.empty((2, 0))) for _ in new_queries]
+        self.kept: list[tuple[list[Id], Floats]] = [([], np.empty((2, 0))) for _ in new_queries]
 
-    def add(self, ids, old, new):
-        scores = [closeness(queries, rows, metric) for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
+    def add(self, ids: Sequence[Id], old: Vectors, new: Vectors) -> None:
+        scores = [closeness(queries, rows, metric)
+                  for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
         for query, (known, before) in enumerate(self.kept):
             both = np.hstack([before, np.stack([scores[0][query], scores[1][query]])])
             best = np.unique(np.argsort(-both, axis=1, kind="stable")[:, :CANDIDATES])
             self.kept[query] = [(known[n] if n < len(known) else ids[n - len(known)]) for n in best], both[:, best]
 
-    def ways(self):
+    def ways(self) -> dict[str, list[list[Id]]]:
         """{way: the K best ids for every query}."""
-        def top(scores, ids):
+        def top(scores: Floats, ids: Sequence[Id]) -> list[Id]:
             return [ids[n] for n in np.argsort(-scores, kind="stable")[:K]]
         return {"old": [top(scores[0], ids) for ids, scores in self.kept],
                 "translated": [top(scores[1], ids) for ids, scores in self.kept],
                 "fused": [top(fuse(*scores), ids) for ids, scores in self.kept]}
 
 
-def _without(scores, skip):
+def _without(scores: Floats, skip: Places) -> Floats:
     there = np.flatnonzero(np.asarray(skip) >= 0)
     scores[there, np.asarray(skip)[there]] = -np.inf
     return scores
 
 
-def _best(scores):
+def _best(scores: Floats) -> list[Places]:
     return [row[np.isfinite(scores[n][row])] for n, row in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :K])]
 
 
-def ndcg(found, grades, k=K):
+def ndcg(found: Iterable[Id], grades: Mapping[Id, float], k: int = K) -> float:
     """nDCG@k with linear gains; 'grades' holds the documents that are right, by id."""
     discount = 1 / np.log2(np.arange(2, k + 2))
-    gained = np.array([grades.get(id, 0) for id in list(found)[:k]])
+    gained = np.array([grades.get(key, 0) for key in list(found)[:k]])
     ideal = np.sort(list(grades.values()))[::-1][:k]
     best = ideal @ discount[:len(ideal)]
     return float(gained @ discount[:len(gained)] / best) if best > 0 else 0.0
 
 
-def interval(values, seed=0):
+def interval(values: npt.ArrayLike, seed: int = 0) -> Interval | None:
     """(mean, low, high): 95 % of bootstrap means over queries lie between."""
     values = np.asarray(values, np.float64)
     if not len(values):

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report: one page with the quality from today to everything embedded again, the map's errors, and what was done when."""
+"""report: a page with the quality from today to everything embedded again, the map's errors, and what was done when."""
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 
 import matplotlib
+from markupsafe import Markup
 
 from ..report import html, style
 from ..report.output import write_whole
 from ..report.tables import Cell, Table
+from .check import TopUpCurve
 from .errors import Error
+from .migration import Migration
+from .quality import Interval
 from .say import MEASURES, WAYS
 from .status import state_and_next
 from .top_up import expected
+from .types import Found
 
 LOOKS = {"old": ("#3d4550", "o"), "translated": ("#1f6fb2", "s"), "fused": ("#b8324f", "^"), "new": ("#2a9d8f", "D")}
 # What a measure is, where it is first used.
@@ -22,7 +28,7 @@ TERMS = [("overlap@10", "how many of the new model's own ten nearest documents a
          ("translate and fuse", "the same, with the old model's scores added, each divided by its standard deviation")]
 
 
-def report(migration, out=None):
+def report(migration: Migration, out: str | None = None) -> Found:
     """Writes the page; returns where."""
     from .. import __version__
 
@@ -37,7 +43,7 @@ def report(migration, out=None):
     share = migration.journal.count_real() / max(rows, 1)
     with matplotlib.rc_context(style.STYLE):
         sections = [part for part in (quality(checked, share), errors(last.get("fit")), store(last.get("plan")),
-                                      history(steps, migration)) if part]
+                                      history(steps)) if part]
     text = html.page(
         title="kedge-migrate: report", heading="Changing the embedding model", headline=headline(migration, state),
         maker="kedge-migrate report", version=__version__, made=datetime.datetime.now(), terms=TERMS if checked else [],
@@ -47,32 +53,33 @@ def report(migration, out=None):
     return {"file": str(path)}
 
 
-def headline(migration, state):
+def headline(migration: Migration, state: str) -> list[str]:
     return [migration.place.shown.split("?")[0], state, f"{migration.journal.count_real():,} real vectors"]
 
 
-def sentences(migration, checked, state, share):
+def sentences(migration: Migration, checked: Found | None, state: str, share: float) -> list[str]:
     said = [f"The migration is at this point: {state}."]
-    if checked:
+    now = expected(migration, min(share, 1))
+    if checked and now:
         said[0] = f"Verdict: {checked['verdict']}: {checked['why']}."
-        now = expected(migration, min(share, 1))
         name = "ndcg" if "ndcg" in now["new"] else "overlap"
         values = "; ".join(f"{title}: {now[way][name]:.3f}" for way, title in WAYS.items() if way in now)
-        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} among the documents of the sample is "
-                    f"expected to be: {values}.")
+        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} among the documents of the "
+                    f"sample is expected to be: {values}.")
     return said
 
 
-def tiles(migration, checked, rows, share):
+def tiles(migration: Migration, checked: Found | None, rows: int, share: float) -> list[tuple[str, str]]:
     found = [(f"{rows:,}", "documents"), (f"{share:.1%}", "embedded again by the new model")]
     if migration.journal.fact("error") is not None:
-        found.append((f"{migration.journal.fact('error'):.3f}", f"error of the {migration.journal.fact('map')} map on rows left out"))
+        found.append((f"{migration.journal.fact('error'):.3f}",
+                      f"error of the {migration.journal.fact('map')} map on rows left out"))
     if checked:
         found.append((checked["verdict"], "verdict of the check"))
     return found
 
 
-def quality(checked, share):
+def quality(checked: Found | None, share: float) -> html.Section | None:
     """The curve and the table of the check."""
     if not checked:
         return None
@@ -82,29 +89,30 @@ def quality(checked, share):
     keys = [style.Key(title, LOOKS[way][0], style.MARKS[LOOKS[way][1]]) for way, title in ways.items()]
     body = [[Cell(title, head=True, kind="group")] + [interval(checked["scores"][way][name]) for name in names]
             for way, title in ways.items()]
-    table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample. The whole "
-                  "store is larger, and so are its searches harder.",
+    table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample. The "
+                  "whole store is larger, and so are its searches harder.",
                   [[Cell("", head=True, kind="group")] + [Cell(MEASURES[name], head=True) for name in names]], body)
     return html.Section("quality", "What search keeps", [
-        "Each document of the sample was translated by a map that had not seen it. Then more and more translated vectors "
-        "were replaced by real ones, at random. The dotted line is where the store is now."],
+        "Each document of the sample was translated by a map that had not seen it. Then more and more translated "
+        "vectors were replaced by real ones, at random. The dotted line is where the store is now."],
         [table, *whole(checked)], [style.Group(panels, legend=keys)])
 
 
-def whole(checked):
+def whole(checked: Found) -> list[Table]:
     """The same in the whole store, where queries are judged."""
     if "whole" not in checked:
         return []
-    body = [[Cell(WAYS[way], head=True, kind="group"), interval(value)] for way, value in checked["whole"]["scores"].items()]
+    body = [[Cell(WAYS[way], head=True, kind="group"), interval(value)]
+            for way, value in checked["whole"]["scores"].items()]
     return [Table("In the whole store, as apply makes it: real vectors of the sample, all others translated.",
                   [[Cell("", head=True, kind="group"), Cell(MEASURES["ndcg"], head=True)]], body)]
 
 
-def interval(value):
+def interval(value: Interval) -> Cell:
     return Cell(f"{value[0]:.3f}", f"{value[1]:.3f} to {value[2]:.3f}")
 
 
-def curve(points, name, share):
+def curve(points: TopUpCurve, name: str, share: float) -> Markup:
     figure, ax = style.axes(4.4, 3.0)
     shares = [100 * point for point, _ in points]
     for way, title in WAYS.items():
@@ -120,7 +128,7 @@ def curve(points, name, share):
     return style.svg(figure, f"{MEASURES[name]} against the share of documents embedded again")
 
 
-def errors(fitted):
+def errors(fitted: Found | None) -> html.Section | None:
     """How the map's error falls with the sample."""
     if not fitted:
         return None
@@ -138,37 +146,39 @@ def errors(fitted):
         [style.Group([style.Panel("Error by sample size", style.svg(figure, "error against sample size"))])])
 
 
-def store(planned):
+def store(planned: Found | None) -> html.Section | None:
     if not planned:
         return None
     length = planned["length"]
-    facts = [("store", planned["store"].split("?")[0]), ("rows", f"{planned['rows']:,}"), ("values in a row", planned["width"]),
-             ("kept as", planned["kind"]), ("compared by", planned["metric"]), ("index", planned["index"] or "none"),
-             ("duplicates", f"{planned['duplicates']:,}"), ("rows of zeros", f"{planned['zeros']:,}"),
-             ("NaN or infinity", f"{planned['nan']:,}")]
+    facts = [("store", planned["store"].split("?")[0]), ("rows", f"{planned['rows']:,}"),
+             ("values in a row", planned["width"]), ("kept as", planned["kind"]), ("compared by", planned["metric"]),
+             ("index", planned["index"] or "none"), ("duplicates", f"{planned['duplicates']:,}"),
+             ("rows of zeros", f"{planned['zeros']:,}"), ("NaN or infinity", f"{planned['nan']:,}")]
     if length["mean"] is not None:
         facts.append(("lengths", f"{length['least']:.3g} to {length['largest']:.3g}"))
     return html.Section("store", "The store before", ["As 'kedge-migrate plan' found it."], facts=facts)
 
 
-def history(steps, migration):
+def history(steps: list[tuple[str, str, Found]]) -> html.Section:
     """What was done when."""
-    body = [[Cell(at.replace("T", " ").replace("+00:00", " UTC"), head=True, kind="group"), Cell(step), Cell(short(step, found))]
-            for at, step, found in steps]
+    body = [[Cell(at.replace("T", " ").replace("+00:00", " UTC"), head=True, kind="group"), Cell(step),
+             Cell(short(step, found))] for at, step, found in steps]
     head = [[Cell("when", head=True, kind="group"), Cell("step", head=True), Cell("what came of it", head=True)]]
     return html.Section("history", "What was done when", [], [Table("", head, body)])
 
 
-def short(step, found):
+def short(step: str, found: Found) -> str:
     """One step in a few words."""
-    return {
+    words: dict[str, Callable[[], str]] = {
         "plan": lambda: f"{found['rows']:,} rows of {found['width']} values",
         "sample": lambda: f"{found['embedded']:,} of {found['drawn']:,} documents embedded",
         "fit": lambda: f"{found['map']}, error {found['errors'][found['map']]:.3f}",
-        "check": lambda: found["verdict"],
-        "apply": lambda: f"{found['rows']:,} rows, {found['rows_per_second']:,.0f} rows/s; {found['arrived']:,} arrived meanwhile",
+        "check": lambda: str(found["verdict"]),
+        "apply": lambda: (f"{found['rows']:,} rows, {found['rows_per_second']:,.0f} rows/s; {found['arrived']:,} "
+                          "arrived meanwhile"),
         "verify": lambda: "whole" if found["whole"] else "not whole",
         "cutover": lambda: f"{found['arrived']:,} rows had arrived before it",
         "rollback": lambda: "new vectors removed" if found["dropped"] else "old vectors back",
         "top-up": lambda: f"{found['real']:,} real vectors, {found['share']:.1%}",
-    }[step]()
+    }
+    return words[step]()

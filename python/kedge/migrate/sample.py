@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -12,14 +14,17 @@ from . import draw, maps
 from .atomic import write_text
 from .embed import BATCH_TEXTS, embedder
 from .errors import BadFile, Error, UsageError
-from .migration import usable
+from .migration import Migration, usable
+from .store import Store
 from .texts import Texts
+from .types import Found, Id, Vectors
 
 PILOT_ROWS = 400
 STEP = 2  # a sample at most doubles at once: the curve it was judged by may not hold further out
 
 
-def sample(migration, rows=None, vectors=None, again=False, quiet=True):
+def sample(migration: Migration, rows: int | None = None, vectors: str | None = None, again: bool = False,
+           quiet: bool = True) -> Found:
     """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed.
     'again' first forgets what the new model made of it."""
     journal, wanted = migration.journal, rows or migration.config.sample
@@ -37,7 +42,7 @@ def sample(migration, rows=None, vectors=None, again=False, quiet=True):
     return summary(migration)
 
 
-def until(migration, target, quiet=True):
+def until(migration: Migration, target: float, quiet: bool = True) -> Found:
     """Enlarges the sample until a map made from it has no larger error than the target, as far as can be told.
 
     Without a model to embed with, it goes one step and says how many documents it hands out.
@@ -54,10 +59,11 @@ def until(migration, target, quiet=True):
         needed = maps.rows_for(curve, target)
         found["error"], found["needed"] = errors[method], needed
         if errors[method] <= target:
-            return {**found, "enough": f"the error is {errors[method]:.3f}, at or below {target}: the sample is large enough"}
+            return {**found, "enough": f"the error is {errors[method]:.3f}, at or below {target}: the sample is large "
+                                       "enough"}
         if needed is None or len(ids) >= total:
-            return {**found, "enough": f"the error is {errors[method]:.3f} and hardly falls any more; {target} is out of reach "
-                                       "with this map"}
+            return {**found, "enough": f"the error is {errors[method]:.3f} and hardly falls any more; {target} is out "
+                                       "of reach with this map"}
         before = found["drawn"]
         found = sample(migration, min(needed, STEP * len(ids), total), quiet=quiet)
         if found["drawn"] == before:
@@ -65,12 +71,12 @@ def until(migration, target, quiet=True):
     return found
 
 
-def draw_more(migration, wanted, quiet):
-    """Adds documents to the sample until there are so many; those that cannot be translated or have no text are left out."""
+def draw_more(migration: Migration, wanted: int, quiet: bool) -> None:
+    """Adds documents to the sample until there are so many; it leaves out what has no translation or no text."""
     store, journal, texts = migration.old, migration.journal, Texts(migration)
     if migration.config.embed:
         texts.require("embedding the sample")
-    already = set(journal.sample(embedded=False)[0])
+    already = journal.drawn_ids()
     total = store.describe().rows
     candidates = wanted + wanted // 20 + 50
     while True:
@@ -80,27 +86,28 @@ def draw_more(migration, wanted, quiet):
             smallest.add(batch.ids)
             progress.advance(len(batch))
         progress.close()
-        kept = usable_of(store, texts, [id for id in smallest.ids if id not in already])[:wanted - len(already)]
+        kept = usable_of(store, texts, [key for key in smallest.ids if key not in already])[:wanted - len(already)]
         if len(kept) + len(already) >= wanted or len(smallest.ids) < candidates:
             break
         candidates *= 4  # many rows could not be used
     if not kept and not already:
-        raise Error(f"{store.shown} has no rows {'with a text ' if texts.there else ''}that can be translated, so there is "
-                    "nothing to draw a sample from" + (f"; are its ids those of {migration.config.texts}?" if texts.file else ""))
-    journal.add_sample([id for id, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
+        raise Error(f"{store.shown} has no rows {'with a text ' if texts.there else ''}that can be translated, so "
+                    "there is nothing to draw a sample from"
+                    + (f"; are its ids those of {migration.config.texts}?" if texts.file else ""))
+    journal.add_sample([key for key, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
 
 
-def usable_of(store, texts, ids):
+def usable_of(store: Store, texts: Texts, ids: Sequence[Id]) -> list[tuple[Id, Vectors, str | None]]:
     """(id, old vector, text or None) of the documents that can be in a sample, in the order of the ids."""
-    rows = {}
+    rows: dict[Id, Vectors] = {}
     for batch in store.read(ids=ids) if ids else ():
-        rows.update((id, row) for id, row, good in zip(batch.ids, batch.vectors, usable(batch.vectors)) if good)
-    ids = [id for id in ids if id in rows]
+        rows.update((key, row) for key, row, good in zip(batch.ids, batch.matrix, usable(batch.matrix)) if good)
+    ids = [key for key in ids if key in rows]
     found = texts.of(ids) if texts.there else [None] * len(ids)
-    return [(id, rows[id], text) for id, text in zip(ids, found) if text or not texts.there]
+    return [(key, rows[key], text) for key, text in zip(ids, found) if text or not texts.there]
 
 
-def embed(migration, quiet):
+def embed(migration: Migration, quiet: bool) -> None:
     """The new model's vectors of what waits for them; noted batch by batch, so that none is paid for twice."""
     journal = migration.journal
     waiting = journal.unembedded()
@@ -108,16 +115,16 @@ def embed(migration, quiet):
     progress = Progress("kedge-migrate sample", len(waiting), quiet)
     for first in range(0, len(waiting), BATCH_TEXTS):
         batch = waiting[first:first + BATCH_TEXTS]
-        rows = function([text for _, text in batch])
+        rows = function([cast(str, text) for _, text in batch])
         require_width(migration, rows.shape[1])
-        journal.embed_sample([id for id, _ in batch], rows)
+        journal.embed_sample([key for key, _ in batch], rows)
         progress.advance(len(batch))
     progress.close()
 
 
-def take(migration, path):
+def take(migration: Migration, path: str) -> None:
     """Vectors that the user made of the documents in the order of the file of ids."""
-    waiting = [id for id, _ in migration.journal.unembedded()]
+    waiting = [key for key, _ in migration.journal.unembedded()]
     if not waiting:
         raise UsageError(f"every document of the sample has its vector already, so {path} was not read; "
                          "'sample --rows N' draws more")
@@ -126,7 +133,7 @@ def take(migration, path):
     migration.journal.embed_sample(waiting, rows)
 
 
-def read_matrix(path, rows, what):
+def read_matrix(path: str, rows: int | None, what: str) -> Vectors:
     """A float32 matrix with a row for each 'what'; any number of rows, but at least one, if 'rows' is None."""
     try:
         found = np.load(path, allow_pickle=False)
@@ -138,10 +145,10 @@ def read_matrix(path, rows, what):
                       f"{'some' if rows is None else rows} rows, one for each {what}")
     if not np.isfinite(found).all():
         raise BadFile(f"{path}: row {int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])} holds NaN or infinity")
-    return found.astype(np.float32)
+    return np.asarray(found, np.float32)
 
 
-def require_width(migration, width):
+def require_width(migration: Migration, width: int) -> None:
     """The new model's vectors are all of one width."""
     noted = migration.journal.fact("new_width")
     if noted is None:
@@ -150,7 +157,7 @@ def require_width(migration, width):
         raise UsageError(f"these vectors have {width} values, those before had {noted}; is it the same model?")
 
 
-def summary(migration):
+def summary(migration: Migration) -> Found:
     """What there is, and the files of what waits to be embedded."""
     journal = migration.journal
     waiting = journal.unembedded()
@@ -162,7 +169,7 @@ def summary(migration):
     return found
 
 
-def write_waiting(migration, what, waiting):
+def write_waiting(migration: Migration, what: str, waiting: Iterable[tuple[Id, str | None]]) -> str:
     """Ids, and texts where there are any, of documents that the user embeds; the name of the file."""
     path = pathlib.Path(f"{migration.path.with_suffix('')}.{what}.jsonl")
     write_text(path, "".join(

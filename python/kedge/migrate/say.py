@@ -2,12 +2,16 @@
 """What the command prints of what a step found."""
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from .types import Found
+
 WAYS = {"old": "stay with the old model", "translated": "translate", "fused": "translate and fuse",
         "new": "embed everything again"}
 MEASURES = {"overlap": "overlap@10", "ndcg": "nDCG@10"}
 
 
-def plan(found):
+def plan(found: Found) -> Iterator[str]:
     length = found["length"]
     yield f"{found['store']}"
     yield f"  {found['rows']:,} rows of {found['width']} values ({found['kind']}), compared by {found['metric']}"
@@ -15,32 +19,36 @@ def plan(found):
         yield f"  index: {found['index']}"
     if length["mean"] is not None:
         yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
-    yield f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or infinity"
-    yield "  texts: " + ("yes" if found["texts"] else "none; name their field as text=FIELD in the address, or a file with "
-                         "--texts, or embed by id")
+    yield (f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or "
+           "infinity")
+    yield "  texts: " + ("yes" if found["texts"] else "none; name their field as text=FIELD in the address, or a file "
+                         "with --texts, or embed by id")
     yield "What it takes"
     yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
     yield f"  everything: {found['embed_all']:,} documents to embed{_minutes(found['minutes_all'])}"
     yield f"  apply: about {_about(found['minutes_apply'])}" + (
-        f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row" if found["new_bytes"] else "")
+        f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row"
+        if found["new_bytes"] else "")
     yield "  cutover: " + (found["atomic"] or "one step")
     yield "Next: kedge-migrate sample"
 
 
-def sample(found):
+def sample(found: Found) -> Iterator[str]:
     yield f"{found['drawn']:,} documents drawn, {found['embedded']:,} of them embedded by the new model"
     if found.get("enough"):
         yield found["enough"]
     if "to_embed" in found:
-        yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate sample --vectors FILE.npy"
+        yield (f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate sample --vectors "
+               "FILE.npy")
     else:
         yield "Next: kedge-migrate fit"
 
 
-def fit(found):
+def fit(found: Found) -> Iterator[str]:
     for method, error in found["errors"].items():
         chosen = "   <- chosen" if method == found["map"] and len(found["errors"]) > 1 else ""
-        yield f"{method:8} error {error:.3f} (share of the new vectors' variance that it misses, on rows left out){chosen}"
+        yield (f"{method:8} error {error:.3f} (share of the new vectors' variance that it misses, on rows left "
+               f"out){chosen}")
     yield "error by sample size: " + ", ".join(f"{rows:,} rows {error:.3f}" for rows, error in found["curve"])
     yield from found["warnings"]
     if found["waiting"]:
@@ -49,11 +57,13 @@ def fit(found):
     yield "Next: kedge-migrate check"
 
 
-def check(found):
+def check(found: Found) -> Iterator[str]:
     source = {"documents": "the sample's own documents as queries", "log": "the queries of the log",
               "judged": "judged queries"}[found["queries"]]
-    yield f"Searches among {found['rows']:,} documents of the sample, with {source}; each translated by a map that has not seen it"
-    names, ways = [name for name in MEASURES if name in found["scores"]["new"]], [way for way in WAYS if way in found["scores"]]
+    yield (f"Searches among {found['rows']:,} documents of the sample, with {source}; each translated by a map that "
+           "has not seen it")
+    names = [name for name in MEASURES if name in found["scores"]["new"]]
+    ways = [way for way in WAYS if way in found["scores"]]
     yield f"{'':26}" + "".join(f"{MEASURES[name]:>24}" for name in names)
     for way in ways:
         cells = [found["scores"][way][name] for name in names]
@@ -66,59 +76,67 @@ def check(found):
             yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
     yield "In the sample, as documents are embedded again"
     for share, scores in found["curve"]:
-        cells = "   ".join(f"{MEASURES[name]} " + ", ".join(f"{way} {scores[way][name]:.3f}" for way in ("translated", "fused")
-                                                            if way in scores) for name in names)
-        yield f"  {share:4.0%}   {cells}"
+        shown = [way for way in ("translated", "fused") if way in scores]
+        line = "   ".join(f"{MEASURES[name]} " + ", ".join(f"{way} {scores[way][name]:.3f}" for way in shown)
+                          for name in names)
+        yield f"  {share:4.0%}   {line}"
     yield f"Verdict: {found['verdict']}: {found['why']}."
     yield "Next: kedge-migrate apply"
 
 
-def apply(found):
+def apply(found: Found) -> Iterator[str]:
     if found["rows_per_second"]:
-        yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into {found['into']} "
-               f"({found['rows_per_second']:,.0f} rows/s, and {found['index_seconds']:.0f} s for its index)")
+        yield (f"{found['rows']:,} rows went through, {found['real']:,} real vectors and the rest translated, into "
+               f"{found['into']} ({found['rows_per_second']:,.0f} rows/s, and {found['index_seconds']:.0f} s for its "
+               "index)")
     else:
         yield f"all rows had gone through before, into {found['into']}"
     if found["skipped"]:
         yield f"{found['skipped']:,} rows of zeros, NaN or infinity have no translation and were left out"
-    yield f"meanwhile {found['arrived']:,} rows arrived, {found['changed']:,} changed, {found['removed']:,} went; all caught up"
+    yield (f"meanwhile {found['arrived']:,} rows arrived, {found['changed']:,} changed, {found['removed']:,} went; all "
+           "caught up")
     yield "Next: kedge-migrate verify"
 
 
-def verify(found):
-    yield f"{found['old_rows']:,} old rows, {found['new_rows']:,} new ones; {found['cannot_translate']:,} cannot be translated"
+def verify(found: Found) -> Iterator[str]:
+    yield (f"{found['old_rows']:,} old rows, {found['new_rows']:,} new ones; {found['cannot_translate']:,} cannot be "
+           "translated")
     since = "came since the cutover" if found["switched"] else "gone from the old since apply"
-    yield f"{found['lost']:,} old rows are not in the new place, {found['extra']:,} {since}, {found['twice']:,} are there twice"
+    yield (f"{found['lost']:,} old rows are not in the new place, {found['extra']:,} {since}, {found['twice']:,} are "
+           "there twice")
     if found["examples"]:
         yield f"  such as {', '.join(map(repr, found['examples']))}"
-    yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} differ "
-           f"(largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
+    yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} "
+           f"differ (largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
     if not found["whole"]:
         yield "Not whole: run 'kedge-migrate apply' again"
     elif not found["switched"]:
-        yield "All is right" + ("; the cutover takes along what came and went" if found["lost"] or found["extra"] else "")
+        pending = found["lost"] or found["extra"]
+        yield "All is right" + ("; the cutover takes along what came and went" if pending else "")
         yield "Next: kedge-migrate cutover"
 
 
-def cutover(found):
+def cutover(found: Found) -> Iterator[str]:
     if found["already"]:
         yield f"this migration is cut over already; the old vectors are in {found['old']}"
         return
-    yield f"before it {found['arrived']:,} rows had arrived, {found['changed']:,} changed, {found['removed']:,} gone; all caught up"
+    yield (f"before it {found['arrived']:,} rows had arrived, {found['changed']:,} changed, {found['removed']:,} gone; "
+           "all caught up")
     yield f"{found['new']} has the new vectors now; the old ones are in {found['old']}"
     yield "Next: kedge-migrate top-up; kedge-migrate rollback goes back"
 
 
-def rollback(found):
+def rollback(found: Found) -> Iterator[str]:
     if found["switched_back"]:
         yield "the old vectors are back in their place"
     if found["only_new"] and not found["dropped"]:
-        yield f"{found['only_new']:,} documents that arrived since the cutover have no old vector; their new ones are kept"
+        yield (f"{found['only_new']:,} documents that arrived since the cutover have no old vector; their new ones are "
+               "kept")
     if found["dropped"]:
         yield "the new vectors are removed; the sample and the map are kept"
 
 
-def top_up(found):
+def top_up(found: Found) -> Iterator[str]:
     yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
     if found["without_text"]:
         yield f"{found['without_text']:,} documents have no text and stay translated"
@@ -128,10 +146,11 @@ def top_up(found):
                 values = ", ".join(f"{way} {scores[name]:.3f}" for way, scores in found["expected"].items())
                 yield f"expected {title}, as measured in the sample: {values}"
     if found["to_embed"]:
-        yield f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors FILE.npy"
+        yield (f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors "
+               "FILE.npy")
 
 
-def status(found):
+def status(found: Found) -> Iterator[str]:
     yield f"{found['config']}: {found['state']}"
     yield f"  old vectors: {found['old']}"
     yield f"  new vectors: {found['new']}"
@@ -144,19 +163,21 @@ def status(found):
     yield f"Next: kedge-migrate {found['next']}" if found["next"] else "Next: remove the old vectors when you are sure"
 
 
-def _minutes(minutes):
+def _minutes(minutes: float | None) -> str:
     return "" if minutes is None else f", about {_about(minutes)}"
 
 
-def _about(minutes):
-    return f"{minutes * 60:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.0f} h"
+def _about(minutes: float) -> str:
+    if minutes < 2:
+        return f"{minutes * 60:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.0f} h"
 
 
-def report(found):
+def report(found: Found) -> Iterator[str]:
     yield f"wrote {found['file']}"
 
 
-def sql(found):
+def sql(found: Found) -> Iterator[str]:
     yield found["sql"].rstrip()
     if found["installed"]:
         yield "-- installed"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from .errors import Error
+from .journal import Journal
+from .migration import Migration
+from .types import Found
 
 
-def status(migration):
+def status(migration: Migration) -> Found:
     journal = migration.journal
     state, following = state_and_next(journal, migration.switched)
     try:
@@ -22,7 +25,7 @@ def status(migration):
             "steps": [(at, step) for at, step, _ in journal.steps()]}
 
 
-def state_and_next(journal, switched):
+def state_and_next(journal: Journal, switched: bool) -> tuple[str, str | None]:
     """(a sentence, the next command)."""
     if journal.fact("switching") is not None:
         return "a cutover was interrupted", "cutover"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from .._program import Progress
 from . import draw
@@ -11,14 +14,17 @@ from .check import read_queries
 from .embed import BATCH_TEXTS, embedder
 from .errors import Error, UsageError
 from .fused import search
+from .migration import Migration
 from .sample import read_matrix, require_width, write_waiting
 from .texts import Texts
+from .types import Found, Id, Vectors
 
 HITS = 10
 WRITE_ROWS = 1024
 
 
-def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
+def top_up(migration: Migration, rows: int | None = None, share: float | None = None, vectors: str | None = None,
+           quiet: bool = True) -> Found:
     """Embeds 'rows' more documents, or as many as make 'share' of them real; all by default. Can be run again."""
     journal = migration.journal
     if journal.fact("applied") is None:
@@ -40,8 +46,8 @@ def top_up(migration, rows=None, share=None, vectors=None, quiet=True):
     return found
 
 
-def goal(migration, rows, share):
-    """How many documents are to be real in the end. A run that was stopped had a goal too: the same words mean that one."""
+def goal(migration: Migration, rows: int | None, share: float | None) -> int:
+    """How many documents are to be real in the end. If a run was stopped, the same words mean its goal."""
     journal = migration.journal
     total, real = migration.old.describe().rows, journal.count_real()
     if rows is not None and share is not None:
@@ -56,47 +62,50 @@ def goal(migration, rows, share):
     if begun is None or begun["rows"] != rows:
         begun = {"rows": rows, "until": min(real + rows, total)}
         journal.note(top_up_goal=begun)
-    return max(real, begun["until"])
+    return max(real, int(begun["until"]))
 
 
-def choose(migration, count, first=None, tried=frozenset()):
+def choose(migration: Migration, count: int, first: list[Id] | None = None,
+           tried: Collection[Id] = frozenset()) -> list[Id]:
     """The next documents: by how often the queries of the log find them, 'first' if that is known, then at random."""
-    known = migration.journal.real() | tried
-    chosen = [id for id in (hits(migration) if first is None else first) if id not in known][:count]
+    known = migration.journal.real().union(tried)
+    chosen = [key for key in (hits(migration) if first is None else first) if key not in known][:count]
     known |= set(chosen)
     smallest = draw.Smallest(count - len(chosen), migration.config.seed)
     if count > len(chosen):
         for batch in migration.old.read(vectors=False):
-            smallest.add([id for id in batch.ids if id not in known])
+            smallest.add([key for key in batch.ids if key not in known])
     return chosen + smallest.ids
 
 
-def hits(migration):
+def hits(migration: Migration) -> list[Id]:
     """Documents that the queries find, most often first; empty without a log."""
-    width = migration.old.describe().width, migration.new.describe().width
-    queries = read_queries(migration, *width, either=True)  # the old model may be gone
+    old, new = migration.old, migration.new
+    # Either will do: the old model may be gone.
+    queries = read_queries(migration, old.describe().width, new.describe().width, either=True)
     if queries is None:
         return []
-    found, _ = search((migration.old, migration.new), *queries, k=HITS)
-    counted = collections.Counter(id for ids in found for id in ids)
-    return [id for id, _ in sorted(counted.items(), key=lambda pair: (-pair[1], str(pair[0])))]
+    found, _ = search((old, new), queries[0], queries[1], k=HITS)
+    counted = collections.Counter(key for ids in found for key in ids)
+    return [key for key, _ in sorted(counted.items(), key=lambda pair: (-pair[1], str(pair[0])))]
 
 
-def embed(migration, until, quiet):
+def embed(migration: Migration, until: int, quiet: bool) -> int:
     """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes.
     Returns how many documents have no text; others take their turn."""
     texts, function, count = Texts(migration), embedder(migration.config.embed), migration.journal.count_real
     texts.require("top-up")
     progress = Progress("kedge-migrate top-up", until - count(), quiet)
-    most_found, tried, without_text = hits(migration), set(), 0
+    tried: set[Id] = set()
+    most_found, without_text = hits(migration), 0
     while count() < until and (chosen := choose(migration, until - count(), most_found, tried)):
         tried.update(chosen)
         for first in range(0, len(chosen), BATCH_TEXTS):
             ids = chosen[first:first + BATCH_TEXTS]
-            some = [(id, text) for id, text in zip(ids, texts.of(ids)) if text]
+            some = [(key, text) for key, text in zip(ids, texts.of(ids)) if text]
             without_text += len(ids) - len(some)
             if some:
-                note(migration, [id for id, _ in some], function([text for _, text in some]))
+                note(migration, [key for key, _ in some], function([text for _, text in some]))
             if migration.journal.count_waiting() >= WRITE_ROWS:
                 write_real(migration)
             progress.advance(len(some))
@@ -105,16 +114,16 @@ def embed(migration, until, quiet):
     return without_text
 
 
-def note(migration, ids, vectors):
+def note(migration: Migration, ids: Sequence[Id], vectors: Vectors) -> None:
     """Keeps vectors of the new model in the journal until they are written."""
     require_width(migration, vectors.shape[1])
-    old = {id: row for batch in migration.old.read(ids=ids) for id, row in zip(batch.ids, batch.vectors)}
-    there = [n for n, id in enumerate(ids) if id in old]  # others were removed meanwhile
+    old = {key: row for batch in migration.old.read(ids=ids) for key, row in zip(batch.ids, batch.matrix)}
+    there = [n for n, key in enumerate(ids) if key in old]  # others were removed meanwhile
     if there:
         migration.journal.embedded([ids[n] for n in there], [old[ids[n]] for n in there], vectors[there])
 
 
-def hand_out(migration, chosen):
+def hand_out(migration: Migration, chosen: list[Id]) -> None:
     """Without a model of its own: writes down what the user embeds."""
     texts = Texts(migration)
     found = texts.of(chosen) if texts.there else [None] * len(chosen)
@@ -122,7 +131,7 @@ def hand_out(migration, chosen):
     migration.journal.note(handed_out_file=write_waiting(migration, "top-up", list(zip(chosen, found))))
 
 
-def take(migration, path):
+def take(migration: Migration, path: str) -> None:
     """The vectors of what was handed out, in its order."""
     ids = migration.journal.fact("handed_out")
     if not ids:
@@ -132,16 +141,15 @@ def take(migration, path):
     migration.journal.note(handed_out=None, handed_out_file=None)
 
 
-def summary(migration):
+def summary(migration: Migration) -> Found:
     total, real = migration.old.describe().rows, migration.journal.count_real()
-    return {"rows": total, "real": real, "share": real / max(total, 1), "to_embed": migration.journal.fact("handed_out_file"),
-            "expected": expected(migration, real / max(total, 1))}
+    share = real / max(total, 1)
+    return {"rows": total, "real": real, "share": share, "to_embed": migration.journal.fact("handed_out_file"),
+            "expected": expected(migration, share)}
 
 
-def expected(migration, share):
-    """What search keeps at this share of real vectors, between the points that 'check' measured: {way: {measure: value}}."""
-    import numpy as np
-
+def expected(migration: Migration, share: float) -> dict[str, dict[str, float]] | None:
+    """What search keeps at this share of real vectors, between the points that 'check' measured, by way and measure."""
     checked = migration.journal.fact("check")
     if checked is None:
         return None

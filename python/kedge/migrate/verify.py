@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from . import draw
 from .errors import Error
-from .migration import usable
-from .store import sorted_keys
+from .migration import Migration, usable
+from .store import Rows, Store, sorted_keys
 from .stores.scores import unit
+from .types import Found, Id, Vectors
 
 ROWS = 1000
 PENDING_SHARE = .01  # more rows than this are not those of an ordinary day: apply is to be run again
@@ -18,22 +20,22 @@ PENDING_SHARE = .01  # more rows than this are not those of an ordinary day: app
 ROUNDING = {"float32": 1e-5, "float32 of length 1": 1e-5, "float32 with rounding": 1e-5, "float16": 1e-3}
 
 
-def verify(migration, rows=ROWS):
-    """Counts, compares ids, and translates some rows again. Returns what was found; 'whole' says whether all is right."""
+def verify(migration: Migration, rows: int = ROWS) -> Found:
+    """Counts, compares ids, and translates some rows again. Of what it returns, 'whole' says whether all is right."""
     journal, old, new = migration.journal, migration.old, migration.new
     if journal.fact("applied") is None:
         raise Error("there is nothing to verify yet; run 'kedge-migrate apply'")
     new_keys = sorted_keys(new)
     lacks = list(old.not_in(new))
     # Rows that cannot be translated are not there on purpose, and neither is their translation.
-    lost = [id for batch in read_ids(old, lacks) for id, use in zip(batch.ids, usable(batch.vectors)) if use]
+    lost = [key for batch in read_ids(old, lacks) for key, use in zip(batch.ids, usable(batch.matrix)) if use]
     only_new = set(journal.fact("only_new", []))  # what came between a cutover and a rollback
-    extra = [id for id in new.not_in(old) if id not in only_new]
+    extra = [key for key in new.not_in(old) if key not in only_new]
     found = {"old_rows": old.describe().rows, "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
              "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
              "examples": [*lost[:5], *extra[:5]], "switched": bool(migration.switched), **compare(migration, rows)}
-    # A live store has rows that came or went since apply; the cutover takes them along. After it, documents come, go and
-    # change in the new place alone.
+    # A live store has rows that came or went since apply; the cutover takes them along. After it, documents come, go
+    # and change in the new place alone.
     pending = found["lost"] + found["extra"]
     wrong = found["differ"] or pending > PENDING_SHARE * found["old_rows"]
     found["whole"] = not (found["twice"] or (wrong and not migration.switched))
@@ -42,33 +44,34 @@ def verify(migration, rows=ROWS):
     return found
 
 
-def read_ids(store, ids):
+def read_ids(store: Store, ids: Sequence[Id]) -> Iterable[Rows]:
     return store.read(ids=ids) if ids else ()
 
 
-def compare(migration, rows):
+def compare(migration: Migration, rows: int) -> Found:
     """Translates a random sample of rows again and compares them with what is stored: bit for bit, or as closely as the
     store keeps them. Real vectors of the sample are compared with the journal's."""
     journal, old, new = migration.journal, migration.old, migration.new
     smallest = draw.Smallest(rows, migration.config.seed + 1)
     for batch in new.read(vectors=False):
         smallest.add(batch.ids)
-    expected, real = {}, journal.real()
+    expected: dict[Id, Vectors] = {}
+    real = journal.real()
     translator = migration.translator()
-    for batch in read_ids(old, [id for id in smallest.ids if id not in real]):
-        good = usable(batch.vectors)  # a row may have become NaN or zeros since
+    for batch in read_ids(old, [key for key in smallest.ids if key not in real]):
+        good = usable(batch.matrix)  # a row may have become NaN or zeros since
         if good.any():
-            expected.update(zip([id for id, use in zip(batch.ids, good) if use],
-                                migration.translate(translator, batch.vectors[good])))
-    ids, _, made = journal.sample()
-    sampled = [n for n, id in enumerate(ids) if id in real][:rows]
-    expected.update(zip([ids[n] for n in sampled], migration.as_new(made[sampled]) if sampled else []))
+            expected.update(zip([key for key, use in zip(batch.ids, good) if use],
+                                migration.translate(translator, batch.matrix[good])))
+    ids, _, embedded = journal.sample()
+    sampled = [n for n, key in enumerate(ids) if key in real][:rows]
+    expected.update(zip([ids[n] for n in sampled], migration.as_new(embedded[sampled]) if sampled else []))
     kind = new.describe().kind
     same = differ = 0
     largest = 0.0
     for batch in read_ids(new, list(expected)):
-        for id, row in zip(batch.ids, batch.vectors):
-            made_again = as_kept(expected[id], kind)
+        for key, row in zip(batch.ids, batch.matrix):
+            made_again = as_kept(expected[key], kind)
             apart = float(np.abs(row - made_again).max() / max(np.abs(made_again).max(), 1e-30))
             apart = apart if apart >= 0 else sys.float_info.max  # a stored NaN is as wrong as can be
             largest = max(largest, apart)
@@ -78,7 +81,7 @@ def compare(migration, rows):
     return {"compared": len(expected), "same_bits": same, "differ": differ, "largest_difference": largest, "kind": kind}
 
 
-def as_kept(row, kind):
+def as_kept(row: Vectors, kind: str) -> Vectors:
     """A row as a store of that kind gives it back."""
     if kind == "float16":
         return row.astype(np.float16)

@@ -10,16 +10,21 @@ import bisect
 import contextlib
 import os
 import pathlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, cast
 
 import chromadb
 import httpx
 import numpy as np
+from chromadb.api import ClientAPI
+from chromadb.api.types import Include
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
 from ..address import join_address, split_address
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Moment, Vectors
 from .require import require_free, require_same_place, require_width
 
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
@@ -30,13 +35,13 @@ METRICS = {"cosine": "cosine", "ip": "inner", "l2": "euclidean"}
 class ChromaStore(Store):
     copies_documents = True
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
-        self._client = None
+        self._client: ClientAPI | None = None
 
     @contextlib.contextmanager
-    def _errors(self, doing):
+    def _errors(self, doing: str) -> Iterator[None]:
         """Turns what Chroma raises into a sentence."""
         try:
             yield
@@ -54,11 +59,11 @@ class ChromaStore(Store):
                     text = reason
             raise Error(f"{self.address}: cannot {doing} it: {text}") from None
 
-    def _open(self):
+    def _open(self) -> ClientAPI:
         if self._client is None:
             # Nothing of what is stored here, or of its being used, is told to anyone.
             quiet = Settings(anonymized_telemetry=False)
-            where = {key: self.options[key] for key in ("tenant", "database") if key in self.options}
+            where: dict[str, Any] = {key: self.options[key] for key in ("tenant", "database") if key in self.options}
             if self.remote:
                 host, _, port = self.place.partition(":")
                 with self._errors("open"):
@@ -71,7 +76,7 @@ class ChromaStore(Store):
                     self._client = self._persistent(quiet, where)
         return self._client
 
-    def _require_writable(self, file):
+    def _require_writable(self, file: pathlib.Path) -> None:
         """Chroma writes even to open a folder; where it cannot, it leaves this process unable to try again."""
         if not file.is_file():
             raise Missing(f"{self.address}: there is no Chroma database in the folder {self.place}")
@@ -80,7 +85,7 @@ class ChromaStore(Store):
             raise Error(f"{self.address}: cannot open it: this user may not write to the folder {self.place}, which "
                         "Chroma needs even to read; change its permissions, or run as a user who may")
 
-    def _token(self):
+    def _token(self) -> dict[str, str] | None:
         variable = self.options.get("token_env")
         if variable is None:
             return None
@@ -88,7 +93,7 @@ class ChromaStore(Store):
             raise Error(f"{self.address}: the variable {variable} is not set; it should hold the token")
         return {"x-chroma-token": os.environ[variable]}
 
-    def _persistent(self, settings, where):
+    def _persistent(self, settings: Settings, where: dict[str, Any]) -> ClientAPI:
         try:
             return chromadb.PersistentClient(self.place, settings=settings, **where)
         except ValueError as error:
@@ -97,54 +102,59 @@ class ChromaStore(Store):
             # The application has this folder open in the same process, and Chroma allows one set of settings for it.
             return chromadb.PersistentClient(self.place, **where)
 
-    def _collection(self, name=None):
+    def _collection(self, name: str | None = None) -> chromadb.Collection | None:
         """The collection as it is now, or None; it is never asked to embed anything."""
         client = self._open()
         with self._errors("read"):
             try:
-                return client.get_collection(name or self.name, embedding_function=None)
+                found: chromadb.Collection = client.get_collection(name or self.name, embedding_function=None)
+                return found
             except NotFoundError:
                 return None
 
-    def _there(self):
+    def _there(self) -> chromadb.Collection:
         found = self._collection()
         if found is None:
             raise Missing(f"{self.address}: there is no collection {self.name!r}")
         return found
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> ChromaStore:
         return ChromaStore(join_address("chroma", self.place, self.name + ending, self.options, self.remote))
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         found = self._collection()
-        if require_free(self.address, found is not None, found and (found.metadata or {}).get(OWNER), owner):
+        if require_free(self.address, found is not None, self._owner(found), owner):
             return
-        require_same_place(self, like)
-        old = like._there()
+        old = require_same_place(self, like)._there()
         # Settings in metadata are an older way to say what is in the configuration.
         metadata = {key: value for key, value in (old.metadata or {}).items() if not key.startswith("hnsw:")}
         metadata.update({OWNER: owner, NAME: self.name, SOURCE: str(old.id), WIDTH: width})
         kind, settings = self._index(old)
+        configuration: Any = {kind: settings}
         with self._errors("create"):
-            self._open().create_collection(self.name, configuration={kind: settings}, metadata=metadata,
+            self._open().create_collection(self.name, configuration=configuration, metadata=metadata,
                                            embedding_function=None)
 
-    def _index(self, found):
+    @staticmethod
+    def _owner(found: chromadb.Collection | None) -> str | None:
+        return cast("str | None", (found.metadata or {}).get(OWNER)) if found is not None else None
+
+    def _index(self, found: chromadb.Collection) -> tuple[str, dict[str, Any]]:
         """(kind, settings) of the index."""
         for kind in ("hnsw", "spann"):
             if found.configuration_json.get(kind):
                 return kind, found.configuration_json[kind]
         return "hnsw", {}
 
-    def _width(self, found):
+    def _width(self, found: chromadb.Collection) -> int:
         metadata = found.metadata or {}
         if WIDTH in metadata:
-            return metadata[WIDTH]
+            return cast(int, metadata[WIDTH])
         with self._errors("read"):
-            some = found.get(limit=1, include=["embeddings"])["embeddings"]
+            some: Any = found.get(limit=1, include=["embeddings"])["embeddings"]
         return len(some[0]) if len(some) else 0
 
-    def describe(self):
+    def describe(self) -> Contents:
         found = self._there()
         kind, settings = self._index(found)
         metric = METRICS[settings.get("space", "l2")]
@@ -152,57 +162,58 @@ class ChromaStore(Store):
             # Compared by cosine, Chroma keeps directions and lengths apart: what comes back differs in the last bits.
             return Contents(
                 found.count(), self._width(found), "float32 with rounding" if metric == "cosine" else "float32", metric,
-                texts=any(found.get(limit=1, include=["documents"])["documents"]),
-                owner=(found.metadata or {}).get(OWNER), index=f"{kind.upper()}, {settings.get('space', 'l2')}",
+                texts=any(found.get(limit=1, include=["documents"])["documents"] or []),
+                owner=self._owner(found), index=f"{kind.upper()}, {settings.get('space', 'l2')}",
                 atomic="two collections change names one after the other; for an instant there is none of that name")
 
-    def _ids(self, found, where=None):
+    def _ids(self, found: chromadb.Collection, where: Any = None) -> list[str]:
         """All ids in their order; Chroma has no order of its own that stays when documents are replaced."""
         with self._errors("read"):
             return sorted(found.get(include=[], where=where)["ids"])
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         found = self._there()
         if ids is not None:
-            keys = list(dict.fromkeys(ids))
+            keys = cast(list[str], list(dict.fromkeys(ids)))
         elif changed is not None and "changed" in self.options:
             keys = self._changed(found, changed)
         else:
             keys = self._ids(found)
         if after is not None:
             keys = keys[bisect.bisect_right(keys, after):]
-        include = ["embeddings"] * vectors + ["documents"] * texts
+        include = cast(Include, ["embeddings"] * vectors + ["documents"] * texts)
         for first in range(0, len(keys), size):
             batch = self._batch(found, keys[first:first + size], include)
             if len(batch):
                 yield batch
 
-    def _batch(self, found, keys, include):
+    def _batch(self, found: chromadb.Collection, keys: list[str], include: Include) -> Rows:
         with self._errors("read"):
-            got = found.get(ids=keys, include=include)
+            got: Any = found.get(ids=keys, include=include)
         rank = {key: number for number, key in enumerate(got["ids"])}
         order = [rank[key] for key in keys if key in rank]
         vectors = np.asarray(got["embeddings"], np.float32)[order] if "embeddings" in include and order else None
         texts = [got["documents"][number] for number in order] if "documents" in include else None
         return Rows([got["ids"][number] for number in order], vectors, texts)
 
-    def _changed(self, found, since):
+    def _changed(self, found: chromadb.Collection, since: Moment) -> list[str]:
         """The ids of documents whose field is not below this value; Chroma itself compares only numbers."""
         field = self.options["changed"]
         if isinstance(since, (int, float)):
             return self._ids(found, {field: {"$gte": since}})
         return sorted(key for key, value in self._values(found, field) if isinstance(value, str) and value >= since)
 
-    def _values(self, found, field):
+    def _values(self, found: chromadb.Collection, field: str) -> Iterator[tuple[str, Any]]:
         keys = self._ids(found)
         for first in range(0, len(keys), BATCH_ROWS):
             with self._errors("read"):
-                got = found.get(ids=keys[first:first + BATCH_ROWS], include=["metadatas"])
+                got: Any = found.get(ids=keys[first:first + BATCH_ROWS], include=["metadatas"])
             for key, metadata in zip(got["ids"], got["metadatas"]):
                 if (metadata or {}).get(field) is not None:
                     yield key, metadata[field]
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         field = self.options.get("changed")
         if field is None:
             return None
@@ -214,7 +225,7 @@ class ChromaStore(Store):
             best = value if best is None or value > best else best
         return best
 
-    def write(self, ids, vectors):
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         found = self._there()
         width, metadata = self._width(found), found.metadata or {}
         if not len(ids):
@@ -227,7 +238,7 @@ class ChromaStore(Store):
         with self._errors("write"):
             size = self._open().get_max_batch_size()
         for first in range(0, len(ids), size):
-            part = list(ids[first:first + size])
+            part = cast(list[str], list(ids[first:first + size]))
             with self._errors("write"):
                 if vectors is None:
                     found.delete(ids=part)
@@ -236,13 +247,13 @@ class ChromaStore(Store):
                 else:
                     self._copy(found, part, vectors[first:first + size])
 
-    def _copy(self, found, ids, vectors):
+    def _copy(self, found: chromadb.Collection, ids: list[str], vectors: Vectors) -> None:
         """Writes vectors with the old collection's documents; those that are no longer there stay away."""
         try:
             source = self._open().get_collection_by_id(found.metadata[SOURCE], embedding_function=None)
         except NotFoundError:
             raise Missing(f"{self.address}: the collection it was made from is gone, with the documents") from None
-        got = source.get(ids=ids, include=["documents", "metadatas", "uris"])
+        got: Any = source.get(ids=ids, include=["documents", "metadatas", "uris"])
         if not got["ids"]:
             return
         row = {key: number for number, key in enumerate(ids)}
@@ -250,18 +261,18 @@ class ChromaStore(Store):
         found.upsert(ids=got["ids"], embeddings=rows, documents=got["documents"], metadatas=got["metadatas"],
                      uris=got["uris"] if any(got["uris"]) else None)
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         found = self._there()
         metric = METRICS[self._index(found)[1].get("space", "l2")]
         with self._errors("search"):
-            got = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=k, include=["distances"])
+            got: Any = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=k, include=["distances"])
         scores = np.full((len(queries), k), -np.inf, np.float32)
-        for row, far in zip(scores, got["distances"]):
-            far = np.asarray(far, np.float32)
+        for row, distances in zip(scores, got["distances"]):
+            far = np.asarray(distances, np.float32)
             row[:len(far)] = -np.sqrt(np.maximum(far, 0)) if metric == "euclidean" else 1 - far
         return got["ids"], scores
 
-    def switch(self, put, keep):
+    def switch(self, put: ChromaStore, keep: ChromaStore) -> None:
         old, new, kept = self._collection(), self._collection(put.name), self._collection(keep.name)
         if new is None:
             if old is None or kept is None:
@@ -277,12 +288,13 @@ class ChromaStore(Store):
                 old.modify(name=keep.name)
             new.modify(name=self.name)
 
-    def drop(self):
+    def drop(self) -> None:
         self._there()
         with self._errors("drop"):
-            self._client.delete_collection(self.name)
+            self._open().delete_collection(self.name)
 
-    def close(self):
-        client, self._client = self._client, None
+    def close(self) -> None:
+        client: Any = self._client
+        self._client = None
         if client is not None:
             client.close()

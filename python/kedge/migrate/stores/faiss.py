@@ -15,20 +15,26 @@ import contextlib
 import os
 import pathlib
 import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias, TypedDict, cast
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from ..address import path_of
 from ..atomic import appearing, sync_folder, with_ending
 from ..errors import BadFile, Error
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Moment, Places, Vectors
 from . import faiss_flat, faiss_kinds
 from .faiss_rows import View, lookup
 from .faiss_staged import LOG, ROWS, Staged
 from .files import Mark, file_errors, switch_files, write_all, write_durably
 from .require import require_free
 from .scores import best_of, unit
+
+Stamp: TypeAlias = tuple[int, int, int]  # what changes with a file
 
 MADE = ".made.json"
 BESIDE = [MADE, LOG, ROWS]
@@ -37,45 +43,56 @@ SAMPLE_ROWS = 256
 BLOCK_ROWS = 8192
 
 
+class Recipe(TypedDict, total=False):
+    """What an index is made of, as the file beside it says."""
+    owner: str | None
+    words: str
+    width: int
+    metric: str
+    settings: dict[str, int]
+    note: str | None
+    merged: int  # staged entries that are in the index
+    gaps: list[int]
+
+
 class FaissStore(Store):
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.path = pathlib.Path(path_of(address))
         self.mark = Mark(with_ending(self.path, MADE))
-        self._loaded = None   # (stamp of the file, index)
-        self._seen = None     # (stamps of the files, View)
-        self._kept = None     # Staged, which remembers how far its log goes
+        self._loaded: tuple[Stamp, Any] | None = None                # the file's stamp, and the index
+        self._seen: tuple[list[Stamp | None], View] | None = None    # the stamps of all files, and what is in them
+        self._kept: Staged | None = None                             # remembers how far its log goes
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> FaissStore:
         return FaissStore(f"faiss:{self.path.with_name(self.path.stem + ending + self.path.suffix)}")
 
-    def close(self):
-        self._loaded = self._seen = self._kept = None
+    def close(self) -> None:
+        self._loaded, self._seen, self._kept = None, None, None
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         if require_free(self.path, self.path.exists() or self.mark.path.exists(), self.mark.owner(), owner):
             return
         metric = like.describe().metric
-        words, chosen, note = "IDMap,Flat", {}, None
-        if isinstance(like, FaissStore):
-            words, chosen, note = like._new_kind(width)
+        words, chosen, note = like._new_kind(width) if isinstance(like, FaissStore) else ("IDMap,Flat", {}, None)
         with file_errors("write", self.path):
             Staged(self.path, width, 0).remove()
-            self.mark.write(owner, width=width, words=words, metric=metric, settings=chosen, note=note, merged=0)
+            self.mark.write({"owner": owner, "width": width, "words": words, "metric": metric, "settings": chosen,
+                             "note": note, "merged": 0})
 
-    def _new_kind(self, width):
-        made = self.mark.read()
+    def _new_kind(self, width: int) -> tuple[str, dict[str, int], str | None]:
+        recipe = self.mark.read()
         flat = self._layout()
         if flat is not None:
             return flat.words, {}, None
-        if made and not self.path.exists():
-            return made["words"], made["settings"], made["note"]
+        if recipe and not self.path.exists():
+            return recipe["words"], recipe["settings"], recipe["note"]
         index = self._index()
         words, was = faiss_kinds.word(index, width), faiss_kinds.word(index)
         note = None if words == was else f"{was} does not fit {width} values; {words} is what comes nearest"
         return words, faiss_kinds.settings(index), note
 
-    def _layout(self):
+    def _layout(self) -> faiss_flat.Layout | None:
         """Of a Flat file, None for other kinds and if there is none."""
         try:
             return faiss_flat.layout(self.path)
@@ -84,7 +101,7 @@ class FaissStore(Store):
         except OSError as error:
             raise BadFile(f"{self.path} cannot be read: {error.strerror}") from None
 
-    def _index(self):
+    def _index(self) -> Any:
         """The index as FAISS reads it. Rows of a Flat one are mapped; others are read into memory."""
         stamp = stamp_of(self.path)
         if stamp is None:
@@ -93,11 +110,11 @@ class FaissStore(Store):
             self._loaded = (stamp, load(self.path, self._layout() is not None))
         return self._loaded[1]
 
-    def _made(self):
+    def _recipe(self) -> Recipe:
         """What this place is: of its mark, or of its file if it has none."""
-        made = self.mark.read()
-        if made.get("words"):
-            return made
+        recipe = cast(Recipe, self.mark.read())
+        if recipe.get("words"):
+            return recipe
         flat = self._layout()
         if flat is not None:
             return {"words": flat.words, "width": flat.width, "metric": METRICS[flat.metric]}
@@ -108,24 +125,24 @@ class FaissStore(Store):
         return {"words": faiss_kinds.word(index), "width": index.d, "metric": METRICS[index.metric_type],
                 "settings": faiss_kinds.settings(index)}
 
-    def _staged(self, made):
-        gap = faiss_flat.head_size(made["words"]) if faiss_kinds.is_flat(made["words"]) else 0
-        if self._kept is None or (self._kept.width, self._kept.gap) != (made["width"], gap):
-            self._kept = Staged(self.path, made["width"], gap)
+    def _staged(self, recipe: Recipe) -> Staged:
+        gap = faiss_flat.head_size(recipe["words"]) if faiss_kinds.is_flat(recipe["words"]) else 0
+        if self._kept is None or (self._kept.width, self._kept.gap) != (recipe["width"], gap):
+            self._kept = Staged(self.path, recipe["width"], gap)
         return self._kept
 
-    def _view(self, made=None):
+    def _view(self, recipe: Recipe | None = None) -> View:
         """All rows of the place: those of the file, and over them those that are staged."""
-        made = made or self._made()
-        staged = self._staged(made)
+        recipe = recipe or self._recipe()
+        staged = self._staged(recipe)
         stamps = [stamp_of(path) for path in (self.path, staged.log_path, staged.rows_path)]
         if self._seen is None or self._seen[0] != stamps:
-            self._seen = (stamps, self._look(made, staged))
+            self._seen = (stamps, self._look(recipe, staged))
         return self._seen[1]
 
-    def _look(self, made, staged):
+    def _look(self, recipe: Recipe, staged: Staged) -> View:
         base = None
-        if self.path.exists() and not (staged.exists() and not faiss_kinds.is_flat(made["words"])):
+        if self.path.exists() and not (staged.exists() and not faiss_kinds.is_flat(recipe["words"])):
             flat = self._layout()
             if flat is None:
                 index = self._index()
@@ -135,29 +152,30 @@ class FaissStore(Store):
             else:
                 matrix = faiss_flat.Matrix(self.path, flat.matrix_at, flat.width)
                 base = View(faiss_flat.stored_ids(self.path, flat), matrix.take)
-            if faiss_kinds.takes_ids(made["words"]) and len(np.unique(base.ids)) != len(base.ids):
+            if faiss_kinds.takes_ids(recipe["words"]) and len(np.unique(base.ids)) != len(base.ids):
                 raise Error(f"{self.path} holds several rows under the same id; a migration needs one row for each id, "
                             "so build the index again with ids of their own")
-            base = base.without(made.get("gaps"))
-        return View.over(base, staged, faiss_kinds.takes_ids(made["words"]))
+            base = base.without(recipe.get("gaps"))
+        return View.over(base, staged, faiss_kinds.takes_ids(recipe["words"]))
 
-    def describe(self):
-        made, view = self._made(), self._view()
-        metric = made["metric"]
+    def describe(self) -> Contents:
+        recipe, view = self._recipe(), self._view()
+        metric = recipe["metric"]
         if metric == "inner" and self.mark.owner() is None and len(view.ids):
             places = np.unique(np.linspace(0, len(view.ids) - 1, SAMPLE_ROWS).astype(np.int64))
             lengths = np.linalg.norm(view.take(places), axis=1)
             # Codes that lose much give back lengths that are off by some percent.
-            slack = 1e-3 if faiss_kinds.kind_of(made["words"]) == "float32" else 0.1
+            slack = 1e-3 if faiss_kinds.kind_of(recipe["words"]) == "float32" else 0.1
             metric = "cosine" if np.abs(lengths - 1).max() < slack else "inner"
-        index = made["words"] if not made.get("note") else f"{made['words']} ({made['note']})"
-        return Contents(len(view.ids), made["width"], faiss_kinds.kind_of(made["words"]), metric,
+        index = recipe["words"] if not recipe.get("note") else f"{recipe['words']} ({recipe['note']})"
+        return Contents(len(view.ids), recipe["width"], faiss_kinds.kind_of(recipe["words"]), metric,
                         owner=self.mark.owner(), index=index)
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         view = self._view()
         if ids is not None:
-            places = np.sort(lookup(view.ids, whole_numbers(ids, self.path))[1])
+            places: Places | range = np.sort(lookup(view.ids, whole_numbers(ids, self.path))[1])
         else:
             places = range(0 if after is None else view.behind(after, self.path), len(view.ids))
         for first in range(0, len(places), size):
@@ -166,50 +184,50 @@ class FaissStore(Store):
                 rows = view.take(batch) if vectors else None
             yield Rows(view.ids[batch].tolist(), rows)
 
-    def write(self, ids, vectors):
-        made = self._made()
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
+        recipe = self._recipe()
         numbers = whole_numbers(ids, self.path)
         if not len(numbers):
             return
         if vectors is not None:
             vectors = np.asarray(vectors, np.float32)
-            if vectors.shape != (len(numbers), made["width"]):
-                raise Error(f"{self.path} holds vectors of {made['width']} values; found {vectors.shape[-1]} for "
+            if vectors.shape != (len(numbers), recipe["width"]):
+                raise Error(f"{self.path} holds vectors of {recipe['width']} values; found {vectors.shape[-1]} for "
                             f"{len(numbers)} ids")
-            if faiss_kinds.kind_of(made["words"]) == "float16":  # what the index will give back is given back at once
+            if faiss_kinds.kind_of(recipe["words"]) == "float16":  # what the index will give back is given back at once
                 vectors = vectors.astype(np.float16).astype(np.float32)
-        if not faiss_kinds.takes_ids(made["words"]) and numbers.min() < 0:
+        if not faiss_kinds.takes_ids(recipe["words"]) and numbers.min() < 0:
             raise Error(f"{self.path} has no ids of its own; {numbers.min()} is not the number of a row")
-        staged = self._staged(made)
+        staged = self._staged(recipe)
         with file_errors("write", self.path):
-            if self.path.exists() and not staged.exists() and not faiss_kinds.is_flat(made["words"]):
-                self._stage_all(made, staged)
+            if self.path.exists() and not staged.exists() and not faiss_kinds.is_flat(recipe["words"]):
+                self._stage_all(recipe, staged)
             staged.append(numbers, vectors)
 
-    def _stage_all(self, made, staged):
+    def _stage_all(self, recipe: Recipe, staged: Staged) -> None:
         """The rows of an index that has none staged, all of them or none."""
-        view, copy = self._view(made), Staged(with_ending(self.path, ".copy"), staged.width, staged.gap)
+        view, copy = self._view(recipe), Staged(with_ending(self.path, ".copy"), staged.width, staged.gap)
         copy.remove()
         copy.begin()
         for first in range(0, len(view.ids), BLOCK_ROWS):
             places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
             copy.append(view.ids[places], view.take(places))
-        if made.get("merged"):
-            made["merged"] = 0
-            self.mark.write(**made)
+        if recipe.get("merged"):
+            recipe["merged"] = 0
+            self.mark.write(recipe)
         os.replace(copy.log_path, staged.log_path)
         os.replace(copy.rows_path, staged.rows_path)
 
-    def _pending(self, made):
-        staged = self._staged(made)
-        return staged.exists() and len(staged.entries()) != made.get("merged", 0) or not self.path.exists()
+    def _pending(self, recipe: Recipe) -> bool:
+        staged = self._staged(recipe)
+        return staged.exists() and len(staged.entries()) != recipe.get("merged", 0) or not self.path.exists()
 
-    def search(self, queries, k):
-        made, metric = self._made(), self.describe().metric
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
+        recipe, metric = self._recipe(), self.describe().metric
         queries = np.atleast_2d(np.asarray(queries, np.float32))
-        if self._pending(made):
+        if self._pending(recipe):
             return best_of(self.read(), queries, k, metric)
-        index, gaps = self._index(), made.get("gaps") or []
+        index, gaps = self._index(), recipe.get("gaps") or []
         if queries.shape[1] != index.d:
             raise Error(f"{self.path} holds vectors of {index.d} values; found a query of {queries.shape[1]}")
         queries = unit(queries) if metric == "cosine" else queries
@@ -223,24 +241,24 @@ class FaissStore(Store):
         scores[found < 0] = -np.inf
         return [row[row >= 0].tolist() for row in found], scores
 
-    def finish(self):
-        made = self._made()
-        if not self._pending(made):
+    def finish(self) -> None:
+        recipe = self._recipe()
+        if not self._pending(recipe):
             return
-        view, staged = self._view(made), self._staged(made)
-        if not faiss_kinds.takes_ids(made["words"]):
-            view, made["gaps"] = view.with_gaps(made["width"])
-        metric = faiss.METRIC_L2 if made["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        view, staged = self._view(recipe), self._staged(recipe)
+        if not faiss_kinds.takes_ids(recipe["words"]):
+            view, recipe["gaps"] = view.with_gaps(recipe["width"])
+        metric = faiss.METRIC_L2 if recipe["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
         with file_errors("write", self.path):
-            if (made.get("gaps") or []) != self.mark.read().get("gaps", []):
-                self.mark.write(**{"owner": None, **made})
-            if faiss_kinds.is_flat(made["words"]):
-                self._finish_flat(made, metric, view, staged)
+            if (recipe.get("gaps") or []) != self.mark.read().get("gaps", []):
+                self.mark.write({"owner": None, **recipe})
+            if faiss_kinds.is_flat(recipe["words"]):
+                self._finish_flat(recipe, metric, view, staged)
             else:
-                self._finish_built(made, metric, view, staged)
+                self._finish_built(recipe, metric, view, staged)
 
-    def _finish_flat(self, made, metric, view, staged):
-        words, width = made["words"], made["width"]
+    def _finish_flat(self, recipe: Recipe, metric: int, view: View, staged: Staged) -> None:
+        words, width = recipe["words"], recipe["width"]
         head, tail = faiss_flat.head(words, width, metric, len(view.ids)), faiss_flat.tail(words, view.ids)
         behind = len(head) + 4 * width * len(view.ids)
         if view.straight and staged.exists():  # the staged file is the index but for its head and tail
@@ -258,33 +276,33 @@ class FaissStore(Store):
         staged.remove()
         self.close()
 
-    def _finish_built(self, made, metric, view, staged):
+    def _finish_built(self, recipe: Recipe, metric: int, view: View, staged: Staged) -> None:
         try:
-            index = faiss_kinds.build(made["words"], made["width"], metric, made["settings"], view.ids, view.take)
+            index = faiss_kinds.build(recipe["words"], recipe["width"], metric, recipe["settings"], view.ids, view.take)
             with appearing(self.path) as partial:
                 faiss.write_index(index, str(partial))
         except RuntimeError as error:
-            raise Error(f"{self.path}: FAISS cannot make the index {made['words']} of {len(view.ids)} rows: "
+            raise Error(f"{self.path}: FAISS cannot make the index {recipe['words']} of {len(view.ids)} rows: "
                         f"{reason(error)}") from None
-        made["merged"] = len(staged.entries())
-        self.mark.write(**{"owner": None, **made})
+        recipe["merged"] = len(staged.entries())
+        self.mark.write({"owner": None, **recipe})
         self.close()
 
-    def switch(self, put, keep):
-        if not keep.path.exists() and put.mark.path.exists() and put._pending(put._made()):
+    def switch(self, put: FaissStore, keep: FaissStore) -> None:
+        if not keep.path.exists() and put.mark.path.exists() and put._pending(put._recipe()):
             put.finish()
         for store in (self, put, keep):
             store.close()
         switch_files(self.path, put.path, keep.path, BESIDE)
 
-    def drop(self):
+    def drop(self) -> None:
         self.close()
         with file_errors("remove", self.path):
             for path in (self.path, *(with_ending(self.path, ending) for ending in BESIDE)):
                 path.unlink(missing_ok=True)
 
 
-def stamp_of(path):
+def stamp_of(path: pathlib.Path) -> Stamp | None:
     try:
         found = os.stat(path)
     except OSError:
@@ -292,7 +310,7 @@ def stamp_of(path):
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def load(path, flat):
+def load(path: pathlib.Path, flat: bool) -> Any:
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -306,20 +324,20 @@ def load(path, flat):
 
 
 @contextlib.contextmanager
-def reading(path):
+def reading(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         raise BadFile(f"{path} cannot be read as a FAISS index: {reason(error)}") from None
 
 
-def reason(error):
+def reason(error: Exception) -> str:
     """What FAISS says, without the place in its source."""
     said = re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", str(error).replace("\n", " ")).strip()
     return said.rstrip(".") or type(error).__name__
 
 
-def whole_numbers(ids, path):
+def whole_numbers(ids: Collection[Id], path: pathlib.Path) -> npt.NDArray[np.int64]:
     if not all(isinstance(key, (int, np.integer)) for key in ids):
         raise Error(f"{path}: the ids of a FAISS index are whole numbers; found {next(iter(ids))!r}")
     return np.asarray(ids, np.int64)

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 import struct
+from collections.abc import Callable
+from typing import TypeAlias
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import BadFile
+from ..types import Places, Vectors
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+Take: TypeAlias = Callable[[Places], Vectors]  # the rows at some places
 
 FLAT = {b"IxFI", b"IxF2", b"IxFl"}
 MAPS = {b"IxMp": "IDMap", b"IxM2": "IDMap2"}
@@ -34,7 +42,7 @@ class Layout:
     ids_at: int | None
 
 
-def layout(path):
+def layout(path: pathlib.Path) -> Layout | None:
     """Where things are in a Flat or IDMap,Flat file; None if it is neither. The sizes fit the file."""
     with open(path, "rb") as file:
         start = file.read(COMMON.size + FLAT_HEAD)
@@ -52,7 +60,7 @@ def layout(path):
         raise BadFile(f"{path} is damaged, or uses a metric other than L2 and inner product: its head says {rows} rows "
                       f"of {width} values, {values} in all, and the metric {metric}")
     matrix_at = at + FLAT_HEAD
-    ids_at = matrix_at + 4 * values + COUNT.size if at else None
+    ids_at = matrix_at + 4 * values + COUNT.size
     expected = ids_at + 8 * rows if at else matrix_at + 4 * values
     if size < expected:
         raise BadFile(f"{path} is cut short: {rows} rows of {width} values need {expected} bytes, it has {size}; copy "
@@ -62,25 +70,25 @@ def layout(path):
             count, = COUNT.unpack(os.pread(file.fileno(), COUNT.size, ids_at - COUNT.size))
         if count != rows or COMMON.unpack_from(start)[1:3] != (width, rows):
             raise BadFile(f"{path} is damaged: it holds {rows} rows and {count} ids")
-    return Layout(words, width, rows, metric, matrix_at, ids_at)
+    return Layout(words, width, rows, metric, matrix_at, ids_at if at else None)
 
 
-def head(words, width, metric, rows):
+def head(words: str, width: int, metric: int, rows: int) -> bytes:
     """The bytes before the rows."""
-    made = bytearray(faiss.serialize_index(faiss.index_factory(width, words, metric)).tobytes())
+    begin = bytearray(faiss.serialize_index(faiss.index_factory(width, words, metric)).tobytes())
     at = COMMON.size if words != "Flat" else 0
-    del made[at + FLAT_HEAD:]
+    del begin[at + FLAT_HEAD:]
     for place in {0, at}:
-        struct.pack_into("<q", made, place + ROWS_AT, rows)
-    COUNT.pack_into(made, at + COMMON.size, rows * width)
-    return bytes(made)
+        struct.pack_into("<q", begin, place + ROWS_AT, rows)
+    COUNT.pack_into(begin, at + COMMON.size, rows * width)
+    return bytes(begin)
 
 
-def head_size(words):
+def head_size(words: str) -> int:
     return FLAT_HEAD + (COMMON.size if words != "Flat" else 0)
 
 
-def tail(words, ids):
+def tail(words: str, ids: Ids) -> bytes:
     """The bytes behind the rows."""
     return b"" if words == "Flat" else COUNT.pack(len(ids)) + np.ascontiguousarray(ids, "<i8").tobytes()
 
@@ -88,19 +96,19 @@ def tail(words, ids):
 class Matrix:
     """float32 rows in a file from some byte on, read a few at a time so that memory does not grow with the file."""
 
-    def __init__(self, path, at, width):
+    def __init__(self, path: pathlib.Path, at: int, width: int) -> None:
         self.file = os.open(path, os.O_RDONLY)
         self.path, self.at, self.width = path, at, width
 
-    def take(self, places):
-        made = np.empty((len(places), self.width), "<f4")
+    def take(self, places: Places) -> Vectors:
+        rows = np.empty((len(places), self.width), "<f4")
         runs = np.flatnonzero(np.diff(places) != 1) + 1
         for first, last in zip([0, *runs], [*runs, len(places)]):
-            self._fill(made[first:last], int(places[first]) if len(places) else 0)
-        return made
+            self._fill(rows[first:last], int(places[first]) if len(places) else 0)
+        return rows
 
-    def _fill(self, rows, place):
-        room = memoryview(rows).cast("B") if rows.size else memoryview(b"")
+    def _fill(self, rows: Vectors, place: int) -> None:
+        room = rows.data.cast("B") if rows.size else memoryview(b"")
         at = self.at + 4 * self.width * place
         while len(room):
             done = os.preadv(self.file, [room], at)
@@ -108,12 +116,12 @@ class Matrix:
                 raise BadFile(f"{self.path} is cut short: row {place} is missing; copy it again")
             room, at = room[done:], at + done
 
-    def __del__(self):
+    def __del__(self) -> None:
         if hasattr(self, "file"):
             os.close(self.file)
 
 
-def stored_ids(path, found):
+def stored_ids(path: pathlib.Path, found: Layout) -> Ids:
     if found.ids_at is None:
         return np.arange(found.rows)
     with open(path, "rb") as file:

@@ -7,12 +7,16 @@ of an IVF index with ids of its own gives other rows than asked for. The codes a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import BadFile, Error
+from ..types import Places, Vectors
+from .faiss_flat import Ids, Take
 
 QUANTIZERS = {faiss.ScalarQuantizer.QT_8bit: "SQ8", faiss.ScalarQuantizer.QT_4bit: "SQ4",
               faiss.ScalarQuantizer.QT_6bit: "SQ6", faiss.ScalarQuantizer.QT_fp16: "SQfp16",
@@ -24,16 +28,16 @@ TRAIN_ROWS_A_LIST = 256
 @dataclasses.dataclass
 class Walk:
     """The ids of all rows in the order they are stored, and the rows of some places in it."""
-    ids: np.ndarray
-    take: Callable[[np.ndarray], np.ndarray]
+    ids: Ids
+    take: Take
 
 
-def walk(index) -> Walk:
+def walk(index: Any) -> Walk:
     index = faiss.downcast_index(index)
     if isinstance(index, (faiss.IndexIDMap, faiss.IndexIDMap2)):
         inner = walk(index.index)
         own = faiss.vector_to_array(index.id_map)
-        if len(inner.ids) and not (0 <= inner.ids.min() and inner.ids.max() < len(own)):
+        if len(inner.ids) and (inner.ids.min() < 0 or inner.ids.max() >= len(own)):
             raise BadFile("the index is damaged: it names rows that have no id")
         return Walk(own[inner.ids], inner.take)
     if isinstance(index, faiss.IndexPreTransform):
@@ -49,16 +53,16 @@ def walk(index) -> Walk:
                 "Flat, IVF, HNSW, SQ, PQ, IDMap and transforms before them can")
 
 
-def view(pointer, size):
+def view(pointer: Any, size: int) -> npt.NDArray[Any]:
     return faiss.rev_swig_ptr(pointer, size) if size else np.empty(0, np.uint8)
 
 
-def walk_back(index):
+def walk_back(index: Any) -> Walk:
     """The rows as they were before the transforms, as far as those can be undone."""
     inner = walk(index.index)
     chain = [faiss.downcast_VectorTransform(index.chain.at(n)) for n in range(index.chain.size())]
 
-    def take(places):
+    def take(places: Places) -> Vectors:
         rows = inner.take(places)
         for step in reversed(chain):
             try:
@@ -70,7 +74,7 @@ def walk_back(index):
     return Walk(inner.ids, take)
 
 
-def walk_lists(index):
+def walk_lists(index: Any) -> Walk:
     if "FastScan" in type(index).__name__:
         raise Error(f"rows cannot be read out of a FAISS index of the kind {type(index).__name__}, whose codes are "
                     "packed across rows; embed the documents again into a new index")
@@ -81,7 +85,7 @@ def walk_lists(index):
     for number in np.flatnonzero(sizes):
         ids[starts[number]:starts[number + 1]] = view(lists.get_ids(int(number)), int(sizes[number]))
 
-    def take(places):
+    def take(places: Places) -> Vectors:
         prefix = index.coarse_code_size()
         codes = np.empty((len(places), prefix + index.code_size), np.uint8)
         owners = np.searchsorted(starts, places, side="right") - 1
@@ -90,11 +94,11 @@ def walk_lists(index):
             here = owners == number
             stored = view(lists.get_codes(int(number)), int(sizes[number]) * index.code_size)
             codes[here, prefix:] = stored.reshape(-1, index.code_size)[places[here] - starts[number]]
-        return index.sa_decode(codes)
+        return np.asarray(index.sa_decode(codes))
     return Walk(ids, take)
 
 
-def word(index, width=None):
+def word(index: Any, width: int | None = None) -> str:
     """What index_factory makes it of; for another width, what comes nearest."""
     index = faiss.downcast_index(index)
     width = index.d if width is None else width
@@ -103,33 +107,38 @@ def word(index, width=None):
     if isinstance(index, faiss.IndexPreTransform):
         return transformed_word(index, width)
     if isinstance(index, faiss.IndexHNSW):
-        return f"HNSW{index.hnsw.nb_neighbors(1)},{word(index.storage, width)}"
+        return f"HNSW{neighbours(index)},{word(index.storage, width)}"
     if isinstance(index, faiss.IndexIVF):
         coarse = faiss.downcast_index(index.quantizer)
-        graph = f"_HNSW{coarse.hnsw.nb_neighbors(1)}" if isinstance(coarse, faiss.IndexHNSW) else ""
+        graph = f"_HNSW{neighbours(coarse)}" if isinstance(coarse, faiss.IndexHNSW) else ""
         return f"IVF{index.nlist}{graph},{code_word(index, width)}"
     return code_word(index, width)
 
 
-def code_word(index, width):
+def neighbours(graph: Any) -> int:
+    return int(graph.hnsw.nb_neighbors(1))
+
+
+def code_word(index: Any, width: int) -> str:
     if isinstance(index, (faiss.IndexFlat, faiss.IndexIVFFlat)):
         return "Flat"
     if isinstance(index, (faiss.IndexScalarQuantizer, faiss.IndexIVFScalarQuantizer)) and index.sq.qtype in QUANTIZERS:
         return QUANTIZERS[index.sq.qtype]
     if isinstance(index, (faiss.IndexPQ, faiss.IndexIVFPQ)):
         # np: without an order of the codes that only polysemous searches use, and that takes long to learn.
-        polysemous = getattr(index, "search_type", faiss.IndexPQ.ST_PQ) != faiss.IndexPQ.ST_PQ
+        plain = faiss.IndexPQ.ST_PQ  # type: ignore[attr-defined]  # FAISS' types do not know it
+        polysemous = getattr(index, "search_type", plain) != plain
         return f"PQ{dividing(index.pq.M, width)}x{index.pq.nbits}{'' if polysemous else 'np'}"
     raise Error(f"kedge-migrate does not make a FAISS index of the kind {type(index).__name__}; it makes Flat, IVF, "
                 "HNSW, SQ, PQ, IDMap and PCA, OPQ, RR or L2norm before them")
 
 
-def dividing(parts, width):
+def dividing(parts: int, width: int) -> int:
     """The number nearest to 'parts' that divides the width, which product quantisers need."""
     return min((part for part in range(1, width + 1) if width % part == 0), key=lambda part: (abs(part - parts), part))
 
 
-def transformed_word(index, width):
+def transformed_word(index: Any, width: int) -> str:
     words = []
     inner = core = faiss.downcast_index(index.index)
     while hasattr(core, "index"):
@@ -153,7 +162,7 @@ def transformed_word(index, width):
     return ",".join([*words, word(inner, width)])
 
 
-def settings(index, found=None):
+def settings(index: Any, found: dict[str, int] | None = None) -> dict[str, int]:
     """How widely it searches, which index_factory does not know of."""
     index, found = faiss.downcast_index(index), {} if found is None else found
     if isinstance(index, faiss.IndexIVF):
@@ -166,7 +175,7 @@ def settings(index, found=None):
     return found
 
 
-def make(words, width, metric, chosen):
+def make(words: str, width: int, metric: int, chosen: Mapping[str, int]) -> Any:
     """An empty index, not trained."""
     index = faiss.index_factory(width, words, metric)
     inner = faiss.downcast_index(index)
@@ -182,7 +191,7 @@ def make(words, width, metric, chosen):
     return index
 
 
-def lists_of(words):
+def lists_of(words: str) -> int:
     """How many inverted lists a word asks for."""
     for part in words.split(","):
         if part.startswith("IVF"):
@@ -190,15 +199,15 @@ def lists_of(words):
     return 0
 
 
-def takes_ids(words):
+def takes_ids(words: str) -> bool:
     return any(part.startswith(("IDMap", "IVF")) for part in words.split(","))
 
 
-def is_flat(words):
+def is_flat(words: str) -> bool:
     return words in ("Flat", "IDMap,Flat", "IDMap2,Flat")
 
 
-def kind_of(words):
+def kind_of(words: str) -> str:
     """Contents.kind: float32 where rows come back as they were given, else the word."""
     core = words.removeprefix("IDMap,").removeprefix("IDMap2,")
     parts = core.split(",")
@@ -209,7 +218,8 @@ def kind_of(words):
     return core
 
 
-def build(words, width, metric, chosen, ids, take, block=65536):
+def build(words: str, width: int, metric: int, chosen: Mapping[str, int], ids: Ids, take: Take,
+          block: int = 65536) -> Any:
     """A filled index of the rows of 'take' under 'ids'; without ids of its own they must be 0, 1, 2 and so on."""
     index = make(words, width, metric, chosen)
     if not len(ids):

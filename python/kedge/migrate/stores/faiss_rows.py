@@ -2,21 +2,28 @@
 """The rows of an index file and of what is staged over it as one sequence."""
 from __future__ import annotations
 
+import pathlib
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import Error
+from ..types import Id, Places, Vectors
+from .faiss_flat import Ids, Take
+from .faiss_staged import Staged
 
 
 class View:
     """ids in a fixed order, and take(places) for the rows at some places of it."""
 
-    def __init__(self, ids, take, straight=False, keeping=None):
+    def __init__(self, ids: Ids, take: Take, straight: bool = False, keeping: Any = None) -> None:
         self.ids, self.take = ids, take
         self.keeping = keeping    # FAISS frees an index with its last name, whatever still reads from it
         self.straight = straight  # whether the staged rows are all rows, in this order
 
     @staticmethod
-    def over(base, staged, own_ids):
+    def over(base: View | None, staged: Staged, own_ids: bool) -> View:
         """Staged rows replace, remove and follow those of the file. Without own ids the numbers give the order."""
         if not staged.exists():
             return base if base is not None else View(np.empty(0, np.int64), empty(staged.width))
@@ -39,23 +46,23 @@ class View:
             order = np.argsort(joined, kind="stable")
             joined, where = joined[order], where[order]
 
-        def take(places):
+        def take(places: Places) -> Vectors:
             chosen = where[places]
-            made = np.empty((len(places), staged.width), np.float32)
+            rows = np.empty((len(places), staged.width), np.float32)
             old = chosen >= 0
-            made[old] = base.take(chosen[old])
-            made[~old] = matrix.take(-1 - chosen[~old])
-            return made
+            rows[old] = base.take(chosen[old])
+            rows[~old] = matrix.take(-1 - chosen[~old])
+            return rows
         return View(joined, take)
 
-    def without(self, gaps):
+    def without(self, gaps: list[int] | None) -> View:
         """The same but for these ids, which stand for nothing."""
         if not gaps:
             return self
         kept = np.flatnonzero(~np.isin(self.ids, gaps))
         return View(self.ids[kept], lambda places: self.take(kept[places]), keeping=self)
 
-    def with_gaps(self, width):
+    def with_gaps(self, width: int) -> tuple[View, list[int]]:
         """All numbers up to the last, with zeros for those that have no row, and the list of those."""
         ids = np.arange(int(self.ids[-1]) + 1 if len(self.ids) else 0)
         if len(ids) == len(self.ids):
@@ -63,14 +70,14 @@ class View:
         where = np.full(len(ids), -1)
         where[self.ids] = np.arange(len(self.ids))
 
-        def take(places):
-            made = np.zeros((len(places), width), np.float32)
+        def take(places: Places) -> Vectors:
+            rows = np.zeros((len(places), width), np.float32)
             there = where[places] >= 0
-            made[there] = self.take(where[places[there]])
-            return made
+            rows[there] = self.take(where[places[there]])
+            return rows
         return View(ids, take, keeping=self), np.flatnonzero(where < 0).tolist()
 
-    def behind(self, key, path):
+    def behind(self, key: Id, path: pathlib.Path) -> int:
         """The place after an id."""
         _, found = lookup(self.ids, np.array([key]))
         if not len(found):
@@ -78,11 +85,11 @@ class View:
         return int(found[0]) + 1
 
 
-def empty(width):
+def empty(width: int) -> Take:
     return lambda places: np.empty((len(places), width), np.float32)
 
 
-def lookup(ids, wanted):
+def lookup(ids: Ids, wanted: npt.ArrayLike) -> tuple[Places, Places]:
     """For those of 'wanted' that are in ids: which of 'wanted' they are, and their places in ids."""
     wanted = np.asarray(wanted, np.int64)
     if len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():

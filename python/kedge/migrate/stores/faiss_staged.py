@@ -8,14 +8,20 @@ counts once its record is whole, so a process that is killed leaves all of a bat
 from __future__ import annotations
 
 import os
+import pathlib
 import struct
 import zlib
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..atomic import sync_folder, with_ending
-from .faiss_flat import Matrix
+from ..types import Vectors
+from .faiss_flat import Ids, Matrix
 from .files import write_durably
+
+Entries: TypeAlias = npt.NDArray[np.void]  # of ENTRY
 
 ROWS, LOG = ".rows", ".log"
 RECORD = struct.Struct("<4sIQ")  # KDGR, checksum, entries
@@ -24,16 +30,18 @@ ENTRY = np.dtype([("id", "<i8"), ("slot", "<i8")])
 
 
 class Staged:
-    def __init__(self, index_path, width, gap):
+    def __init__(self, index_path: pathlib.Path, width: int, gap: int) -> None:
         self.rows_path, self.log_path = with_ending(index_path, ROWS), with_ending(index_path, LOG)
         self.width, self.gap = width, gap
-        self._stamp, self._parts, self._length, self._next = None, [], 0, 0
+        self._stamp: tuple[int, int] | None = None
+        self._parts: list[Entries] = []
+        self._length, self._next = 0, 0
 
-    def exists(self):
+    def exists(self) -> bool:
         """Without rows the log is left over from an index that was finished."""
         return self.rows_path.exists()
 
-    def begin(self):
+    def begin(self) -> None:
         if self.exists():
             return
         self.log_path.unlink(missing_ok=True)
@@ -41,7 +49,7 @@ class Staged:
         self.rows_path.touch()
         sync_folder(self.rows_path.parent)
 
-    def _catch_up(self):
+    def _catch_up(self) -> None:
         """Reads the log if it is not what this object left behind."""
         try:
             found = os.stat(self.log_path)
@@ -53,13 +61,13 @@ class Staged:
             self._next = max((int(part["slot"].max(initial=-1)) + 1 for part in self._parts), default=0)
             self._stamp = stamp
 
-    def entries(self):
+    def entries(self) -> Entries:
         self._catch_up()
         if len(self._parts) > 1:
             self._parts = [np.concatenate(self._parts)]
         return self._parts[0] if self._parts else np.empty(0, ENTRY)
 
-    def append(self, ids, vectors):
+    def append(self, ids: Ids, vectors: Vectors | None) -> None:
         """Durable on return; if it fails, what was written is not counted and the next batch overwrites it."""
         self.begin()
         self._catch_up()
@@ -67,7 +75,8 @@ class Staged:
         added["id"] = ids
         added["slot"] = -1 if vectors is None else self._next + np.arange(len(ids))
         if vectors is not None:
-            write_durably(self.rows_path, np.ascontiguousarray(vectors, "<f4"), self.gap + 4 * self.width * self._next)
+            place = self.gap + 4 * self.width * self._next
+            write_durably(self.rows_path, np.ascontiguousarray(vectors, "<f4").data, place)
         data = added.tobytes()
         write_durably(self.log_path, RECORD.pack(MAGIC, zlib.crc32(data), len(added)) + data, self._length, cut=True)
         self._parts.append(added)
@@ -75,7 +84,7 @@ class Staged:
         self._next += 0 if vectors is None else len(ids)
         self._stamp = (os.stat(self.log_path).st_ino, self._length)
 
-    def live(self):
+    def live(self) -> tuple[Ids, Ids, Ids]:
         """The ids that have a row, in the order they first came, and the slots of their rows; and all removed ids."""
         entries = self.entries()
         ids, slots = entries["id"], entries["slot"]
@@ -89,15 +98,15 @@ class Staged:
         unique, final = unique[order], slots[last[order]]
         return unique[final >= 0], final[final >= 0], unique[final < 0]
 
-    def matrix(self):
+    def matrix(self) -> Matrix:
         return Matrix(self.rows_path, self.gap, self.width)
 
-    def remove(self):
+    def remove(self) -> None:
         self.rows_path.unlink(missing_ok=True)
         self.log_path.unlink(missing_ok=True)
 
 
-def parse(data):
+def parse(data: bytes) -> tuple[list[Entries], int]:
     """The entries of every whole record from the start, and how many bytes those are."""
     parts, at = [], 0
     while at + RECORD.size <= len(data):

@@ -7,7 +7,9 @@ import ctypes
 import errno
 import json
 import os
-import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from ..atomic import sync_folder, with_ending, write_text
 from ..errors import Error
@@ -20,7 +22,7 @@ NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXD
 
 
 @contextlib.contextmanager
-def file_errors(doing, path):
+def file_errors(doing: str, path: Path) -> Iterator[None]:
     """Turns what the system says about a file into a sentence."""
     try:
         yield
@@ -32,84 +34,85 @@ def file_errors(doing, path):
             errno.EPERM: "this user may not; change its permissions, or run as a user who may",
             errno.EROFS: "the disk is mounted read-only",
             errno.ENOENT: "there is no such file or folder",
-        }.get(error.errno, error.strerror or str(error))
+        }.get(error.errno or 0, error.strerror or str(error))
         raise Error(f"{path}: cannot {doing} it: {reason}") from None
 
 
 class Mark:
     """A small file beside a place that says which migration made it, and what else the store wants to remember."""
 
-    def __init__(self, path: pathlib.Path):
+    def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self):
+    def read(self) -> dict[str, Any]:
         try:
             found = json.loads(self.path.read_text())
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def owner(self):
-        return self.read().get("owner")
+    def owner(self) -> str | None:
+        found: str | None = self.read().get("owner")
+        return found
 
-    def write(self, owner, **more):
-        write_text(self.path, json.dumps({"owner": owner, **more}))
+    def write(self, facts: Mapping[str, object]) -> None:
+        write_text(self.path, json.dumps(facts))
 
 
-def switch_files(here, put, keep, endings=()):
-    """The file 'here' becomes 'keep' and 'put' becomes 'here', with the files beside them that have these endings.
+def switch_files(here: Path, incoming: Path, outgoing: Path, endings: Sequence[str] = ()) -> None:
+    """What is 'here' goes to 'outgoing', and 'incoming' comes here, with the files beside them that have these endings.
 
     A second name for the old file, and then one rename: the name 'here' always leads to a file. Called again after a
     crash it goes on: files beside that were given a second name are recognised by being the same file.
     """
-    require_something(here, put, keep)
+    require_something(here, incoming, outgoing)
     with file_errors("switch", here):
-        if put.exists():
-            if keep.exists() and here.exists() and not os.path.samefile(keep, here):
-                raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
+        if incoming.exists():
+            if outgoing.exists() and here.exists() and not os.path.samefile(outgoing, here):
+                raise Error(f"{outgoing} is taken, and would hold what is now in {here}; move it away")
             for ending in ("", *endings):
-                second_name(with_ending(here, ending), with_ending(keep, ending))
+                second_name(with_ending(here, ending), with_ending(outgoing, ending))
             sync_folder(here.parent)
-            os.replace(put, here)
+            os.replace(incoming, here)
         for ending in endings:
-            move_beside(*(with_ending(path, ending) for path in (here, put, keep)))
+            move_beside(*(with_ending(path, ending) for path in (here, incoming, outgoing)))
         sync_folder(here.parent)
 
 
-def switch_folders(here, put, keep, endings=()):
+def switch_folders(here: Path, incoming: Path, outgoing: Path, endings: Sequence[str] = ()) -> None:
     """The same for folders, which have no second names: they change names in one step where the system can.
 
     A file beside says which folder was which before, so that a switch that was cut short is not undone by the next.
     """
-    require_something(here, put, keep)
+    require_something(here, incoming, outgoing)
     begun = with_ending(here, SWITCHING)
     with file_errors("switch", here):
-        if put.exists():
-            if keep.exists() and here.exists():
-                raise Error(f"{keep} is taken, and would hold what is now in {here}; move it away")
+        if incoming.exists():
+            if outgoing.exists() and here.exists():
+                raise Error(f"{outgoing} is taken, and would hold what is now in {here}; move it away")
             for ending in endings:
-                second_name(with_ending(here, ending), with_ending(keep, ending))
+                second_name(with_ending(here, ending), with_ending(outgoing, ending))
             if here.exists():
                 exchanged = Mark(begun).read().get("put") == here.stat().st_ino
                 if not exchanged:
-                    write_text(begun, json.dumps({"put": put.stat().st_ino}))
-                    exchanged = exchange(here, put)
-                os.rename(put if exchanged else here, keep)
-            if put.exists():
-                os.rename(put, here)
+                    write_text(begun, json.dumps({"put": incoming.stat().st_ino}))
+                    exchanged = exchange(here, incoming)
+                os.rename(incoming if exchanged else here, outgoing)
+            if incoming.exists():
+                os.rename(incoming, here)
             sync_folder(here.parent)
         for ending in endings:
-            move_beside(*(with_ending(path, ending) for path in (here, put, keep)))
+            move_beside(*(with_ending(path, ending) for path in (here, incoming, outgoing)))
         begun.unlink(missing_ok=True)
         sync_folder(here.parent)
 
 
-def require_something(here, put, keep):
-    if not put.exists() and not keep.exists():
-        raise Missing(f"{put} does not exist, so nothing can take the place of {here}")
+def require_something(here: Path, incoming: Path, outgoing: Path) -> None:
+    if not incoming.exists() and not outgoing.exists():
+        raise Missing(f"{incoming} does not exist, so nothing can take the place of {here}")
 
 
-def second_name(source, target):
+def second_name(source: Path, target: Path) -> None:
     if not source.exists() or target.exists():
         return
     try:
@@ -120,14 +123,14 @@ def second_name(source, target):
         os.rename(source, target)  # such disks have no second names: for an instant there is no file of that name
 
 
-def move_beside(here, put, keep):
-    if put.exists():
-        os.replace(put, here)
-    elif here.exists() and keep.exists() and os.path.samefile(here, keep):
+def move_beside(here: Path, incoming: Path, outgoing: Path) -> None:
+    if incoming.exists():
+        os.replace(incoming, here)
+    elif here.exists() and outgoing.exists() and os.path.samefile(here, outgoing):
         here.unlink()
 
 
-def can_exchange():
+def can_exchange() -> bool:
     """Whether the system knows how; some disks still refuse."""
     try:
         return hasattr(ctypes.CDLL(None), "renameat2")
@@ -135,7 +138,7 @@ def can_exchange():
         return False
 
 
-def exchange(first, second):
+def exchange(first: Path, second: Path) -> bool:
     """Two files or folders change names in one step; False where the system cannot."""
     if not can_exchange():
         return False
@@ -148,15 +151,15 @@ def exchange(first, second):
     raise OSError(number, os.strerror(number), str(first))
 
 
-def write_all(file, data, place):
+def write_all(file: int, data: bytes | memoryview, place: int) -> None:
     """A write may take less than it is given; the rest is written then."""
-    data = memoryview(data)
-    while data:
-        done = os.pwrite(file, data, place)
-        data, place = data[done:], place + done
+    rest = memoryview(data)
+    while rest:
+        done = os.pwrite(file, rest, place)
+        rest, place = rest[done:], place + done
 
 
-def write_durably(path, data, place, cut=False):
+def write_durably(path: Path, data: bytes | memoryview, place: int, cut: bool = False) -> None:
     """Writes into a file that is there; 'cut' ends it behind what is written."""
     file = os.open(path, os.O_RDWR)
     try:

@@ -5,29 +5,36 @@ from __future__ import annotations
 import bisect
 import datetime
 import decimal
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from lancedb.table import Table
 
 from ..errors import Error
+from ..types import Id, Moment, Places, Vectors
+
+Ids: TypeAlias = list[str] | npt.NDArray[np.integer[Any]]
 
 ROW = "_rowid"
 
 
-def is_vector(kind):
-    return pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type)
+def is_vector(kind: Any) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type))
 
 
-def is_id(kind):
-    return pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+def is_id(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def vector_type(width):
+def vector_type(width: int) -> Any:
     return pa.list_(pa.float32(), width)
 
 
-def vector_column(vectors, rows, width):
+def vector_column(vectors: Vectors | None, rows: int, width: int) -> Any:
     """The vectors as one Arrow column, or that many nulls."""
     if vectors is None:
         return pa.nulls(rows, vector_type(width))
@@ -35,29 +42,29 @@ def vector_column(vectors, rows, width):
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector_type(width))
 
 
-def vector_rows(column, width):
+def vector_rows(column: Any, width: int) -> Vectors:
     """float32 rows of a column without nulls."""
     values = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
     return np.asarray(values, np.float32).reshape(len(column), width)
 
 
-def named(column):
+def named(column: str) -> str:
     """The name of a column as SQL."""
     return "`" + column.replace("`", "``") + "`"
 
 
-def literal(value):
+def literal(value: Moment) -> str:
     """A value as SQL."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)
 
 
-def one_of(column, ids):
+def one_of(column: str, ids: Iterable[Id]) -> str:
     return f"{named(column)} IN ({', '.join(literal(key) for key in ids)})"
 
 
-def at_or_above(field, value):
+def at_or_above(field: Any, value: Moment) -> str:
     """The condition that a column's value is not below this one; moments come as the text that 'plain' made of them."""
     if pa.types.is_timestamp(field.type):
         return f"{named(field.name)} >= CAST({literal(value)} AS TIMESTAMP)"
@@ -66,14 +73,14 @@ def at_or_above(field, value):
     return f"{named(field.name)} >= {literal(value)}"
 
 
-def plain(value):
+def plain(value: Any) -> Moment | None:
     """A value that can be kept as text or a number."""
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
     return str(value) if isinstance(value, decimal.Decimal) else value
 
 
-def sorted_rows(table, column, conditions, address):
+def sorted_rows(table: Table, column: str, conditions: Sequence[str], address: str) -> tuple[Ids, Places]:
     """All ids of a table in their order and the rows they are in; a Lance table has no order of its own that stays."""
     query = table.search().select([column]).with_row_id(True)
     if conditions:
@@ -91,26 +98,26 @@ def sorted_rows(table, column, conditions, address):
     return ids.to_numpy() if pa.types.is_integer(ids.type) else ids.to_pylist(), rows.take(order).to_numpy()
 
 
-def behind(ids, after):
+def behind(ids: Ids, after: Id | None) -> int:
     """Where the ids behind this one begin."""
     if after is None:
         return 0
     return bisect.bisect_right(ids, after) if isinstance(ids, list) else int(np.searchsorted(ids, after, "right"))
 
 
-def chosen(ids, rows, wanted):
+def chosen(ids: Ids, rows: Places, wanted: Iterable[Id]) -> tuple[Ids, Places]:
     """Those of sorted ids that are wanted."""
     wanted = set(wanted)
     if isinstance(ids, list):
         places = [n for n, key in enumerate(ids) if key in wanted]
         return [ids[n] for n in places], rows[places]
     limits = np.iinfo(ids.dtype)
-    places = np.isin(ids, np.array([key for key in wanted if isinstance(key, int) and limits.min <= key <= limits.max],
-                                   ids.dtype))
-    return ids[places], rows[places]
+    here = np.isin(ids, np.array([key for key in wanted if isinstance(key, int) and limits.min <= key <= limits.max],
+                                 ids.dtype))
+    return ids[here], rows[here]
 
 
-def take(table, rows, columns):
+def take(table: Table, rows: Places, columns: list[str]) -> Any:
     """These rows of a table in this order; Lance gives them in its own."""
     if not len(rows):
         return table.search().select(columns).limit(1).to_arrow().slice(0, 0)

@@ -13,16 +13,20 @@ import datetime
 import json
 import pathlib
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 import lancedb
 import lancedb.index
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from lancedb.table import Table
 
 from ..address import join_address, split_address
 from ..errors import BadFile, Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Moment, Places, Vectors
 from . import lance_rows as rows_of
 from .require import require_free, require_width
 
@@ -56,45 +60,47 @@ INDEXES = {
 @dataclasses.dataclass
 class Place:
     """Where vectors are: the column of the table, or while they are new, the one of a table of their own."""
-    table: lancedb.table.Table
+    table: Table
     column: str
     apart: bool
 
     @property
-    def field(self):
+    def field(self) -> Any:
         return self.table.schema.field(self.column)
 
     @property
-    def width(self):
-        return self.field.type.list_size
+    def width(self) -> int:
+        return int(self.field.type.list_size)
 
     @property
-    def mark(self):
+    def mark(self) -> dict[str, Any]:
         """What create() noted: owner, metric, and the kind of index that the old column has."""
-        return json.loads((self.field.metadata or {}).get(MARK.encode(), b"{}"))
+        mark: dict[str, Any] = json.loads((self.field.metadata or {}).get(MARK.encode(), b"{}"))
+        return mark
 
-    def index(self):
+    def index(self) -> tuple[str, str, str] | None:
         """(name, kind, metric) of the index on the column, or None."""
         for found in self.table.list_indices():
-            if found.columns == [self.column]:
-                stats = self.table.index_stats(found.name)
-                return found.name, stats.index_type, stats.distance_type
+            stats = self.table.index_stats(found.name) if found.columns == [self.column] else None
+            if stats is not None:
+                return found.name, stats.index_type, stats.distance_type or "l2"
         return None
 
 
 class LanceStore(Store):
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.path, name, self.options, _ = split_address(address, OPTIONS)
         self.table_name, _, self.column_name = name.rpartition(".") if "." in name else (name, "", "")
         if self.options.get("metric", "cosine") not in METRICS.values():
             raise UsageError(f"{address}: the metric is one of {', '.join(METRICS.values())}")
         self.id_name = self.options.get("id", "id")
-        self._link = None
-        self._apart_ids = None      # the ids in the table of new vectors, and the version of it they were read from
+        self._link: lancedb.DBConnection | None = None
+        # The ids in the table of new vectors, and the version of it they were read from.
+        self._apart_ids: tuple[set[Id], int] | None = None
 
     @contextlib.contextmanager
-    def _errors(self, doing):
+    def _errors(self, doing: str) -> Iterator[None]:
         """Turns what LanceDB raises into a sentence."""
         try:
             yield
@@ -103,7 +109,7 @@ class LanceStore(Store):
             text = next((reason for sign, reason in REASONS.items() if sign in str(error)), text)
             raise Error(f"{self.address}: cannot {doing} it: {text}") from None
 
-    def _connect(self):
+    def _connect(self) -> lancedb.DBConnection:
         if self._link is None:
             if "://" not in self.path and not pathlib.Path(self.path).is_dir():
                 raise Missing(f"{self.address}: there is no folder {self.path}")
@@ -111,7 +117,7 @@ class LanceStore(Store):
                 self._link = lancedb.connect(self.path)
         return self._link
 
-    def _table(self, name):
+    def _table(self, name: str) -> Table | None:
         """The newest version of a table, or None."""
         try:
             return self._connect().open_table(name)
@@ -122,7 +128,7 @@ class LanceStore(Store):
         except (OSError, RuntimeError) as error:
             raise BadFile(f"{self.address}: the table {name!r} cannot be read: {str(error).splitlines()[0]}") from None
 
-    def _main(self):
+    def _main(self) -> Table:
         table = self._table(self.table_name)
         if table is None:
             raise Missing(f"{self.address}: there is no table {self.table_name!r} in {self.path}")
@@ -131,7 +137,7 @@ class LanceStore(Store):
                              f"one with the ids by ?id=, one of {', '.join(table.schema.names)}")
         return table
 
-    def _column(self, table):
+    def _column(self, table: Table) -> str:
         if not self.column_name:
             names = [field.name for field in table.schema if rows_of.is_vector(field.type)]
             names = [name for name in names if not any(name.startswith(other + "_") for other in names)]
@@ -142,10 +148,10 @@ class LanceStore(Store):
         return self.column_name
 
     @property
-    def _apart_name(self):
+    def _apart_name(self) -> str:
         return f"{self.table_name}__{self.column_name}"
 
-    def _place(self):
+    def _place(self) -> Place:
         """Where the vectors are now; Missing if nowhere."""
         table = self._main()
         column = self._column(table)
@@ -160,16 +166,16 @@ class LanceStore(Store):
                              "that is lists of floats of one fixed size")
         return Place(table, column, False)
 
-    def _metric(self, place):
+    def _metric(self, place: Place) -> str:
         """As LanceDB does: the index says how it compares, and without one it is by distance."""
         found = place.index()
         return self.options.get("metric") or place.mark.get("metric") or METRICS[found[2] if found else "l2"]
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> LanceStore:
         column = self.column_name or self._column(self._main())
         return LanceStore(join_address("lancedb", self.path, f"{self.table_name}.{column}{ending}", self.options))
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         try:
             require_free(self.address, True, self._place().mark.get("owner"), owner)
             return
@@ -185,7 +191,7 @@ class LanceStore(Store):
                 pa.field(key.name, key.type),
                 pa.field(self.column_name, rows_of.vector_type(width), metadata={MARK: json.dumps(mark)})]))
 
-    def describe(self):
+    def describe(self) -> Contents:
         place = self._place()
         index = place.index()
         with self._errors("read"):
@@ -195,7 +201,7 @@ class LanceStore(Store):
                 self._metric(place), texts=not place.apart and self.options.get("text") in place.table.schema.names,
                 owner=place.mark.get("owner"), index=index and f"{index[1]}, {index[2]}")
 
-    def _option(self, place, name):
+    def _option(self, place: Place, name: str) -> str | None:
         """The column that an option of the address names, or None; the table of new vectors has no such columns."""
         column = self.options.get(name)
         if column is None or place.apart:
@@ -205,7 +211,8 @@ class LanceStore(Store):
                              f"{', '.join(place.table.schema.names)}")
         return column
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         place = self._place()
         text = self._option(place, "text") if texts else None
         conditions = [] if vectors else [f"{rows_of.named(place.column)} IS NOT NULL"]
@@ -224,7 +231,7 @@ class LanceStore(Store):
             if len(batch):
                 yield batch
 
-    def _batch(self, place, rows, columns, text):
+    def _batch(self, place: Place, rows: Places, columns: list[str], text: str | None) -> Rows:
         found = rows_of.take(place.table, rows, columns)
         vectors = None
         if place.column in columns:
@@ -232,7 +239,7 @@ class LanceStore(Store):
             vectors = rows_of.vector_rows(found[place.column], place.width)
         return Rows(found[self.id_name].to_pylist(), vectors, found[text].to_pylist() if text else None)
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         place = self._place()
         column = self._option(place, "changed")
         if column is None:
@@ -241,7 +248,7 @@ class LanceStore(Store):
             found = place.table.search().select([column]).to_arrow()
             return rows_of.plain(pc.max(found[column]).as_py())
 
-    def write(self, ids, vectors):
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         place = self._place()
         if not len(ids):
             return
@@ -257,9 +264,9 @@ class LanceStore(Store):
             else:
                 self._append(place, ids, batch)
 
-    def _append(self, place, ids, batch):
+    def _append(self, place: Place, ids: Sequence[Id], batch: Any) -> None:
         """Adds rows; only those that replace others need a join, which reads every id there is."""
-        known, version = self._apart_ids or (None, None)
+        known, version = self._apart_ids or (set(), None)
         if version != place.table.version:
             known = set(place.table.search().select([self.id_name]).to_arrow()[self.id_name].to_pylist())
         if known.isdisjoint(ids):
@@ -270,21 +277,21 @@ class LanceStore(Store):
         known.update(ids)
         self._apart_ids = known, place.table.version
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         place = self._place()
         metric = self._metric(place)
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
         for number, query in enumerate(np.asarray(queries, np.float32)):
             with self._errors("search"):
-                found = (place.table.search(query, vector_column_name=place.column).limit(k)
-                         .distance_type({name: word for word, name in METRICS.items()}[metric])
+                search: Any = place.table.search(query, vector_column_name=place.column)
+                found = (search.limit(k).distance_type({name: word for word, name in METRICS.items()}[metric])
                          .select([self.id_name, "_distance"]).to_arrow())
             far = found["_distance"].to_numpy()
             ids.append(found[self.id_name].to_pylist())
             scores[number, :len(far)] = -np.sqrt(np.maximum(far, 0)) if metric == "euclidean" else 1 - far
         return ids, scores
 
-    def finish(self):
+    def finish(self) -> None:
         place = self._place()
         with self._errors("finish"):
             if place.apart:
@@ -293,8 +300,8 @@ class LanceStore(Store):
             else:
                 self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
 
-    def _index(self, place):
-        """An index of the kind that the old column has; its settings are LanceDB's own for this many rows and values."""
+    def _index(self, place: Place) -> None:
+        """An index of the kind that the old column has, with LanceDB's own settings for this many rows and values."""
         kind = place.mark.get("index")
         if kind is None or place.index() is not None:
             return
@@ -304,7 +311,7 @@ class LanceStore(Store):
         word = {name: word for word, name in METRICS.items()}[place.mark["metric"]]
         place.table.create_index(place.column, config=INDEXES[kind](distance_type=word))
 
-    def switch(self, put, keep):
+    def switch(self, put: LanceStore, keep: LanceStore) -> None:
         names = self._main().schema.names
         if put._table(put._apart_name) is not None:
             put._join()
@@ -313,13 +320,12 @@ class LanceStore(Store):
             if keep.column_name in names:
                 raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; drop that column")
             with self._errors("switch"):
-                self._change(lambda table: table.alter_columns(
-                    {"path": self._column(table), "rename": keep.column_name},
-                    {"path": put.column_name, "rename": self.column_name}))
+                self._change(lambda table: rename(table, (self._column(table), keep.column_name),
+                                                  (put.column_name, self.column_name)))
         elif keep.column_name not in names:
             raise Missing(f"{put.address}: there is no such column, so nothing can take the place of {self.address}")
 
-    def _join(self):
+    def _join(self) -> None:
         """Makes a column of the table of new vectors. That table goes last, so a join that was killed begins again."""
         apart = self._place()
         with self._errors("join"):
@@ -333,17 +339,18 @@ class LanceStore(Store):
             self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
 
-    def _change(self, change):
+    def _change(self, change: Callable[[Table], object]) -> None:
         """Changes the table; once more with its newest version if an application's change came between."""
         for tries_left in reversed(range(TRIES)):
             try:
-                return change(self._main())
+                change(self._main())
+                return
             except RuntimeError as error:
                 if "conflict" not in str(error) or not tries_left:
                     raise
                 time.sleep(0.2)
 
-    def drop(self):
+    def drop(self) -> None:
         with self._errors("drop"):
             if self._table(self._apart_name) is not None:
                 self._connect().drop_table(self._apart_name)
@@ -351,5 +358,10 @@ class LanceStore(Store):
             if self._column(table) in table.schema.names:
                 self._change(lambda table: table.drop_columns([self.column_name]))
 
-    def close(self):
-        self._link = self._apart_ids = None
+    def close(self) -> None:
+        self._link, self._apart_ids = None, None
+
+
+def rename(table: Any, *names: tuple[str, str]) -> None:
+    """Columns from old names to new ones, in one step."""
+    table.alter_columns(*({"path": old, "rename": new} for old, new in names))

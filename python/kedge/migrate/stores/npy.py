@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import os
 import pathlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from ..address import path_of
 from ..atomic import appearing, with_ending
 from ..errors import BadFile, Error
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Floats, Id, Mask, Moment, Places, Vectors
 from .files import Mark, file_errors, switch_files, write_all
 from .require import require_free
 from .scores import best_of
@@ -24,15 +27,15 @@ MARK = ".owner.json"
 
 
 class NpyStore(Store):
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.path = pathlib.Path(path_of(address))
         self.mark = Mark(with_ending(self.path, MARK))
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> NpyStore:
         return NpyStore(f"npy:{self.path.with_name(self.path.stem + ending + self.path.suffix)}")
 
-    def _open(self):
+    def _open(self) -> np.memmap[Any, np.dtype[Any]]:
         try:
             rows = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:
@@ -44,25 +47,25 @@ class NpyStore(Store):
                           f"{getattr(rows, 'shape', '')}; expected a matrix of floats, a row for each document")
         return rows
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         if require_free(self.path, self.path.exists(), self.mark.owner(), owner):
             return
-        like = like.describe()
-        kind = np.dtype(np.float16 if like.kind == "float16" else np.float32)
+        old = like.describe()
+        kind = np.dtype(np.float16 if old.kind == "float16" else np.float32)
         with file_errors("write", self.path):
-            self.mark.write(owner)
+            self.mark.write({"owner": owner})
             with appearing(self.path) as partial, open(partial, "wb") as file:
-                file.write(header(kind, like.rows, width))
-                for first in range(0, like.rows, BATCH_ROWS):
-                    np.full((min(BATCH_ROWS, like.rows - first), width), np.nan, kind).tofile(file)
+                file.write(header(kind, old.rows, width))
+                for first in range(0, old.rows, BATCH_ROWS):
+                    np.full((min(BATCH_ROWS, old.rows - first), width), np.nan, kind).tofile(file)
 
-    def describe(self):
+    def describe(self) -> Contents:
         rows = self._open()
         kind = "float16" if rows.dtype.itemsize == 2 else "float32"
         there = sum(int(self._there(rows[first:first + BATCH_ROWS]).sum()) for first in range(0, len(rows), BATCH_ROWS))
         return Contents(there, rows.shape[1], kind, owner=self.mark.owner())
 
-    def _there(self, rows):
+    def _there(self, rows: Floats) -> Mask:
         """A row of ours that is half NaN is one whose writing was cut short; in a user's file it is one to count."""
         suspects = np.isnan(rows[:, 0]) | np.isnan(rows[:, -1])
         there = ~suspects
@@ -70,10 +73,11 @@ class NpyStore(Store):
         there[suspects] = ~(nan.any(axis=1) if self.mark.owner() else nan.all(axis=1))
         return there
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         rows = self._open()
         wanted = (np.array(sorted(set(ids)), np.int64) if ids is not None
-                  else np.arange(0 if after is None else after + 1, len(rows)))
+                  else np.arange(0 if after is None else int(after) + 1, len(rows)))
         wanted = wanted[(wanted >= 0) & (wanted < len(rows))]
         for first in range(0, len(wanted), size):
             batch = wanted[first:first + size]
@@ -82,24 +86,24 @@ class NpyStore(Store):
             if there.any():
                 yield Rows(batch[there].tolist(), np.asarray(found[there], np.float32) if vectors else None)
 
-    def write(self, ids, vectors):
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         rows = self._open()
-        ids = np.asarray(ids, np.int64)
-        if not len(ids):
+        numbers = np.asarray(ids, np.int64)
+        if not len(numbers):
             return
-        if ids.min() < 0:
-            raise Error(f"{self.path}: {ids.min()} is not the number of a row")
+        if numbers.min() < 0:
+            raise Error(f"{self.path}: {numbers.min()} is not the number of a row")
         if vectors is None:
-            ids = ids[ids < len(rows)]
-            vectors = np.full((len(ids), rows.shape[1]), np.nan)
-        vectors = np.asarray(vectors, rows.dtype)
-        if vectors.shape != (len(ids), rows.shape[1]):
-            raise Error(f"{self.path} holds vectors of {rows.shape[1]} values; found {vectors.shape[-1]} for "
-                        f"{len(ids)} ids")
+            numbers = numbers[numbers < len(rows)]
+            vectors = np.full((len(numbers), rows.shape[1]), np.nan, np.float32)
+        stored = np.asarray(vectors, rows.dtype)
+        if stored.shape != (len(numbers), rows.shape[1]):
+            raise Error(f"{self.path} holds vectors of {rows.shape[1]} values; found {stored.shape[-1]} for "
+                        f"{len(numbers)} ids")
         with file_errors("write", self.path), open(self.path, "rb+") as file:
-            self._write(file, rows, ids, vectors)
+            self._write(file, rows, numbers, stored)
 
-    def _write(self, file, rows, ids, vectors):
+    def _write(self, file: BinaryIO, rows: np.memmap[Any, np.dtype[Any]], ids: Places, vectors: Floats) -> None:
         # Not through the map: on a full disk that ends the process without a word.
         step = rows.dtype.itemsize * rows.shape[1]
         if ids.max() >= len(rows):
@@ -116,19 +120,19 @@ class NpyStore(Store):
             os.pwrite(file.fileno(), longer, 0)
             os.fsync(file.fileno())
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         return best_of(self.read(), queries, k, self.describe().metric)
 
-    def switch(self, put, keep):
+    def switch(self, put: NpyStore, keep: NpyStore) -> None:
         switch_files(self.path, put.path, keep.path, [MARK])
 
-    def drop(self):
+    def drop(self) -> None:
         with file_errors("remove", self.path):
             self.path.unlink(missing_ok=True)
             self.mark.path.unlink(missing_ok=True)
 
 
-def header(kind, rows, width):
-    made = io.BytesIO()
-    np.lib.format.write_array_header_1_0(made, {"descr": kind.str, "fortran_order": False, "shape": (rows, width)})
-    return made.getvalue()
+def header(kind: np.dtype[Any], rows: int, width: int) -> bytes:
+    begin = io.BytesIO()
+    np.lib.format.write_array_header_1_0(begin, {"descr": kind.str, "fortran_order": False, "shape": (rows, width)})
+    return begin.getvalue()

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,18 +21,20 @@ from ..address import join_address, split_address
 from ..atomic import appearing, with_ending
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Mask, Moment, Vectors
 from .files import SWITCHING, Mark, can_exchange, file_errors, switch_files, switch_folders
-from .parquet_files import Files, matrix, rewrite
+from .parquet_files import Files, Part, matrix, rewrite
 from .parquet_staged import Staged
 from .require import require_free
 from .scores import best_of
 
+Value = TypeVar("Value")
 OPTIONS = ("id", "text", "changed")
 MARK, STAGED = ".owner.json", ".staged"
 
 
 class ParquetStore(Store):
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         place, self.column, options, _ = split_address(address, OPTIONS, named=False)
         self.path = pathlib.Path(place)
@@ -38,18 +42,18 @@ class ParquetStore(Store):
         self.mark = Mark(with_ending(self.path, MARK))
         self.staged = Staged(with_ending(self.path, STAGED))
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> ParquetStore:
         suffix = ".parquet" if self.path.suffix == ".parquet" else ""
         path = self.path.with_name(self.path.name.removesuffix(suffix) + ending + suffix)
         return ParquetStore(join_address("parquet", str(path), self.column, self.options))
 
-    def close(self):
+    def close(self) -> None:
         self.staged.close()
 
-    def _files(self):
+    def _files(self) -> Files:
         return Files(self.path, self.column, self.options)
 
-    def _begun(self):
+    def _begun(self) -> Files | None:
         """What is in the files, or None if it is a place that has none yet."""
         try:
             return self._files()
@@ -58,7 +62,7 @@ class ParquetStore(Store):
                 raise
             return None
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         there = self.path.exists() or self.mark.path.exists()
         require_free(self.path, there, self.mark.owner(), owner)
         if not isinstance(like, ParquetStore):
@@ -67,28 +71,29 @@ class ParquetStore(Store):
         with file_errors("write", self.path):
             known = self.mark.read()
             # Where the other columns come from; a place that was switched and is back again asks anew.
-            self.mark.write(owner, width=known.get("width", width), like=os.path.abspath(like.path),
-                            column=like_files.column, kind=like_files.kind())
+            self.mark.write({"owner": owner, "width": known.get("width", width), "like": os.path.abspath(like.path),
+                             "column": like_files.column, "kind": like_files.kind()})
 
-    def describe(self):
-        files, made = self._begun(), self.mark.read()
+    def describe(self) -> Contents:
+        files, mark = self._begun(), self.mark.read()
         if files is None:
             rows = self.staged.count() if self.staged.exists() else 0
-            return Contents(rows, made["width"], made["kind"], owner=made["owner"], atomic=self._atomic())
+            return Contents(rows, mark["width"], mark["kind"], owner=mark["owner"], atomic=self._atomic())
         exact = not self.staged.exists() and not any(part.nulls for part in files.parts)
         rows = files.rows if exact else sum(len(batch) for batch in self.read(vectors=False))
-        width = made.get("width") or files.width()
+        width = mark.get("width") or files.width()
         if width is None:
             raise Error(f"{self.path}: the column '{files.column}' holds no vector")
         return Contents(rows, width, files.kind(), texts=files.text is not None, owner=self.mark.owner(),
                         atomic=self._atomic())
 
-    def _atomic(self):
+    def _atomic(self) -> str | None:
         if self.path.suffix == ".parquet" or can_exchange():
             return None
         return "two folders change names one after the other; for an instant there is none of that name"
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         """The rows of the files, with what is staged for them, and then staged rows that no file has yet."""
         files = self._begun()
         start, staged_after = self._place_of(after, files)
@@ -101,7 +106,7 @@ class ParquetStore(Store):
         elif changed is None:
             yield from self._staged_rest(staged_after, seen, vectors, size)
 
-    def _place_of(self, key, files):
+    def _place_of(self, key: Id | None, files: Files | None) -> tuple[int, int]:
         """The row of the files and the number among the staged rows from which reading goes on after an id."""
         if key is None:
             return 0, 0
@@ -114,9 +119,9 @@ class ParquetStore(Store):
                         "again")
         return 0 if files is None else files.rows, number
 
-    def _staged_before(self, files, end):
+    def _staged_before(self, files: Files | None, end: int) -> set[Id]:
         """The staged ids among the first rows of the files."""
-        found = set()
+        found: set[Id] = set()
         if end and files is not None and self.staged.exists():
             for first, batch in files.batches(files.known_by()):
                 if first >= end:
@@ -124,7 +129,8 @@ class ParquetStore(Store):
                 found.update(self.staged.find(files.ids(first, batch)[:end - first]))
         return found
 
-    def _from_files(self, files, start, ids, changed, vectors, texts, size, seen):
+    def _from_files(self, files: Files, start: int, ids: set[Id] | None, changed: Moment | None, vectors: bool,
+                    texts: bool, size: int, seen: set[Id]) -> Iterator[Rows]:
         if changed is not None and files.changed is None:
             raise UsageError(f"{self.address}: names no column that says when a row changed; add changed= to it")
         width = self.mark.read().get("width") or (files.width() if vectors else None)
@@ -141,15 +147,16 @@ class ParquetStore(Store):
                 if ids is not None:
                     there &= np.array([key in ids for key in keys])
                 if there.any():
-                    told = batch.column(files.text).to_pylist() if texts and files.text else None
-                    yield Rows(chosen(keys, there), rows[there] if vectors else None, told and chosen(told, there))
+                    yield Rows(chosen(keys, there), None if rows is None else rows[there],
+                               chosen(batch.column(files.text).to_pylist(), there) if texts and files.text else None)
 
-    def _overlaid(self, files, first, batch, keys, width, vectors, seen):
+    def _overlaid(self, files: Files, first: int, batch: Any, keys: list[Id], width: int | None, vectors: bool,
+                  seen: set[Id]) -> tuple[Mask, Vectors | None]:
         """Which rows of a batch have a vector, and their vectors, with what is staged over those of the file."""
-        there, rows = np.ones(len(keys), bool), np.zeros((len(keys), width), np.float32) if vectors else None
+        there, rows = np.ones(len(keys), bool), np.zeros((len(keys), width or 0), np.float32) if vectors else None
         if files.column in batch.schema.names:
             there, found = matrix(batch.column(files.column), f"{self.path}, from row {first}")
-            if vectors and found is not None:
+            if rows is not None and found is not None:
                 if found.shape[1] != width:
                     raise Error(f"{self.path}: the column '{files.column}' holds vectors of {width} and of "
                                 f"{found.shape[1]} values; a migration needs one width")
@@ -159,14 +166,14 @@ class ParquetStore(Store):
         overlay(keys, staged, there, rows)
         return there, rows
 
-    def _staged_of(self, ids, vectors, size):
+    def _staged_of(self, ids: set[Id], vectors: bool, size: int) -> Iterator[Rows]:
         found = [(key, value) for key, value in self.staged.find(list(ids)).items() if value is not None]
         for first in range(0, len(found), size):
             part = found[first:first + size]
             yield Rows([key for key, _ in part],
                        np.array([np.frombuffer(value, np.float32) for _, value in part]) if vectors else None)
 
-    def _staged_rest(self, after, seen, vectors, size):
+    def _staged_rest(self, after: int, seen: set[Id], vectors: bool, size: int) -> Iterator[Rows]:
         """Staged rows that no file has yet."""
         if not self.staged.exists():
             return
@@ -175,9 +182,9 @@ class ParquetStore(Store):
             if fresh.any():
                 yield Rows([key for key, use in zip(keys, fresh) if use], rows[fresh] if vectors else None)
 
-    def write(self, ids, vectors):
-        made = self.mark.read()
-        width = made.get("width")
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
+        mark = self.mark.read()
+        width = mark.get("width")
         if width is None:
             raise Error(f"{self.path} was not made by a migration, so that nothing is written to it")
         if not len(ids):
@@ -187,44 +194,44 @@ class ParquetStore(Store):
             if vectors.shape != (len(ids), width):
                 raise Error(f"{self.path} holds vectors of {width} values; found {vectors.shape[-1]} for {len(ids)} "
                             "ids")
-            if made["kind"] == "float16":  # as the files will give them back
+            if mark["kind"] == "float16":  # as the files will give them back
                 vectors = vectors.astype(np.float16).astype(np.float32)
         with file_errors("write", self.path):
             self.staged.write(list(ids), vectors)
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         return best_of(self.read(), queries, k, self.describe().metric)
 
-    def finish(self):
+    def finish(self) -> None:
         if not self._pending():
             return
-        made = self.mark.read()
-        like = made.get("like")
-        template = self._files() if like is None else Files(pathlib.Path(like), made["column"], self.options)
+        mark = self.mark.read()
+        like = mark.get("like")
+        template = self._files() if like is None else Files(pathlib.Path(like), mark["column"], self.options)
         with file_errors("write", self.path):
-            merge(self, template, made["width"])
+            merge(self, template, mark["width"])
             self.staged.remove()
 
-    def _pending(self):
+    def _pending(self) -> bool:
         return self.mark.path.exists() and (self.staged.exists() or not self.path.exists())
 
-    def switch(self, put, keep):
+    def switch(self, put: ParquetStore, keep: ParquetStore) -> None:
         if put.path.exists() or put.staged.exists():
             if not keep.path.exists():
                 put.finish()
             known = put.mark.read()
             if known.get("like"):  # from now on the other columns are its own
                 with file_errors("write", put.path):
-                    put.mark.write(**{**known, "like": None})
+                    put.mark.write({**known, "like": None})
         for store in (self, put, keep):
             store.close()
         way = switch_files if self.path.is_file() else switch_folders
         way(self.path, put.path, keep.path, [MARK, STAGED])
 
-    def switching(self, put, keep):
+    def switching(self, put: ParquetStore, keep: ParquetStore) -> bool:
         return keep.path.exists() or with_ending(self.path, SWITCHING).exists()
 
-    def drop(self):
+    def drop(self) -> None:
         self.staged.remove()
         with file_errors("remove", self.path):
             if self.path.is_dir():
@@ -232,62 +239,71 @@ class ParquetStore(Store):
             self.path.unlink(missing_ok=True)
             self.mark.path.unlink(missing_ok=True)
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         return self._files().newest()
 
 
-def chosen(values, there):
+def chosen(values: Sequence[Value], there: Mask) -> list[Value]:
     return [value for value, use in zip(values, there) if use]
 
 
-def overlay(keys, staged, there, rows):
+def overlay(keys: Sequence[Id], staged: Mapping[Id, bytes | None], there: Mask, rows: Vectors | None) -> None:
     """Puts staged vectors in the place of those of the same keys."""
     for place, key in enumerate(keys if staged else ()):
         if key in staged:
-            there[place] = staged[key] is not None
-            if rows is not None and there[place]:
-                rows[place] = np.frombuffer(staged[key], np.float32)
+            vector = staged[key]
+            there[place] = vector is not None
+            if rows is not None and vector is not None:
+                rows[place] = np.frombuffer(vector, np.float32)
 
 
-def merge(store, template, width):
+def merge(store: ParquetStore, template: Files, width: int) -> None:
     """Writes every file of the template into the store's place, with the vectors that are staged or already there."""
     first, matched = 0, 0
     for path in template.paths:
-        target = store.path if store.path.suffix == ".parquet" else store.path / path.relative_to(template.place)
-        known = Files(target, template.column, store.options) if target.exists() else None
-        if known is not None and target != path and not known.same_ids(template, path):
-            stage_again(store, known, width)
-            known = None
-        offset, parts = first, [part for part in template.parts if part.path == path]
-        if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not concerned(
-                store, template, parts):
-            first += sum(part.rows for part in parts)
-            continue
-
-        def fill(row, batch):
-            nonlocal matched
-            keys = template.ids(row, batch)
-            there, rows = np.zeros(len(keys), bool), np.zeros((len(keys), width), np.float32)
-            if known is not None:
-                there, rows = known.vectors(row - offset, len(keys), width)
-            staged = store.staged.find(keys)
-            matched += sum(value is not None for value in staged.values())
-            overlay(keys, staged, there, rows)
-            return there, rows
-
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with appearing(target) as partial:
-            first = rewrite(path, partial, template.column, width, fill, first)
+        parts = [part for part in template.parts if part.path == path]
+        matched += merge_file(store, template, path, parts, first, width)
+        first += sum(part.rows for part in parts)
     require_all(store, template, matched)
 
 
-def concerned(store, template, parts):
+def merge_file(store: ParquetStore, template: Files, path: pathlib.Path, parts: list[Part], offset: int,
+               width: int) -> int:
+    """The same for one file, whose first row has the number 'offset'. Returns how many staged vectors are in it."""
+    target = store.path if store.path.suffix == ".parquet" else store.path / path.relative_to(template.place)
+    known = Files(target, template.column, store.options) if target.exists() else None
+    if known is not None and target != path and not known.same_ids(template, path):
+        stage_again(store, known)
+        known = None
+    if known is not None and target.stat().st_mtime_ns >= path.stat().st_mtime_ns and not concerned(
+            store, template, parts):
+        return 0
+    matched = 0
+
+    def fill(row: int, batch: Any) -> tuple[Mask, Vectors]:
+        nonlocal matched
+        keys = template.ids(row, batch)
+        there, rows = np.zeros(len(keys), bool), np.zeros((len(keys), width), np.float32)
+        if known is not None:
+            there, rows = known.vectors(row - offset, len(keys), width)
+        staged = store.staged.find(keys)
+        matched += sum(value is not None for value in staged.values())
+        overlay(keys, staged, there, rows)
+        return there, rows
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with appearing(target) as partial:
+        rewrite(path, partial, template.column, width, fill, offset)
+    return matched
+
+
+def concerned(store: ParquetStore, template: Files, parts: list[Part]) -> bool:
     """Whether something is staged for rows of these parts."""
     return any(store.staged.find(template.ids(first, batch))
                for first, batch in template.batches(template.known_by(), parts=parts))
 
 
-def stage_again(store, known, width):
+def stage_again(store: ParquetStore, known: Files) -> None:
     """The vectors of a file whose rows are not the template's any more, staged unless newer ones are."""
     for first, batch in known.batches([name for name in (known.id, known.column) if name]):
         there, rows = matrix(batch.column(known.column), str(known.place))
@@ -298,7 +314,7 @@ def stage_again(store, known, width):
             store.staged.write(chosen(keys, fresh), rows[fresh])
 
 
-def require_all(store, template, matched):
+def require_all(store: ParquetStore, template: Files, matched: int) -> None:
     if store.staged.exists() and matched < store.staged.count():
         raise Error(f"{store.path}: {store.staged.count() - matched} vectors are staged under ids that no row of "
                     f"{template.place} has; remove them, or add the rows")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +16,13 @@ import pyarrow.parquet as pq
 from ... import _arrow
 from ..errors import BadFile, Error, UsageError
 from ..store import Missing
+from ..types import Floats, Id, Mask, Moment, Vectors
 
 GROUP_BYTES = 256 << 20  # of vectors in memory at a time
 
 
 @contextlib.contextmanager
-def reading(path):
+def reading(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -39,7 +42,7 @@ class Part:
 class Files:
     """What is in the files now: they are looked at once, when this is made."""
 
-    def __init__(self, place, column, options):
+    def __init__(self, place: pathlib.Path, column: str, options: Mapping[str, str]) -> None:
         self.place = place
         self.paths = [place] if place.is_file() else sorted(
             path for path in place.rglob("*.parquet") if not path.name.startswith("."))
@@ -49,7 +52,7 @@ class Files:
             raise Missing(f"{place} holds no Parquet files")
         with reading(self.paths[0]):
             self.schema = pq.read_schema(self.paths[0])
-            self.column = column or _arrow.choose(self.schema, str(place))
+            self.column = column or _arrow.choose(self.schema, str(place)) or ""
         self.id, self.text, self.changed = (options.get(name) for name in ("id", "text", "changed"))
         if self.id is None and "id" in self.schema.names:
             self.id = "id"
@@ -57,7 +60,7 @@ class Files:
         self.parts = list(self._look())
         self.rows = sum(part.rows for part in self.parts)
 
-    def _require_columns(self):
+    def _require_columns(self) -> None:
         for name in (self.column, self.id, self.text, self.changed):
             if name is not None and name not in self.schema.names:
                 raise UsageError(f"{self.paths[0]} has no column '{name}'; it has {', '.join(self.schema.names)}")
@@ -66,7 +69,7 @@ class Files:
             raise BadFile(f"{self.paths[0]}: the column '{self.column}' is {field.type}; expected a list of floats in "
                           "every row")
 
-    def _look(self):
+    def _look(self) -> Iterator[Part]:
         first = 0
         for path in self.paths:
             with reading(path):
@@ -80,22 +83,23 @@ class Files:
                 yield Part(path, group, about.num_rows, first, has_nulls(about, self.column))
                 first += about.num_rows
 
-    def width(self):
+    def width(self) -> int | None:
         """Of the first vector there is; None if there is none."""
         kind = self.schema.field(self.column).type
         size = getattr(getattr(kind, "storage_type", kind), "list_size", None)
         if size is not None:
-            return size
+            return int(size)
         for _, batch in self.batches([self.column]):
             found = pc.list_value_length(storage(batch.column(self.column))).drop_null()
             if len(found):
-                return found[0].as_py()
+                return int(found[0].as_py())
         return None
 
-    def kind(self):
+    def kind(self) -> str:
         return "float16" if pa.types.is_float16(value_type(self.schema.field(self.column).type)) else "float32"
 
-    def batches(self, columns, start=0, size=4096, parts=None):
+    def batches(self, columns: list[str], start: int = 0, size: int = 4096,
+                parts: Iterable[Part] | None = None) -> Iterator[tuple[int, Any]]:
         """(number of the first row, record batch) from the row 'start' on; without columns, only the number of rows."""
         for part in self.parts if parts is None else parts:
             if part.first + part.rows <= start:
@@ -114,11 +118,11 @@ class Files:
                     yield row + skip, batch.slice(skip)
                 row += len(batch)
 
-    def known_by(self):
+    def known_by(self) -> list[str]:
         """The column that ids() needs; without ids any will do, as it has as many rows."""
         return [self.id or self.schema.names[0]]
 
-    def ids(self, first, batch):
+    def ids(self, first: int, batch: Any) -> list[Id]:
         if self.id is None:
             return list(range(first, first + len(batch)))
         column = batch.column(self.id)
@@ -128,37 +132,38 @@ class Files:
                 or pa.types.is_large_string(column.type)):
             raise BadFile(f"{self.place}: the ids in the column '{self.id}' are {column.type}; expected whole numbers "
                           "or text")
-        return column.to_pylist()
+        return list(column.to_pylist())
 
-    def parts_with(self, ids):
+    def parts_with(self, ids: set[Id]) -> list[Part]:
         """The parts in which some of these ids are."""
         if not ids:
             return []
         if self.id is None:
-            return [part for part in self.parts if any(part.first <= key < part.first + part.rows for key in ids)]
+            return [part for part in self.parts
+                    if any(isinstance(key, int) and part.first <= key < part.first + part.rows for key in ids)]
         wanted = self.id_values(ids)
         return [part for part in self.parts if any(pc.any(pc.is_in(batch.column(self.id), wanted)).as_py()
                                                    for _, batch in self.batches([self.id], parts=[part]))]
 
-    def id_values(self, ids):
+    def id_values(self, ids: Collection[Id]) -> Any:
         try:
             return pa.array(list(ids), self.schema.field(self.id).type)
         except (pa.ArrowException, OverflowError, TypeError):
             raise Error(f"{self.place}: the ids in the column '{self.id}' are {self.schema.field(self.id).type}; found "
                         f"{next(iter(ids))!r}") from None
 
-    def row_of(self, key):
+    def row_of(self, key: Id) -> int | None:
         """The number of the row with this id; None if there is none."""
         if self.id is None:
             return key if isinstance(key, int) and 0 <= key < self.rows else None
         value = self.id_values([key])[0]
         for first, batch in self.batches([self.id]):
-            place = pc.index(batch.column(self.id), value).as_py()
+            place = int(pc.index(batch.column(self.id), value).as_py())
             if place >= 0:
                 return first + place
         return None
 
-    def same_ids(self, other, path):
+    def same_ids(self, other: Files, path: pathlib.Path) -> bool:
         """Whether the rows of this one file are those of one of the other's."""
         parts = [part for part in other.parts if part.path == path]
         if [part.rows for part in self.parts] != [part.rows for part in parts]:
@@ -168,7 +173,7 @@ class Files:
         ours, theirs = self.batches([self.id]), other.batches([self.id], parts=parts)
         return all(mine.column(0).equals(its.column(0)) for (_, mine), (_, its) in zip(ours, theirs))
 
-    def vectors(self, first, count, width):
+    def vectors(self, first: int, count: int, width: int) -> tuple[Mask, Vectors]:
         """(which rows have a vector, matrix) of some rows."""
         there, rows, end = np.zeros(count, bool), np.zeros((count, width), np.float32), first + count
         for row, batch in self.batches([self.column], first):
@@ -181,14 +186,14 @@ class Files:
                 rows[here[there[here]]] = found
         return there, rows
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         if self.changed is None:
             return None
         found = [pc.max(batch.column(self.changed)) for _, batch in self.batches([self.changed])]
         values = [plain(value) for value in found if value.is_valid]
         return max(values) if values else None
 
-    def since(self, batch, value):
+    def since(self, batch: Any, value: Moment) -> Mask:
         """Which rows changed at or after this."""
         column = batch.column(self.changed)
         if pa.types.is_temporal(column.type):
@@ -196,24 +201,25 @@ class Files:
         return np.asarray(pc.fill_null(pc.greater_equal(column, value), True))
 
 
-def whole(kind):
+def whole(kind: Any) -> Any:
     return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
 
 
-def plain(scalar):
+def plain(scalar: Any) -> Moment:
     """A number or text; times as what they are counted in, which no zone or rounding changes."""
-    return scalar.cast(whole(scalar.type)).as_py() if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    value: Moment = (scalar.cast(whole(scalar.type)) if pa.types.is_temporal(scalar.type) else scalar).as_py()
+    return value
 
 
-def storage(column):
+def storage(column: Any) -> Any:
     return column.storage if hasattr(column, "storage") else column
 
 
-def value_type(kind):
+def value_type(kind: Any) -> Any:
     return getattr(kind, "storage_type", kind).value_type
 
 
-def has_nulls(group, name):
+def has_nulls(group: Any, name: str) -> bool:
     """False only if the file says that every row has a vector."""
     for number in range(group.num_columns):
         column = group.column(number)
@@ -223,7 +229,7 @@ def has_nulls(group, name):
     return True
 
 
-def matrix(column, label):
+def matrix(column: Any, label: str) -> tuple[Mask, Vectors | None]:
     """(which rows have a vector, their vectors as float32)."""
     there = np.asarray(column.is_valid())
     if not there.any():
@@ -235,19 +241,20 @@ def matrix(column, label):
     return there, np.asarray(rows, np.float32)
 
 
-def vectors_like(kind, width, there, rows):
+def vectors_like(kind: Any, width: int, there: Mask, rows: Floats) -> Any:
     """A column of the old one's type, but for the width; null where no row is there."""
     inner = value_type(kind)
     values = pa.array(np.asarray(rows, inner.to_pandas_dtype()).ravel())
-    made = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(~there))
+    lists = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(~there))
     if hasattr(kind, "storage_type"):
-        return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(inner, [width]), made)
+        return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(inner, [width]), lists)
     if pa.types.is_fixed_size_list(kind):
-        return made
-    return made.cast(pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner))
+        return lists
+    return lists.cast(pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner))
 
 
-def rewrite(source, target, column, width, fill, first):
+def rewrite(source: pathlib.Path, target: pathlib.Path, column: str, width: int,
+            fill: Callable[[int, Any], tuple[Mask, Vectors]], first: int) -> None:
     """Copies a file with its row groups and everything else, but for the vectors: fill(first row, batch) gives them as
     (which rows have one, matrix). Groups that are too large to hold are split."""
     with reading(source):
@@ -257,20 +264,19 @@ def rewrite(source, target, column, width, fill, first):
     kind = schema.field(place).type
     empty = vectors_like(kind, width, np.empty(0, bool), np.empty((0, width)))
     field = pa.field(column, empty.type, True, schema.field(place).metadata)
-    made = schema.set(place, field)
+    new_schema = schema.set(place, field)
     words = about.row_group(0).column(0).compression.lower() if about.num_row_groups else "snappy"
     most = max(GROUP_BYTES // (4 * width), 1024)
-    with pq.ParquetWriter(target, made, compression="none" if words == "uncompressed" else words) as writer:
+    with pq.ParquetWriter(target, new_schema, compression="none" if words == "uncompressed" else words) as writer:
         for group in range(about.num_row_groups):
             for batch in gathered(file, source, group, most):
                 there, rows = fill(first, batch)
                 full = batch.set_column(place, field, vectors_like(kind, width, there, rows))
-                writer.write_table(full.cast(made), row_group_size=len(full))
+                writer.write_table(full.cast(new_schema), row_group_size=len(full))
                 first += len(batch)
-    return first
 
 
-def gathered(file, path, group, most):
+def gathered(file: Any, path: pathlib.Path, group: int, most: int) -> Iterator[Any]:
     """The rows of a group as one table, or as several of 'most' rows."""
     source = file.iter_batches(min(most, max(file.metadata.row_group(group).num_rows, 1)), row_groups=[group])
     while True:

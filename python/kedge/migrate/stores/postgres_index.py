@@ -8,6 +8,8 @@ import re
 from psycopg import sql
 
 from ..errors import Error
+from .postgres_link import Connection
+from .postgres_table import Column, Table
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
 NAME_BYTES = 63
@@ -27,18 +29,18 @@ class Index:
     tail: str        # of its definition, after 'USING method'
 
     @property
-    def metric(self):
+    def metric(self) -> str | None:
         if self.method not in ("hnsw", "ivfflat"):
             return None
         known = {"_cosine_ops": "cosine", "_ip_ops": "inner", "_l2_ops": "euclidean"}
         return next((metric for end, metric in known.items() if self.operators.endswith(end)), None)
 
     @property
-    def says(self):
+    def says(self) -> str:
         return f"{self.name} USING {self.method} {self.tail}"
 
 
-def on_column(connection, table_oid, number):
+def on_column(connection: Connection, table_oid: int, number: int) -> list[Index]:
     """The indexes that depend on a column, also through an expression; those a crash left unfinished are not valid."""
     found = connection.execute(
         "SELECT c.relname, n.nspname, m.amname, i.indisvalid, o.opcname, pg_get_indexdef(c.oid) FROM pg_index i JOIN "
@@ -50,7 +52,7 @@ def on_column(connection, table_oid, number):
             for name, schema, method, valid, operators, text in found]
 
 
-def worth_turns(connection, table_oid, number):
+def worth_turns(connection: Connection, table_oid: int, number: int) -> bool:
     """Whether rows go into an index that is slow to take them, though not for the sake of this column."""
     mine = {index.name for index in on_column(connection, table_oid, number)}
     others = connection.execute(
@@ -59,11 +61,11 @@ def worth_turns(connection, table_oid, number):
     return not mine and bool(others)
 
 
-def rewritten(tail, old_name, new_name, old_width, new_width):
+def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width: int) -> str:
     """The definition for another column: its name, and its width where a cast in an expression gives one."""
     previous = ""
 
-    def replace(match):
+    def replace(match: re.Match[str]) -> str:
         nonlocal previous
         word, before = match.group(), previous
         previous = word
@@ -76,37 +78,38 @@ def rewritten(tail, old_name, new_name, old_width, new_width):
     return _WORDS.sub(replace, tail)
 
 
-def new_name(index, ending):
+def new_name(index: str, ending: str) -> str:
     room = NAME_BYTES - len(ending.encode())
     return index.encode()[:room].decode(errors="ignore") + ending
 
 
-def make_like(connection, table, old, new, who):
-    """Makes on the column 'new' what the column 'old' has; both are (name, Column). What is there stays."""
-    (old_column, old), (new_column, new) = old, new
+def make_like(connection: Connection, table: Table, like: tuple[str, Column], on: tuple[str, Column], who: str) -> None:
+    """Makes on the column 'on' what the column 'like' has; both are (name, Column). What is there stays."""
+    (old_column, old), (new_column, new) = like, on
     ending = new_column.removeprefix(old_column) if new_column.startswith(old_column) else "_new"
     # A builder that a killed run left on the server holds this lock until it is done; then its index is there.
     with connection.transaction():
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(table.name))
     there = {(index.method, index.tail): index for index in on_column(connection, table.oid, new.number)}
-    names = connection.execute("SELECT quote_ident(%s), quote_ident(%s)", [old_column, new_column]).fetchone()
+    old_quoted, new_quoted = connection.execute("SELECT quote_ident(%s), quote_ident(%s)",
+                                                [old_column, new_column]).fetchall()[0]
     for index in on_column(connection, table.oid, old.number):
-        tail = rewritten(index.tail, *names, old.width, new.width)
+        tail = rewritten(index.tail, old_quoted, new_quoted, old.width, new.width)
         found = there.get((index.method, tail))
         if found is not None and found.valid:
             continue
         name = found.name if found is not None else new_name(index.name, ending)
-        made = sql.SQL("{} ON {} USING {} {}").format(sql.Identifier(name), table.name, sql.SQL(index.method),
-                                                     sql.SQL(tail))
+        definition = sql.SQL("{} ON {} USING {} {}").format(
+            sql.Identifier(name), table.name, sql.SQL(index.method), sql.SQL(tail))
         if table.partitioned:
             raise Error(f"{who}: PostgreSQL makes no index on a partitioned table without blocking its writers; run "
-                        f"CREATE INDEX {made.as_string(connection)} at a quiet time, then go on")
+                        f"CREATE INDEX {definition.as_string(connection)} at a quiet time, then go on")
         if found is not None:
             connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
-        connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + made)
+        connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + definition)
 
 
-def search_settings(k, version):
+def search_settings(k: int, version: tuple[int, ...]) -> str:
     """An HNSW index gives no more rows than ef_search unless it goes on by itself, which pgvector does from 0.8 on."""
     settings = [f"SET LOCAL hnsw.ef_search = {min(1000, max(40, k))}"]
     if version >= (0, 8):

@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import struct
 import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import psycopg
 from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
+from psycopg.rows import TupleRow
 from psycopg.types.string import ByteaBinaryLoader
 
 from ..errors import Error, UsageError
 from ..store import Missing
+from ..types import Vectors
+
+Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 10
@@ -29,29 +36,29 @@ SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET stat
 class Wire:
     """Bytes as the server takes them in binary; the SQL around them says of which type."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data = data
 
 
 class _WireDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj):
+    def dump(self, obj: Wire) -> bytes:
         return obj.data
 
 
-def _cells(count, width, half, head=()):
+def _cells(count: int, width: int, half: bool, head: Sequence[tuple[str, str]] = ()) -> npt.NDArray[np.void]:
     return np.zeros(count, [*head, ("width", ">u2"), ("unused", ">u2"), ("values", ">f2" if half else ">f4", (width,))])
 
 
-def vector_cell(vector, half):
+def vector_cell(vector: Vectors, half: bool) -> Wire:
     """One vector in binary."""
     cell = _cells(1, len(vector), half)
     cell["width"], cell["values"] = len(vector), vector
     return Wire(cell.tobytes())
 
 
-def vector_array(vectors, half, oid):
+def vector_array(vectors: Vectors, half: bool, oid: int) -> Wire:
     """An array of vectors in binary; oid is the number of the type in this database."""
     count, width = vectors.shape
     cells = _cells(count, width, half, [("size", ">i4")])
@@ -62,7 +69,7 @@ def vector_array(vectors, half, oid):
     return Wire(struct.pack(">iiIii", 1, 0, oid, count, 1) + cells.tobytes())
 
 
-def vectors_of(cells, half, width, name):
+def vectors_of(cells: Sequence[bytes], half: bool, width: int, name: str) -> Vectors:
     """Rows of float32 from cells in binary; all have one width."""
     sizes = {len(cell) for cell in cells}
     found = sorted((size - 4) // (2 if half else 4) for size in sizes)
@@ -77,21 +84,21 @@ def vectors_of(cells, half, width, name):
 class Link:
     """A connection that opens when it is first used, and again after it was lost."""
 
-    def __init__(self, conninfo, name):
+    def __init__(self, conninfo: str, name: str) -> None:
         self.conninfo, self.name = conninfo, name
         self.lock = threading.RLock()
         self.held = False  # inside a transaction that spans calls: to connect again would leave it without a word
-        self._bytes = ()
-        self._connection = None
+        self._bytes: tuple[int, ...] = ()
+        self._connection: Connection | None = None
 
-    def connect(self):
-        if not self.lost:
+    def connect(self) -> Connection:
+        if self._connection is not None and not self._connection.closed:
             return self._connection
         if self.held:
             raise Error(f"{self.name}: the connection was lost while the table was locked; nothing was changed; run it "
                         "again")
         try:
-            asked = psycopg.conninfo.conninfo_to_dict(self.conninfo)
+            asked: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(self.conninfo)
             asked.setdefault("connect_timeout", CONNECT_SECONDS)
             connection = psycopg.connect(**asked, autocommit=True, client_encoding="utf8", prepare_threshold=None,
                                          fallback_application_name="kedge-migrate")
@@ -105,21 +112,22 @@ class Link:
         connection.execute(SESSION)
         connection.adapters.register_dumper(Wire, _WireDumper)
         self._connection = connection
-        self.read_as_bytes(self._bytes)
+        for oid in self._bytes:
+            connection.adapters.register_loader(oid, ByteaBinaryLoader)
         return connection
 
     @property
-    def lost(self):
+    def lost(self) -> bool:
         return self._connection is None or self._connection.closed
 
-    def read_as_bytes(self, oids):
+    def read_as_bytes(self, oids: Iterable[int]) -> None:
         """Vectors come as the bytes the server sends, whatever else is registered for their types."""
         self._bytes = tuple(oids)
         for oid in self._bytes:
-            self._connection.adapters.register_loader(oid, ByteaBinaryLoader)
+            self.connect().adapters.register_loader(oid, ByteaBinaryLoader)
 
     @contextlib.contextmanager
-    def session(self):
+    def session(self) -> Iterator[Connection]:
         """The connection, for one thread at a time; what goes wrong comes out as a sentence."""
         with self.lock:
             try:
@@ -127,22 +135,22 @@ class Link:
             except psycopg.Error as error:
                 raise explained(error, self.name, self.lost) from None
 
-    def close(self):
+    def close(self) -> None:
         with self.lock:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
 
 
-def set_lock_timeout(connection):
+def set_lock_timeout(connection: Connection) -> None:
     connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_SECONDS}s")))
 
 
-def _first_line(error):
+def _first_line(error: psycopg.Error) -> str:
     return (getattr(error, "diag", None) and error.diag.message_primary or str(error)).strip().split("\n")[0]
 
 
-def explained(error, name, lost):
+def explained(error: psycopg.Error, name: str, lost: bool) -> Error:
     """What an exception of psycopg means to the user."""
     code, said = error.sqlstate or "", _first_line(error)
     if lost or code.startswith(("08", "57P")):

@@ -14,8 +14,10 @@ import json
 from psycopg import sql
 
 from ..errors import Error
+from ..store import Store
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
+from .postgresql import PostgresStore
 from .scores import LEAST_SPREAD
 
 LEAST_SERVER = 140000
@@ -50,10 +52,9 @@ BEGIN ATOMIC
 END"""
 
 
-def fused_search_sql(old, new, name=None):
+def fused_search_sql(old: PostgresStore, new: Store, name: str | None = None) -> str:
     """The statements that make the function, as text; old and new are stores of two columns of one table."""
-    old._same_table(new)
-    table = old._table()
+    new, table = old._same_table(new), old._table()
     name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")
     function = sql.Identifier(table.schema, name)
     parts = {"function": function, "f": sql.Identifier(name), "table": table.name, "id": table.id,
@@ -71,7 +72,7 @@ def fused_search_sql(old, new, name=None):
     return f"{sql.SQL(_FUNCTION).format(**parts).as_string()};\n{remark.as_string()};\n"
 
 
-def _settings(old, new):
+def _settings(old: PostgresStore, new: PostgresStore) -> sql.Composed:
     """How the function is planned. Its limits are not known then, so the planner is told to look rows up by index."""
     settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "hnsw.ef_search": "100"}
     if old._table().version >= (0, 8):
@@ -81,7 +82,7 @@ def _settings(old, new):
     return sql.SQL("\n").join(sql.SQL(f"SET {name} = {value}") for name, value in settings.items())
 
 
-def install(old, new, name=None):
+def install(old: PostgresStore, new: Store, name: str | None = None) -> None:
     """Makes the function, or makes it anew."""
     statements = fused_search_sql(old, new, name)
     with old._link.session() as connection, connection.transaction():

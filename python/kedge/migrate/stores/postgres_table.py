@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 from psycopg import sql
 
+from ..address import TableAddress
 from ..errors import UsageError
 from ..store import Missing
+from .postgres_link import Connection
 
 MARK = "kedge-migrate "
 INTEGERS = ("smallint", "integer", "bigint")
@@ -28,22 +31,22 @@ class Table:
     vector_oids: dict[str, int]
 
     @property
-    def name(self):
+    def name(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.plain_name)
 
     @property
-    def integers(self):
+    def integers(self) -> bool:
         return self.id_type in INTEGERS
 
-    def id_cast(self, dimensions=""):
+    def id_cast(self, dimensions: str = "") -> str:
         """Ids that are not numbers travel as text, whatever their type."""
         return f"bigint{dimensions}" if self.integers else f"text{dimensions}::{self.id_type}{dimensions}"
 
-    def of_extension(self, name):
+    def of_extension(self, name: str) -> sql.Identifier:
         """A type or function of pgvector, wherever it was installed."""
         return sql.Identifier(self.extension, name)
 
-    def operator(self, symbol):
+    def operator(self, symbol: str) -> sql.Composed:
         return sql.SQL("OPERATOR({}." + symbol + ")").format(sql.Identifier(self.extension))
 
 
@@ -52,14 +55,14 @@ class Column:
     number: int          # stays when the column is renamed
     half: bool
     width: int           # 0 if the column takes any
-    mark: dict | None    # what a migration left on it: its owner, and the number of the column it replaces
+    mark: dict[str, Any] | None    # what a migration left on it: its owner, and the number of the column it replaces
 
     @property
-    def type(self):
+    def type(self) -> str:
         return "halfvec" if self.half else "vector"
 
 
-def look_up(connection, at, who):
+def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
     """The table of an address; 'who' is what messages call it."""
     extension = connection.execute("SELECT n.nspname, e.extversion FROM pg_extension e JOIN pg_namespace n ON "
                                    "n.oid = e.extnamespace WHERE e.extname = 'vector'").fetchone()
@@ -73,8 +76,9 @@ def look_up(connection, at, who):
     oid, schema, table, kind = found
     if kind not in ("r", "p"):
         raise UsageError(f"{who}: {table} is not a table; name the table that holds the vectors")
-    types = dict(connection.execute("SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = %s "
-                                    "AND attnum > 0 AND NOT attisdropped", [oid]).fetchall())
+    types: dict[str, str] = dict(connection.execute(
+        "SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT "
+        "attisdropped", [oid]).fetchall())
     for column in filter(None, (at.id, at.text, at.changed)):
         if column not in types:
             raise Missing(f"{who}: the table has no column {column!r}; it has {', '.join(types)}")
@@ -82,14 +86,15 @@ def look_up(connection, at, who):
     for name in filter(None, (schema, table, id_name, at.column, at.text, at.changed)):
         if "%" in name:  # psycopg takes it for a parameter, and doubling it is right in only some statements
             raise UsageError(f"{who}: the name {name!r} has a % in it, which kedge-migrate cannot use; rename it")
-    vectors = dict(connection.execute("SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = "
-                                      "typnamespace WHERE nspname = %s AND typname IN ('vector', 'halfvec')",
-                                      [extension[0]]).fetchall())
+    vectors: dict[str, int] = dict(connection.execute(
+        "SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace WHERE nspname = %s AND "
+        "typname IN ('vector', 'halfvec')", [extension[0]]).fetchall())
     return Table(oid, schema, table, kind == "p", sql.Identifier(id_name), types[id_name],
-                 types.get(at.changed), extension[0], tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
+                 types[at.changed] if at.changed else None, extension[0],
+                 tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
 
-def _id_column(connection, oid, at, who):
+def _id_column(connection: Connection, oid: int, at: TableAddress, who: str) -> str:
     """The column rows are known by. It is unique, and so has an index: without one every batch would sort the table."""
     keys = connection.execute(
         "SELECT a.attname, i.indisprimary FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum "
@@ -97,7 +102,7 @@ def _id_column(connection, oid, at, who):
         "i.indexprs IS NULL AND i.indisvalid ORDER BY i.indisprimary DESC", [oid]).fetchall()
     if at.id is None:
         if keys and keys[0][1]:
-            return keys[0][0]
+            return str(keys[0][0])
         raise UsageError(f"{who}: the table has no primary key of one column; add &id=NAME of a unique column")
     if at.id not in (name for name, _ in keys):
         raise UsageError(f"{who}: the column {at.id!r} has no unique index; a vector is written under its id, so name "
@@ -105,9 +110,9 @@ def _id_column(connection, oid, at, who):
     return at.id
 
 
-def only_column(connection, table, who):
+def only_column(connection: Connection, table: Table, who: str) -> str:
     """The vector column of a table with one, apart from what migrations put beside it, such as embedding_old."""
-    names = [name for name, in connection.execute(
+    names: list[str] = [name for name, in connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = %s AND atttypid = ANY(%s) AND NOT attisdropped ORDER BY "
         "length(attname), attnum", [table.oid, list(table.vector_oids.values())])]
     marked = connection.execute("SELECT 1 FROM pg_description WHERE classoid = 'pg_class'::regclass AND objoid = %s "
@@ -119,7 +124,7 @@ def only_column(connection, table, who):
     return names[0]
 
 
-def find_column(connection, table, name, who):
+def find_column(connection: Connection, table: Table, name: str, who: str) -> Column | None:
     """The column of that name, or None if there is none."""
     found = connection.execute(
         "SELECT attnum, atttypid, atttypmod, col_description(attrelid, attnum), format_type(atttypid, NULL) FROM "
@@ -133,26 +138,29 @@ def find_column(connection, table, name, who):
     return Column(number, oid == table.vector_oids.get("halfvec"), max(modifier, 0), _mark_of(comment))
 
 
-def _mark_of(comment):
+def _mark_of(comment: str | None) -> dict[str, Any] | None:
+    if not comment or not comment.startswith(MARK):
+        return None
     try:
-        return json.loads(comment[len(MARK):]) if comment and comment.startswith(MARK) else None
+        mark: dict[str, Any] = json.loads(comment[len(MARK):])
     except ValueError:
         return None
+    return mark
 
 
-def mark_column(connection, table, name, mark):
+def mark_column(connection: Connection, table: Table, name: str, mark: dict[str, Any]) -> None:
     connection.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(table.name, sql.Identifier(name),
                                                                      sql.Literal(MARK + json.dumps(mark))))
 
 
-def update_triggers(connection, table):
+def update_triggers(connection: Connection, table: Table) -> list[str]:
     """Triggers that run for every row we write; those for other columns do not."""
     return [name for name, in connection.execute(
         "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > "
         "0 AND cardinality(tgattr::int2[]) = 0 ORDER BY 1", [table.oid])]
 
 
-def drop_functions(connection, table, column):
+def drop_functions(connection: Connection, table: Table, column: Column) -> None:
     """Removes the search functions that kedge-migrate installed on a column; without that the column cannot go."""
     for name, in connection.execute(
             "SELECT DISTINCT p.oid::regprocedure::text FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid WHERE "

@@ -8,18 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import sql
+from psycopg.rows import TupleRow
 
 from ..address import TableAddress
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Moment, Vectors
 from . import postgres_index
-from .postgres_link import Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
-from .postgres_table import drop_functions, find_column, look_up, mark_column, only_column, update_triggers
+from .postgres_link import Connection, Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
+from .postgres_table import (
+    Column,
+    Table,
+    drop_functions,
+    find_column,
+    look_up,
+    mark_column,
+    only_column,
+    update_triggers,
+)
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
@@ -27,54 +40,57 @@ TURNS = 8
 
 
 class PostgresStore(Store):
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.at = TableAddress.parse(address)
         self._link = Link(self.at.conninfo, self.name)
-        self._known = None
+        self._known: Table | None = None
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What messages call it; the address may hold a password."""
         return ".".join((*self.at.table, self.at.column or "?"))
 
-    def beside(self, ending):
-        self._name()
-        column = self.at.column + ending
+    def beside(self, ending: str) -> PostgresStore:
+        column = self._column_name() + ending
         if len(column.encode()) > 63:
             raise UsageError(f"{self.name}: {column!r} is longer than the 63 bytes PostgreSQL gives a name; choose "
                              "another place with 'into'")
         return PostgresStore(str(dataclasses.replace(self.at, column=column)))
 
-    def _table(self):
+    def _table(self) -> Table:
         if self._known is None:
             with self._link.session() as connection:
                 self._known = look_up(connection, self.at, self.name)
                 self._link.read_as_bytes(self._known.vector_oids.values())
         return self._known
 
-    def _name(self):
-        """The column's name; where the address gives none, the table's only one."""
-        if self.at.column is None:
-            table = self._table()
-            with self._link.session() as connection:
-                self.at = dataclasses.replace(self.at, column=only_column(connection, table, self.name))
-            self.address, self._link.name = str(self.at), self.name
-        return sql.Identifier(self.at.column)
-
-    def _find(self):
-        self._name()
+    def _column_name(self) -> str:
+        """Where the address gives none, the table's only one."""
+        if self.at.column is not None:
+            return self.at.column
         table = self._table()
         with self._link.session() as connection:
-            return find_column(connection, table, self.at.column, self.name)
+            column = only_column(connection, table, self.name)
+        self.at = dataclasses.replace(self.at, column=column)
+        self.address, self._link.name = str(self.at), self.name
+        return column
 
-    def _column(self):
+    def _name(self) -> sql.Identifier:
+        return sql.Identifier(self._column_name())
+
+    def _find(self) -> Column | None:
+        name, table = self._column_name(), self._table()
+        with self._link.session() as connection:
+            return find_column(connection, table, name, self.name)
+
+    def _column(self) -> Column:
         column = self._find()
         if column is None:
             raise Missing(f"{self.name}: the table has no column {self.at.column!r}")
         return column
 
-    def metric(self):
+    def metric(self) -> str:
         """How the column's index compares; while it has none, that of the column it replaces; without that, cosine."""
         column = self._column()
         for number in (column.number, (column.mark or {}).get("like")):
@@ -83,34 +99,35 @@ class PostgresStore(Store):
                     return index.metric
         return "cosine"
 
-    def _indexes(self, number=None):
+    def _indexes(self, number: int | None = None) -> list[postgres_index.Index]:
         table = self._table()
         number = number or self._column().number
         with self._link.session() as connection:
             return postgres_index.on_column(connection, table.oid, number)
 
-    def describe(self):
+    def describe(self) -> Contents:
         name, table, column = self._name(), self._table(), self._column()
         with self._link.session() as connection:
-            rows, = connection.execute(sql.SQL("SELECT count({}) FROM {}").format(name, table.name)).fetchone()
+            rows, = connection.execute(sql.SQL("SELECT count({}) FROM {}").format(name, table.name)).fetchall()[0]
             width = column.width or connection.execute(sql.SQL(
                 "SELECT coalesce((SELECT {}({c}) FROM {} WHERE {c} IS NOT NULL LIMIT 1), 0)").format(
-                    table.of_extension("vector_dims"), table.name, c=name)).fetchone()[0]
+                    table.of_extension("vector_dims"), table.name, c=name)).fetchall()[0][0]
         indexes = "; ".join(index.says for index in self._indexes())
         return Contents(rows, width, "float16" if column.half else "float32", self.metric(), self.at.text is not None,
-                        column.mark and column.mark["owner"], indexes or None)
+                        (column.mark or {}).get("owner"), indexes or None)
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         if changed is not None and self.at.changed is None:
             raise UsageError(f"{self.name}: the address names no column that says when rows changed; add &changed=NAME")
-        texts = texts and self.at.text is not None
+        text = self.at.text if texts else None
         name, table, column = self._name(), self._table(), self._column()
         parts = [sql.SQL("d.{}" if table.integers else "d.{}::text").format(table.id)]
         parts += [sql.SQL("d.{}").format(name)] if vectors else []
-        parts += [sql.SQL("d.{}::text").format(sql.Identifier(self.at.text))] if texts else []
+        parts += [sql.SQL("d.{}::text").format(sql.Identifier(text))] if text else []
         conditions, values = [sql.SQL("d.{} IS NOT NULL").format(name)], []
-        if changed is not None:
-            since = sql.SQL("d.{} >= %s::text::" + table.changed_type)
+        if changed is not None and self.at.changed is not None:
+            since = sql.SQL(f"d.{{}} >= %s::text::{table.changed_type}")
             conditions.append(since.format(sql.Identifier(self.at.changed)))
             values.append(str(changed))
         asked = sql.SQL("SELECT {} FROM {} d WHERE {}").format(sql.SQL(", ").join(parts), table.name,
@@ -119,9 +136,9 @@ class PostgresStore(Store):
         for found in batches:
             columns = list(zip(*found))
             rows = vectors_of(columns[1], column.half, column.width, self.name) if vectors else None
-            yield Rows(list(columns[0]), rows, list(columns[-1]) if texts else None)
+            yield Rows(list(columns[0]), rows, list(columns[-1]) if text else None)
 
-    def _paged(self, asked, values, after, size):
+    def _paged(self, asked: sql.Composed, values: list[Any], after: Id | None, size: int) -> Iterator[list[TupleRow]]:
         """By pages of ids, each a short statement: no snapshot that keeps VACUUM waiting, and no cursor to lose."""
         table = self._table()
         first = sql.SQL(" AND d.{} IS NOT NULL").format(table.id)
@@ -139,7 +156,8 @@ class PostgresStore(Store):
             if len(found) < size:
                 return
 
-    def _named(self, asked, values, ids, size):
+    def _named(self, asked: sql.Composed, values: list[Any], ids: Collection[Id],
+               size: int) -> Iterator[list[TupleRow]]:
         ids, table = self._id_list(ids), self._table()
         named = asked + sql.SQL(" AND d.{} = ANY(%s::" + table.id_cast("[]") + ")").format(table.id)
         for first in range(0, len(ids), size):
@@ -147,37 +165,38 @@ class PostgresStore(Store):
             if found:
                 yield found
 
-    def _rows(self, statement, values):
+    def _rows(self, statement: sql.Composed, values: list[Any]) -> list[TupleRow]:
         with self._link.session() as connection:
             return connection.execute(statement, values, binary=True).fetchall()
 
-    def _id_list(self, ids):
+    def _id_list(self, ids: Collection[Id]) -> list[Id]:
         try:
             return [int(one) for one in ids] if self._table().integers else [str(one) for one in ids]
         except ValueError:
             raise UsageError(f"{self.name}: the ids of this table are numbers; found one that is none") from None
 
-    def not_in(self, other):
+    def not_in(self, other: Store) -> Iterator[Id]:
         """Asked of the table itself: while it is locked, others wait for the answer."""
-        self._same_table(other)
-        table = self._table()
+        other, table = self._same_table(other), self._table()
         statement = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.{} IS NOT NULL AND d.{} IS NULL").format(
             table.id, sql.SQL("" if table.integers else "::text"), table.name, self._name(), other._name())
         return (one for one, in self._rows(statement, []))
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         """A time is that of the begin of its transaction, so what open ones will write may lie before the largest."""
         if self.at.changed is None:
             return None
         table = self._table()
         changed = sql.SQL("max({})").format(sql.Identifier(self.at.changed))
-        if table.changed_type.startswith(("timestamp", "date")):
+        if (table.changed_type or "").startswith(("timestamp", "date")):
             changed += sql.SQL(" - coalesce((SELECT max(clock_timestamp() - xact_start) FROM pg_stat_activity WHERE "
                                "datname = current_database() AND pid <> pg_backend_pid()), '0')")
         with self._link.session() as connection:
-            return connection.execute(sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchone()[0]
+            found: str | None = connection.execute(
+                sql.SQL("SELECT ({})::text FROM {}").format(changed, table.name)).fetchall()[0][0]
+        return found
 
-    def write(self, ids, vectors):
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         """One transaction, or a few where that spares an index much work; then a crash may leave some of the rows."""
         table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is not None:
@@ -186,7 +205,7 @@ class PostgresStore(Store):
         for turn in self._turns(ids, column):
             self._update(table, column, [ids[n] for n in turn], vectors if vectors is None else vectors[turn])
 
-    def _turns(self, ids, column):
+    def _turns(self, ids: list[Id], column: Column) -> list[Sequence[int]]:
         """The rows in the order to write them: a list of places for every transaction.
 
         A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the
@@ -201,14 +220,14 @@ class PostgresStore(Store):
                 "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY "
                 "d.ctid) FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
                     sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
-        turns = [[] for _ in range(TURNS)]
+        turns: list[list[int]] = [[] for _ in range(TURNS)]
         for n, one in enumerate(ids):
             turns[places.get(one, 0) % TURNS].append(n)
         return [turn for turn in turns if turn]
 
-    def _update(self, table, column, ids, vectors):
+    def _update(self, table: Table, column: Column, ids: list[Id], vectors: Vectors | None) -> None:
         """In one transaction; ids that are gone are left out."""
-        source = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
+        source: list[sql.Composable] = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
         if vectors is not None:
             source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
         statement = sql.SQL("UPDATE {} d SET {} = {} FROM (SELECT {}) s WHERE d.{} = s.id").format(
@@ -222,17 +241,17 @@ class PostgresStore(Store):
                                "SET LOCAL enable_seqscan = off")
             self._leave_changed_alone(connection)
             for first in range(0, len(ids), piece):
-                given = [ids[first:first + piece]]
+                given: list[Any] = [ids[first:first + piece]]
                 if vectors is not None:
                     given.append(vector_array(vectors[first:first + piece], column.half, oid))
                 connection.execute(statement, given)
 
-    def _check_shape(self, vectors, count, column):
+    def _check_shape(self, vectors: Vectors, count: int, column: Column) -> None:
         if vectors.ndim != 2 or len(vectors) != count or column.width not in (0, vectors.shape[1]):
             raise Error(f"{self.name} takes {count} vectors of {column.width or 'any number of'} values for {count} "
                         f"ids; got {' x '.join(map(str, vectors.shape))}; nothing was written")
 
-    def _leave_changed_alone(self, connection):
+    def _leave_changed_alone(self, connection: Connection) -> None:
         """A trigger that notes the time of an update must not run for rows of which only the new vector is written: the
         rest stays as it was, and rows that others changed can be told from the others."""
         triggers = update_triggers(connection, self._table())
@@ -249,7 +268,7 @@ class PostgresStore(Store):
                         "user with GRANT SET ON PARAMETER session_replication_role, or make it a trigger for UPDATE OF "
                         "the columns it watches, or leave &changed= out") from None
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         name, table, column, metric = self._name(), self._table(), self._column(), self.metric()
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if column.width not in (0, queries.shape[1]):
@@ -269,9 +288,8 @@ class PostgresStore(Store):
                 scores[row, :len(found)] = 1 - distances if metric == "cosine" else -distances
         return ids, scores
 
-    def create(self, like, width, owner):
-        self._same_table(like)
-        column = self._find()
+    def create(self, like: Store, width: int, owner: str) -> None:
+        like, column = self._same_table(like), self._find()
         if column is None:
             self._add(like, width, owner)
         elif (column.mark or {}).get("owner") != owner:
@@ -280,11 +298,11 @@ class PostgresStore(Store):
             raise Error(f"{self.name} holds vectors of {column.width} values, made by this migration; it now asks for "
                         f"{width}; drop the column, or choose another place with 'into'")
 
-    def _taken(self):
+    def _taken(self) -> Error:
         return Error(f"{self.name} exists and is not this migration's; finish or drop the other migration of this "
                      "table, or choose another place with 'into'; nothing was changed")
 
-    def _add(self, like, width, owner):
+    def _add(self, like: PostgresStore, width: int, owner: str) -> None:
         table, old = self._table(), like._column()
         indexed = any(index.method in ("hnsw", "ivfflat") for index in like._indexes())
         widest = postgres_index.WIDEST_INDEXED[old.type] if indexed else WIDEST
@@ -299,24 +317,24 @@ class PostgresStore(Store):
                 set_lock_timeout(connection)
                 connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {} {}({})").format(
                     table.name, self._name(), table.of_extension(old.type), sql.Literal(width)))
-                mark_column(connection, table, self.at.column, {"owner": owner, "like": old.number})
+                mark_column(connection, table, self._column_name(), {"owner": owner, "like": old.number})
         except Error as error:
             if isinstance(error.__context__, pg_errors.DuplicateColumn):  # another migration was quicker
                 raise self._taken() from None
             raise
 
-    def finish(self):
+    def finish(self) -> None:
         table, column = self._table(), self._column()
         if self._link.held:
             return  # a lock must be short; rows that are written under it go into the index that is there
         with self._link.session() as connection:
             old = connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum = %s AND NOT "
                                      "attisdropped", [table.oid, (column.mark or {}).get("like")]).fetchone()
-            if old is not None:
-                like = find_column(connection, table, old[0], self.name)
-                postgres_index.make_like(connection, table, (old[0], like), (self.at.column, column), self.name)
+            like = None if old is None else find_column(connection, table, old[0], self.name)
+            if old is not None and like is not None:
+                postgres_index.make_like(connection, table, (old[0], like), (self._column_name(), column), self.name)
 
-    def switch(self, put, keep):
+    def switch(self, put: PostgresStore, keep: PostgresStore) -> None:
         self._same_table(put)
         self._same_table(keep)
         table, names = self._table(), [store._name() for store in (self, put, keep)]
@@ -331,11 +349,12 @@ class PostgresStore(Store):
                     connection.execute(rename.format(table.name, names[0], names[2]))
                     connection.execute(rename.format(table.name, names[1], names[0]))
                     # Rows that come from now on have no vector of the model that goes.
-                    connection.execute(sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL").format(table.name, names[2]))
+                    connection.execute(sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL").format(
+                        table.name, names[2]))
 
-    def _switched(self, connection, put, keep):
+    def _switched(self, connection: Connection, put: PostgresStore, keep: PostgresStore) -> bool:
         """Whether it is done; the renames are one transaction, so there is nothing between."""
-        here, new, kept = (find_column(connection, self._table(), store.at.column, store.name) is not None
+        here, new, kept = (find_column(connection, self._table(), store._column_name(), store.name) is not None
                            for store in (self, put, keep))
         if not here or new == kept:
             raise Error(f"{self.name}: cannot put {put.at.column!r} here and keep what is here as {keep.at.column!r}: "
@@ -343,13 +362,14 @@ class PostgresStore(Store):
                         f"{self.name}: the table has no column {self.at.column!r}; nothing was changed")
         return kept
 
-    def _same_table(self, other):
+    def _same_table(self, other: Store) -> PostgresStore:
         if not (isinstance(other, PostgresStore) and other.at.conninfo == self.at.conninfo
                 and other.at.table == self.at.table):
             raise UsageError(f"{self.name}: the new vectors are a column of the same table; "
                              f"{getattr(other, 'name', other)} is not one of it")
+        return other
 
-    def drop(self):
+    def drop(self) -> None:
         column, table = self._find(), self._table()
         if column is None:
             return
@@ -363,7 +383,7 @@ class PostgresStore(Store):
             connection.execute(statement)
 
     @contextlib.contextmanager
-    def frozen(self, *others):
+    def frozen(self, *others: PostgresStore) -> Iterator[None]:
         """Others may read but wait to write while this lasts; what is done in it with these stores is one transaction.
 
         The other stores are of the same table; they use this one's connection, for two would wait for each other.
@@ -387,5 +407,5 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             raise explained(error, self.name, link.lost) from None
 
-    def close(self):
+    def close(self) -> None:
         self._link.close()

@@ -9,13 +9,16 @@ from __future__ import annotations
 import datetime
 import hashlib
 import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from qdrant_client import models
+from qdrant_client import QdrantClient, models
 
 from ..address import join_address, split_address
 from ..errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
+from ..types import Id, Moment, Vectors
 from .qdrant_link import Link
 from .require import require_free, require_same_place, require_width
 
@@ -29,20 +32,20 @@ FLOAT_BYTES = 22            # of one value as JSON
 class QdrantStore(Store):
     copies_documents = True
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         super().__init__(address)
         self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
         self.vector = self.options.get("vector", "")
         self.link = Link(address, self.place, self.remote, self.options)
 
-    def beside(self, ending):
+    def beside(self, ending: str) -> QdrantStore:
         return QdrantStore(join_address("qdrant", self.place, self.name + ending, self.options, self.remote))
 
-    def _aliases(self):
+    def _aliases(self) -> dict[str, str]:
         with self.link.asking("read") as client:
             return {found.alias_name: found.collection_name for found in client.get_aliases().aliases}
 
-    def _collection(self):
+    def _collection(self) -> tuple[str, models.CollectionInfo]:
         """(name, what Qdrant says) of the collection that this name leads to."""
         name = self._aliases().get(self.name, self.name)
         with self.link.asking("read") as client:
@@ -50,7 +53,7 @@ class QdrantStore(Store):
                 raise Missing(f"{self.address}: there is no collection or alias {self.name!r}")
             return name, client.get_collection(name)
 
-    def _params(self, found):
+    def _params(self, found: models.CollectionInfo) -> models.VectorParams:
         """The settings of the vector that this address names."""
         vectors = found.config.params.vectors
         vectors = vectors if isinstance(vectors, dict) else {"": vectors} if vectors else {}
@@ -67,11 +70,12 @@ class QdrantStore(Store):
         return params
 
     @staticmethod
-    def _mark(found):
+    def _mark(found: models.CollectionInfo) -> dict[str, Any]:
         """What create() noted: the owner, the name it was made under, and the collection that payloads come from."""
-        return (found.config.metadata or {}).get(MARK, {})
+        mark: dict[str, Any] = (found.config.metadata or {}).get(MARK, {})
+        return mark
 
-    def create(self, like, width, owner):
+    def create(self, like: Store, width: int, owner: str) -> None:
         aliases = self._aliases()
         name = aliases.get(self.name) or self.name
         with self.link.asking("create") as client:
@@ -79,20 +83,20 @@ class QdrantStore(Store):
             mark = self._mark(client.get_collection(name)) if there else {}
         if require_free(self.address, there, mark.get("owner"), owner):
             return
-        require_same_place(self, like)
-        source, found = like._collection()
+        old = require_same_place(self, like)
+        source, found = old._collection()
         name = f"{source.split('.')[0]}.{hashlib.sha256((owner + self.name).encode()).hexdigest()[:8]}"
         with self.link.asking("create") as client:
             if not client.collection_exists(name):
                 mark = {"owner": owner, "name": self.name, "source": source}
-                client.create_collection(name, metadata={MARK: mark}, **self._settings(like, found, width))
+                client.create_collection(name, metadata={MARK: mark}, **self._settings(old, found, width))
                 self._require_mark(client, name)
             for field, schema in (found.payload_schema or {}).items():
                 client.create_payload_index(name, field, field_schema=schema.params or schema.data_type, wait=True)
             # The alias comes last: a place that has a name is complete.
             client.update_collection_aliases([creating(self.name, name)])
 
-    def _settings(self, like, found, width):
+    def _settings(self, like: QdrantStore, found: models.CollectionInfo, width: int) -> dict[str, Any]:
         """The old collection's, but for the width of one vector."""
         params, config = found.config.params, found.config
         if params.sharding_method == models.ShardingMethod.CUSTOM:
@@ -100,7 +104,7 @@ class QdrantStore(Store):
         old = like._params(found)
         kind = old.datatype if old.datatype == models.Datatype.FLOAT16 else None
         new = old.model_copy(update={"size": width, "datatype": kind})
-        diff = {"hnsw_config": (config.hnsw_config, models.HnswConfigDiff),
+        diff: dict[str, tuple[Any, Any]] = {"hnsw_config": (config.hnsw_config, models.HnswConfigDiff),
                 "optimizers_config": (config.optimizer_config, models.OptimizersConfigDiff)}
         return {"vectors_config": {**params.vectors, self.vector: new} if isinstance(params.vectors, dict) else new,
                 "sparse_vectors_config": params.sparse_vectors, "shard_number": params.shard_number,
@@ -110,13 +114,13 @@ class QdrantStore(Store):
                 **{name: kind(**value.model_dump(include=set(kind.model_fields), exclude_none=True))
                    for name, (value, kind) in diff.items() if value is not None}}
 
-    def _require_mark(self, client, name):
+    def _require_mark(self, client: QdrantClient, name: str) -> None:
         if not self._mark(client.get_collection(name)):
             client.delete_collection(name)
             raise Error(f"{self.address}: this server keeps no metadata of collections, so a migration cannot mark "
                         "what it made; it needs Qdrant 1.16 or newer")
 
-    def describe(self):
+    def describe(self) -> Contents:
         name, found = self._collection()
         params = self._params(found)
         kind = "float16" if params.datatype == models.Datatype.FLOAT16 else "float32"
@@ -135,10 +139,11 @@ class QdrantStore(Store):
                         owner=self._mark(found).get("owner"), atomic=atomic, can_switch=atomic is None,
                         index=f"HNSW, m={(hnsw and hnsw.m) or 16}" + (", quantized" if quantized else ""))
 
-    def _having(self, *conditions):
+    def _having(self, *conditions: models.Condition) -> models.Filter:
         return models.Filter(must=[models.HasVectorCondition(has_vector=self.vector), *conditions])
 
-    def read(self, *, after=None, ids=None, changed=None, vectors=True, texts=False, size=BATCH_ROWS):
+    def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
+             vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         name, found = self._collection()
         self._params(found)
         fields = [self.options["text"]] if texts and "text" in self.options else False
@@ -148,9 +153,11 @@ class QdrantStore(Store):
         conditions = [self._since(changed)] if changed is not None and "changed" in self.options else []
         return self._scroll(name, after, self._having(*conditions), asked, size)
 
-    def _scroll(self, name, after, having, asked, size):
+    def _scroll(self, name: str, after: Id | None, having: models.Filter, asked: dict[str, Any],
+                size: int) -> Iterator[Rows]:
         """Qdrant gives points in the order of their ids, numbers before UUIDs, from a given one on."""
-        start, more = after, True
+        start: Any = after
+        more = True
         while more:
             with self.link.asking("read") as client:
                 found, start = client.scroll(name, scroll_filter=having, limit=size, offset=start, **asked)
@@ -159,7 +166,7 @@ class QdrantStore(Store):
             if len(batch):
                 yield batch
 
-    def _retrieve(self, name, ids, asked, size):
+    def _retrieve(self, name: str, ids: list[Id], asked: dict[str, Any], size: int) -> Iterator[Rows]:
         for first in range(0, len(ids), size):
             with self.link.asking("read") as client:
                 found = client.retrieve(name, ids[first:first + size], **{**asked, "with_vectors": True})
@@ -167,20 +174,21 @@ class QdrantStore(Store):
             if len(batch):
                 yield batch
 
-    def _values(self, point):
+    def _values(self, point: models.Record) -> Any:
         return point.vector.get(self.vector) if isinstance(point.vector, dict) else point.vector
 
-    def _rows(self, points, asked):
-        ids = [point.id for point in points]
+    def _rows(self, points: list[models.Record], asked: dict[str, Any]) -> Rows:
+        ids: list[Any] = [point.id for point in points]
         vectors = np.array([self._values(point) for point in points], np.float32) if asked["with_vectors"] else None
         field = asked["with_payload"] and asked["with_payload"][0]
         return Rows(ids, vectors, [text_of(point.payload, field) for point in points] if field else None)
 
-    def _since(self, value):
-        wanted = models.DatetimeRange(gte=value) if isinstance(value, str) else models.Range(gte=value)
+    def _since(self, value: Moment) -> models.FieldCondition:
+        wanted = (models.DatetimeRange.model_validate({"gte": value}) if isinstance(value, str)
+                  else models.Range(gte=value))
         return models.FieldCondition(key=self.options["changed"], range=wanted)
 
-    def newest(self):
+    def newest(self) -> Moment | None:
         field = self.options.get("changed")
         if field is None:
             return None
@@ -194,7 +202,7 @@ class QdrantStore(Store):
             best = max(values + ([] if best is None else [best]), key=self._moment, default=None)
         return best
 
-    def _moment(self, value):
+    def _moment(self, value: Any) -> Any:
         if isinstance(value, (int, float)):
             return value
         try:
@@ -204,7 +212,7 @@ class QdrantStore(Store):
             raise UsageError(f"{self.address}: {self.options['changed']!r} holds {value!r}; expected numbers, or times "
                              "such as 2026-01-31T12:00:00Z") from None
 
-    def write(self, ids, vectors):
+    def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         name, found = self._collection()
         width, mark = self._params(found).size, self._mark(found)
         if not len(ids):
@@ -224,12 +232,12 @@ class QdrantStore(Store):
             with self.link.asking("write") as client:
                 (client.update_vectors if in_use else client.upsert)(name, points=part, wait=True)
 
-    def _others(self, found):
+    def _others(self, found: models.CollectionInfo) -> list[str]:
         params = found.config.params
         names = list(params.vectors) if isinstance(params.vectors, dict) else []
         return [name for name in names + list(params.sparse_vectors or {}) if name != self.vector]
 
-    def _points(self, source, ids, vectors, others, in_use):
+    def _points(self, source: str, ids: list[Id], vectors: Vectors, others: list[str], in_use: bool) -> Iterator[Any]:
         """Points as they are to be written. Payloads and other vectors come from the old collection; a collection in
         use keeps its own. Documents that are no longer there stay away."""
         with self.link.asking("read") as client:
@@ -238,7 +246,7 @@ class QdrantStore(Store):
         for key, vector in zip(ids, np.asarray(vectors, np.float32).tolist()):
             if key not in found:
                 continue
-            old = found[key].vector
+            old: Any = found[key].vector
             if in_use:
                 yield models.PointVectors(id=key, vector={self.vector: vector} if self.vector else vector)
             elif self.vector or others:
@@ -247,7 +255,7 @@ class QdrantStore(Store):
             else:
                 yield models.PointStruct(id=key, vector=vector, payload=found[key].payload)
 
-    def search(self, queries, k):
+    def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         name, found = self._collection()
         metric = METRICS[self._params(found).distance]
         asked = [models.QueryRequest(query=query, using=self.vector or None, limit=k)
@@ -259,9 +267,10 @@ class QdrantStore(Store):
             row[:len(answered.points)] = [point.score for point in answered.points]
         if metric == "euclidean":
             scores = np.where(np.isfinite(scores), -scores, -np.inf)
-        return [[point.id for point in answered.points] for answered in answers], scores
+        ids: list[list[Any]] = [[point.id for point in answered.points] for answered in answers]
+        return ids, scores
 
-    def finish(self):
+    def finish(self) -> None:
         """Waits until the server has built its index."""
         name, found = self._collection()
         while found.status == models.CollectionStatus.YELLOW:
@@ -270,7 +279,7 @@ class QdrantStore(Store):
         if found.status == models.CollectionStatus.RED:
             raise Error(f"{self.address}: the server cannot index the collection {name}; its log says why")
 
-    def switch(self, put, keep):
+    def switch(self, put: QdrantStore, keep: QdrantStore) -> None:
         aliases = self._aliases()
         if self.name not in aliases:
             raise Error(f"{self.address}: {self.describe().atomic}")
@@ -285,38 +294,39 @@ class QdrantStore(Store):
                 deleting(self.name), deleting(put.name),
                 creating(keep.name, aliases[self.name]), creating(self.name, aliases[put.name])])
 
-    def drop(self):
+    def drop(self) -> None:
         name, _ = self._collection()
         with self.link.asking("drop") as client:
             client.delete_collection(name)
 
-    def close(self):
+    def close(self) -> None:
         self.link.close()
 
 
-def creating(alias, collection):
+def creating(alias: str, collection: str) -> models.CreateAliasOperation:
     return models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=collection))
 
 
-def deleting(alias):
+def deleting(alias: str) -> models.DeleteAliasOperation:
     return models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
 
 
-def value_of(payload, field):
+def value_of(payload: Any, field: str) -> Any:
     """The value of a field; a.b is b inside a."""
     for part in field.split("."):
         payload = payload.get(part) if isinstance(payload, dict) else None
     return payload
 
 
-def text_of(payload, field):
+def text_of(payload: Any, field: str) -> str | None:
     found = value_of(payload, field)
     return found if found is None else str(found)
 
 
-def parts(points):
+def parts(points: Iterable[Any]) -> Iterator[list[Any]]:
     """Lists of points that fit into a request."""
-    part, filled = [], 0
+    part: list[Any] = []
+    filled = 0
     for point in points:
         size = len(str(getattr(point, "payload", ""))) + FLOAT_BYTES * count(point.vector)
         if part and filled + size > REQUEST_BYTES:
@@ -328,7 +338,7 @@ def parts(points):
         yield part
 
 
-def count(vector):
+def count(vector: Any) -> int:
     if isinstance(vector, dict):
         return sum(count(value) for value in vector.values())
     return len(vector.values) if isinstance(vector, models.SparseVector) else np.size(vector)

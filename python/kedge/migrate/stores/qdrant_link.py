@@ -8,6 +8,7 @@ import os
 import pathlib
 import sqlite3
 import threading
+from collections.abc import Iterator, Mapping
 
 import httpx
 from qdrant_client import QdrantClient
@@ -17,14 +18,14 @@ from ..errors import BadFile, Error
 from ..store import Missing
 
 TIMEOUT = 300   # seconds; a server that indexes may take its time over a write
-_folders = {}   # the path of a folder: its Folder
+_folders: dict[str, Folder] = {}   # the path of a folder: its Folder
 _changing = threading.Lock()
 
 
 class Folder:
     """The client of a local folder, shared by all stores in it, which use it one after the other."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.client = QdrantClient(path=path, force_disable_check_same_thread=True)
         self.lock = threading.RLock()
         self.users = 0
@@ -33,25 +34,25 @@ class Folder:
 class Link:
     """How a store reaches its Qdrant; nothing is opened before the first question."""
 
-    def __init__(self, address, place, remote, options):
+    def __init__(self, address: str, place: str, remote: bool, options: Mapping[str, str]) -> None:
         self.address, self.place, self.remote, self.options = address, place, remote, options
-        self._client = None
-        self._folder = None
+        self._client: QdrantClient | None = None
+        self._folder: Folder | None = None
 
     @contextlib.contextmanager
-    def asking(self, doing):
+    def asking(self, doing: str) -> Iterator[QdrantClient]:
         """The client, for one question; an answer that is an error becomes a sentence."""
         with self._errors(doing):
-            self._open()
+            client = self._open()
         with self._folder.lock if self._folder else contextlib.nullcontext(), self._errors(doing):
-            yield self._client
+            yield client
 
-    def _open(self):
+    def _open(self) -> QdrantClient:
         if self._client is not None:
-            return
+            return self._client
         if self.remote:
             self._client = self._server()
-            return
+            return self._client
         path = os.path.realpath(self.place)
         if not pathlib.Path(path, "meta.json").is_file():
             raise Missing(f"{self.address}: there is no folder of Qdrant's local mode at {self.place}")
@@ -61,8 +62,9 @@ class Link:
             self._folder = _folders[path]
             self._folder.users += 1
         self._client = self._folder.client
+        return self._client
 
-    def _server(self):
+    def _server(self) -> QdrantClient:
         variable = self.options.get("api_key_env")
         if variable and not os.environ.get(variable):
             raise Error(f"{self.address}: the variable {variable} is not set; it should hold the API key")
@@ -71,7 +73,7 @@ class Link:
         return QdrantClient(url=f"http{'s' * secure}://{host}", api_key=os.environ.get(variable) if variable else None,
                             timeout=TIMEOUT, check_compatibility=False)
 
-    def close(self):
+    def close(self) -> None:
         client, self._client = self._client, None
         folder, self._folder = self._folder, None
         if folder is None:
@@ -82,10 +84,10 @@ class Link:
             folder.users -= 1
             if not folder.users:
                 _folders.pop(os.path.realpath(self.place), None)
-                client.close()
+                folder.client.close()
 
     @contextlib.contextmanager
-    def _errors(self, doing):
+    def _errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except UnexpectedResponse as error:
@@ -108,7 +110,7 @@ class Link:
             raise kind(f"{self.address}: cannot {doing} it: {error}") from None
 
 
-def answer(error):
+def answer(error: UnexpectedResponse) -> str:
     """What the server said was wrong."""
     if error.status_code in (401, 403):
         return "the server refuses this API key; name the variable that holds it with ?api_key_env="
@@ -119,7 +121,7 @@ def answer(error):
     return f"the server answers {error.status_code}, {said}"
 
 
-def words(said):
+def words(said: str) -> str:
     for sign, reason in (("readonly database", "this user may not write to the folder"),
                          ("ermission denied", "this user may not; change the permissions of the folder"),
                          ("disk is full", "the disk is full; make room and run it again"),
@@ -130,6 +132,6 @@ def words(said):
 
 
 @atexit.register
-def _close_all():
+def _close_all() -> None:
     for folder in list(_folders.values()):
         folder.client.close()
