@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 import contract
+from kedge.migrate.address import TableAddress
 from kedge.migrate.errors import Error, UsageError
 from kedge.migrate.store import open_store
-from kedge.migrate.address import TableAddress
 from postgres_tables import ROWS, WIDTH, address, docs, everything, fill, new, rows_of, sql  # noqa: F401
 
 
