@@ -26,8 +26,9 @@ def plan(found: Found) -> Iterator[str]:
     yield "What it takes"
     yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
     yield f"  everything: {found['embed_all']:,} documents to embed{_minutes(found['minutes_all'])}"
-    room = f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row"
-    yield f"  apply: about {_about(found['minutes_apply'])}" + (room if found["new_bytes"] else "")
+    yield f"  apply: about {_about(found['minutes_apply'])}" + (
+        f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row"
+        if found["new_bytes"] else "")
     yield "  cutover: " + (found["atomic"] or "one step")
     yield "Next: kedge-migrate sample"
 
