@@ -34,7 +34,7 @@ class Parts:
     def array(self, name: str, dtype: npt.DTypeLike = np.float32) -> np.ndarray:
         return np.frombuffer(self.values[self.place(name)], dtype).copy()
 
-    def put(self, name: str, values: np.ndarray) -> None:
+    def set_array(self, name: str, values: np.ndarray) -> None:
         self.values[self.place(name)] = values.tobytes()
 
     def option(self, key: str, **changes: object) -> None:
@@ -102,11 +102,11 @@ def with_value(place: int | slice, value: float) -> ArrayChange:
 
 
 def case(group: str, name: str, says: str | list[str]) -> Callable[[Change], Change]:
-    def keep(change: Change) -> Change:
+    def add(change: Change) -> Change:
         CASES.append((group, name, says, change))
         return change
 
-    return keep
+    return add
 
 
 def tensor(group: str, name: str, says: str | list[str], of: str, **entry: object) -> None:
@@ -126,7 +126,7 @@ def values(group: str, name: str, says: str | list[str], of: str, dtype: npt.DTy
     def run(p: Parts) -> None:
         array = p.array(of, dtype)
         change(array)
-        p.put(of, array)
+        p.set_array(of, array)
 
     CASES.append((group, name, says, run))
 
@@ -277,7 +277,7 @@ def changed(name: str, change: ArrayChange) -> Change:
     def run(p: Parts) -> None:
         array = p.array(name)
         change(array)
-        p.put(name, array)
+        p.set_array(name, array)
 
     return run
 

@@ -118,11 +118,11 @@ CHECKPOINTS: dict[str, tuple[int, Change, str]] = {
         2, lambda p: p.meta.update(purpose='{"param":{"batch":' + "[" * 100_000 + "]" * 100_000 + "}}"),
         "a different training run"),
     "a purpose that a terminal obeys": (2, lambda p: p.meta.update(purpose=ESCAPE), "a different training run"),
-    "NaN": (3, lambda p: p.put("logits", p.array("logits") * np.nan), "NaN"),
+    "NaN": (3, lambda p: p.set_array("logits", p.array("logits") * np.nan), "NaN"),
     "a place that is none": (3, lambda p: p.meta.update(place="[-1,0,0]"), "damaged"),
     "a place far away": (3, lambda p: p.meta.update(place="[18446744073709551615,1,18446744073709551615]"), "no sense"),
     "a place nested 100,000 deep": (3, lambda p: p.meta.update(place="[" * 100_000 + "]" * 100_000), "damaged"),
-    "negative squares": (3, lambda p: p.put("second_moment", p.array("second_moment") - 1), "negative values"),
+    "negative squares": (3, lambda p: p.set_array("second_moment", p.array("second_moment") - 1), "negative values"),
     "another shape": (3, lambda p: p.header["logits"]["shape"].reverse(), "anchors"),
     "no history": (3, lambda p: p.meta.update(history="7"), "damaged"),
 }

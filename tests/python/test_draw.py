@@ -328,16 +328,16 @@ def test_ids_do_not_find_row_numbers() -> None:
 
 def test_a_report_of_progress_cannot_look_at_what_is_being_added() -> None:
     moments = kedge.Moments()
-    told: list[object] = []
+    reported: list[object] = []
 
     def look(*_: object) -> None:
         try:
-            told.append(moments.rows)
+            reported.append(moments.rows)
         except ValueError as error:
-            told.append(str(error))
+            reported.append(str(error))
 
     moments.add(SOURCES, progress=look)
-    assert told and all("being added to" in str(one) for one in told) and moments.rows == ROWS
+    assert reported and all("being added to" in str(one) for one in reported) and moments.rows == ROWS
 
 
 def test_the_page_on_parts_does_what_it_shows() -> None:

@@ -27,11 +27,11 @@ MAKERS: dict[str, Maker] = {}
 
 
 def kind(name: str) -> Callable[[Maker], Maker]:
-    def keep(make: Maker) -> Maker:
+    def add(make: Maker) -> Maker:
         MAKERS[name] = make
         return make
 
-    return keep
+    return add
 
 
 def views(rows: int = ROWS, rank: int = 5, dims: dict[str, int] = DIMS, noise: float = 0.2, seed: int = 7) -> dict[str,
