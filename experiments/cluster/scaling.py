@@ -113,7 +113,12 @@ def measured(dim: int, folder: pathlib.Path) -> Costs:
     read()
     read_s, batches = cpu_seconds(read)
     partial = Partial(columns, SUPPORT, 0)
-    add_s, _ = cpu_seconds(lambda: [partial.add(batch, path, 0) for batch in batches])
+
+    def add() -> None:
+        for batch in batches:
+            partial.add(batch, path, 0)
+
+    add_s, _ = cpu_seconds(add)
     pickled_s, blob = cpu_seconds(lambda: pickle.dumps(partial, 5))
     whole = 1 + 4 * dim * max(0, SUPPORT - rows) / len(blob)  # with support rows that so few rows could not give
     nbytes = int(whole * len(blob))
@@ -132,8 +137,9 @@ def measured(dim: int, folder: pathlib.Path) -> Costs:
 def mapped_file(path: str, target: pathlib.Path, dim: int) -> Any:
     weight = np.random.default_rng(0).standard_normal((ANCHORS, dim), np.float32)
     rr = kedge.RelativeMap("a", "wip", weight, np.zeros(ANCHORS, np.float32), np.zeros(dim, np.float32))
+    bundle: Any = {"a": rr}  # all that mapping asks of a bundle
     (piece,) = pieces([path])
-    return write_mapped(transformation({"a": rr}, "a", "a", "shared", False), piece, str(target), ["id"])
+    return write_mapped(transformation(bundle, "a", "a", "shared", False), piece, str(target), ["id"])
 
 
 def all_costs(dims: Sequence[int], folder: pathlib.Path) -> list[Costs]:

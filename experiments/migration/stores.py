@@ -111,7 +111,7 @@ class Measure:
         load = {name: np.load(folder / name).astype(np.float32) for name in
                 (f"{old}-queries.npy", f"{new}-queries.npy", f"{old}-docs.npy", f"{new}-docs.npy")}
         self.old_queries, self.new_queries, self.old, self.new = map(unit, load.values())
-        self.grades: dict[int, dict[int, int]] = {}
+        self.grades: dict[int, dict[int | str, float]] = {}
         for query, document, grade in np.load(folder / "qrels.npy").tolist():
             self.grades.setdefault(query, {})[document] = grade
         self.asked = sorted(self.grades)

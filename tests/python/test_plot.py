@@ -289,7 +289,7 @@ def test_the_report_draws_with_the_same_functions(monkeypatch: pytest.MonkeyPatc
     for name in ("dots", "lines"):
         monkeypatch.setattr(draw, name, noted(name, getattr(draw, name)))
     metric, look = checked(SWEPT, "mrr", "")[1], style.looks(["absolute", *LEVELS])
-    results = types.SimpleNamespace(methods=list(look))
+    results: Any = types.SimpleNamespace(methods=list(look))
     plot.scores(records())
     figures.dots(results, records(), metric, look)
     plot.sweep(SWEPT)
