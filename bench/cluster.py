@@ -15,6 +15,7 @@ Rows are written to a temporary folder (--folder says where; KEDGE_BENCH_DIR als
 """
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import shutil
@@ -22,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import kedge
 import numpy as np
@@ -41,7 +44,7 @@ Times = collections.namedtuple("Times", "began fitted ended")
 Run = collections.namedtuple("Run", "name times memory bundle")
 
 
-def made_rows(rows, seed):
+def made_rows(rows: int, seed: int) -> Iterator[tuple[str, np.ndarray]]:
     """Two spaces of the same hidden causes."""
     rng = np.random.default_rng([1, seed])
     hidden = rng.standard_normal((rows, CAUSES), np.float32)
@@ -51,31 +54,30 @@ def made_rows(rows, seed):
         yield space, (np.tanh(hidden @ mix) + noise).astype(np.float16)
 
 
-def write_dataset(folder, rows, files):
+def write_dataset(folder: pathlib.Path, rows: int, files: int) -> None:
     """vit.npy, rex.npy and ids.npy, and the same rows in folder/parquet."""
     shapes = {**{space: ("<f2", (rows, dim)) for space, dim in DIMS.items()}, "ids": ("<i8", (rows,))}
-    outputs = {name: open(folder / f"{name}.npy", "wb") for name in shapes}
-    for name, (kind, shape) in shapes.items():
-        np.lib.format.write_array_header_1_0(outputs[name], {"descr": kind, "fortran_order": False, "shape": shape})
     (folder / "parquet").mkdir()
     edges = np.linspace(0, rows, files + 1).astype(int)
-    for number, (first, end) in enumerate(zip(edges, edges[1:])):
-        table = {"id": np.arange(first, end)}
-        table["id"].tofile(outputs["ids"])
-        for space, matrix in made_rows(end - first, number):
-            matrix.tofile(outputs[space])
-            table[COLUMNS[space]] = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), DIMS[space])
-        pq.write_table(pa.table(table), folder / "parquet" / f"part-{number:03d}.parquet", use_dictionary=False,
-                       compression="none", row_group_size=25_000)
-    for file in outputs.values():
-        file.close()
+    with contextlib.ExitStack() as opened:
+        outputs = {name: opened.enter_context(open(folder / f"{name}.npy", "wb")) for name in shapes}
+        for name, (kind, shape) in shapes.items():
+            np.lib.format.write_array_header_1_0(outputs[name], {"descr": kind, "fortran_order": False, "shape": shape})
+        for number, (first, end) in enumerate(zip(edges, edges[1:])):
+            table = {"id": np.arange(first, end)}
+            table["id"].tofile(outputs["ids"])
+            for space, matrix in made_rows(end - first, number):
+                matrix.tofile(outputs[space])
+                table[COLUMNS[space]] = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), DIMS[space])
+            pq.write_table(pa.table(table), folder / "parquet" / f"part-{number:03d}.parquet", use_dictionary=False,
+                           compression="none", row_group_size=25_000)
 
 
-def run_command(asked, folder, out):
+def run_command(asked: argparse.Namespace, folder: pathlib.Path, out: pathlib.Path) -> Run:
     bundle = out / "shared.kedge"
     spaces = [word for space in DIMS for word in ("--space", f"{space}={folder / space}.npy")]
 
-    def command(*words):
+    def command(*words: object) -> None:
         subprocess.run([asked.kedge, *map(str, words), "--threads", str(asked.cores), "--quiet"], check=True)
 
     with Memory(str(asked.kedge)) as memory:
@@ -88,7 +90,8 @@ def run_command(asked, folder, out):
     return Run("kedge", Times(began, fitted, ended), memory, kedge.load(bundle))
 
 
-def run_engine(name, engine, words, asked, folder, out):
+def run_engine(name: str, engine: Any, words: Sequence[str], asked: argparse.Namespace, folder: pathlib.Path,
+               out: pathlib.Path) -> Run:
     """The small fit first: workers start, and read what they need of the packages."""
     small = folder / "small"
     engine.fit(str(small), COLUMNS, support=min(1000, asked.support))
@@ -103,10 +106,9 @@ def run_engine(name, engine, words, asked, folder, out):
     return Run(name, Times(began, fitted, ended), memory, bundle)
 
 
-def run_ray(asked, folder, out):
-    import ray
-
+def run_ray(asked: argparse.Namespace, folder: pathlib.Path, out: pathlib.Path) -> Run:
     import kedge.ray
+    import ray
 
     ray.init(num_cpus=asked.cores, include_dashboard=False, log_to_driver=False)
     try:
@@ -115,10 +117,9 @@ def run_ray(asked, folder, out):
         ray.shutdown()
 
 
-def run_spark(asked, folder, out):
-    from pyspark.sql import SparkSession
-
+def run_spark(asked: argparse.Namespace, folder: pathlib.Path, out: pathlib.Path) -> Run:
     import kedge.spark
+    from pyspark.sql import SparkSession
 
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     builder = SparkSession.builder.master(f"local[{asked.cores}]").config("spark.ui.enabled", "false")
@@ -130,20 +131,20 @@ def run_spark(asked, folder, out):
         spark.stop()
 
 
-def difference(bundle, other):
+def difference(bundle: kedge.Bundle, other: kedge.Bundle) -> float:
     """The largest of the weights of all spaces, as a share of the largest weight."""
-    return max(np.abs(bundle[space].weight - other[space].weight).max() / np.abs(other[space].weight).max()
-               for space in DIMS)
+    return float(max(np.abs(bundle[space].weight - other[space].weight).max() / np.abs(other[space].weight).max()
+                     for space in DIMS))
 
 
-def memory_of(run, first, last):
+def memory_of(run: Run, first: float, last: float) -> str:
     """MB a quarter of the way from one time to the other, and at the end."""
     length = last - first
     early = run.memory.between(first + 0.15 * length, first + 0.35 * length)
     return f"{early / 1e6:,.0f} / {run.memory.between(last - 0.2 * length, last) / 1e6:,.0f}"
 
 
-def print_run(run, rows, reference):
+def print_run(run: Run, rows: int, reference: Run) -> None:
     began, fitted, ended = run.times
     rate = rows / (ended - began)
     ratio = (reference.times.ended - reference.times.began) / (ended - began)
@@ -152,7 +153,7 @@ def print_run(run, rows, reference):
           f"| {difference(run.bundle, reference.bundle):.0e} |", flush=True)
 
 
-def measure(asked, folder):
+def measure(asked: argparse.Namespace, folder: pathlib.Path) -> None:
     write_dataset(folder, asked.rows, asked.files)
     (folder / "small").mkdir()
     write_small(folder, asked.cores)
@@ -171,7 +172,7 @@ def measure(asked, folder):
             shutil.rmtree(out)
 
 
-def write_small(folder, files):
+def write_small(folder: pathlib.Path, files: int) -> None:
     """Rows for the fit that starts the workers: one file for each."""
     source = pq.read_table(folder / "parquet" / "part-000.parquet").slice(0, 1000)
     for number in range(2 * files):
@@ -179,7 +180,7 @@ def write_small(folder, files):
         pq.write_table(table, folder / "small" / f"{number}.parquet", use_dictionary=False)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--files", type=int, default=40)

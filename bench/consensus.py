@@ -29,7 +29,8 @@ MAKE_ROWS = """
 import sys, numpy as np
 path, rows, dim, causes, seed = sys.argv[1], *map(int, sys.argv[2:])
 out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(rows, dim))
-mix = np.random.default_rng(seed).standard_normal((causes, dim), dtype=np.float32) / np.arange(1, causes + 1)[:, None] ** 0.5
+mix = np.random.default_rng(seed).standard_normal((causes, dim), dtype=np.float32)
+mix = mix / np.arange(1, causes + 1)[:, None] ** 0.5
 for first in range(0, rows, 20000):
     count = min(20000, rows - first)
     hidden = np.random.default_rng(first).standard_normal((count, causes), dtype=np.float32)
@@ -38,11 +39,12 @@ for first in range(0, rows, 20000):
 """
 
 
-def make_rows(path, rows, dim, seed):
+def make_rows(path: str, rows: int, dim: int, seed: int) -> None:
     subprocess.run([PYTHON, "-c", MAKE_ROWS, path, str(rows), str(dim), "250", str(seed)], check=True)
 
 
-def run_kedge(kedge, files, rows, support, folder):
+def run_kedge(kedge: str | pathlib.Path, files: list[str], rows: int, support: int,
+              folder: str) -> tuple[float, float, float]:
     """Seconds of fit and of attach, and the larger of their peak memories in MB."""
     bundle = f"{folder}/x.kedge"
     sources = [word for i, file in enumerate(files[:-1]) for word in ("--space", f"s{i}={file}")]
@@ -55,11 +57,11 @@ def run_kedge(kedge, files, rows, support, folder):
         start = time.perf_counter()
         done = subprocess.run(["/usr/bin/time", "-v", *command], stderr=subprocess.PIPE, text=True, check=True)
         seconds.append(time.perf_counter() - start)
-        peaks.append(int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", done.stderr).group(1)) * 1024 / 1e6)
-    return *seconds, max(peaks)
+        peaks.append(int(re.findall(r"Maximum resident set size \(kbytes\): (\d+)", done.stderr)[0]) * 1024 / 1e6)
+    return seconds[0], seconds[1], max(peaks)
 
 
-def against_peer(asked, folder):
+def against_peer(asked: argparse.Namespace, folder: str) -> None:
     files = asked.files
     if files:
         seen = f"{len(files) - 1} spaces, {files[-1].stem} attached"
@@ -73,7 +75,8 @@ def against_peer(asked, folder):
         ours.append(run_kedge(asked.kedge, files, asked.rows, asked.support, folder))
         peer = [PYTHON, PEER, *files, "--rows", str(asked.rows), "--support", str(asked.support)]
         theirs.append(json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout)["seconds"])
-    record.ratios("consensus: fit and attach, files to bundle", "PyTorch", [fit + attach for fit, attach, _ in ours], theirs)
+    record.ratios("consensus: fit and attach, files to bundle", "PyTorch", [fit + attach for fit, attach, _ in ours],
+                  theirs)
     ratios = [(fit + attach) / peer for (fit, attach, _), peer in zip(ours, theirs)]
     print(f"consensus of {asked.rows} rows, {seen}, {asked.support} support rows, {os.cpu_count()} cores")
     print(f"  kedge, files to bundle, whole commands {statistics.median(f + a for f, a, _ in ours):.2f} s "
@@ -82,7 +85,7 @@ def against_peer(asked, folder):
     print(f"  ratio {statistics.median(ratios):.2f} (rounds {min(ratios):.2f} to {max(ratios):.2f})")
 
 
-def growth(asked, folder):
+def growth(asked: argparse.Namespace, folder: str) -> None:
     print("\n384 + 768 values streamed from files, one of 384 attached:")
     print(f"{'rows':>10} {'fit':>9} {'attach':>9} {'fit, us/row':>12} {'peak memory':>12}")
     files = [f"{folder}/{name}.npy" for name in ("long-a", "long-b", "long-new")]
@@ -93,7 +96,7 @@ def growth(asked, folder):
         print(f"{rows:>10,} {fit:>7.2f} s {attach:>7.2f} s {fit / rows * 1e6:>12.1f} {peak:>9.0f} MB")
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kedge", default=ROOT / "build" / "bench" / "cli" / "kedge")
     options.add_argument("--rows", type=int, default=6500)

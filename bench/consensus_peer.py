@@ -7,7 +7,9 @@ whitening included, but not the start of Python.
 """
 import argparse
 import json
+import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -16,11 +18,11 @@ SHRINKAGE, EPSILON, POWER = 0.15, 5e-8, 0.5
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-def read(file, rows):
+def read(file: str, rows: int) -> torch.Tensor:
     return torch.from_numpy(np.load(file)[:rows].astype(np.float32))
 
 
-def whitening(rows):
+def whitening(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows = rows.double()
     mean = rows.mean(0)
     centred = rows - mean
@@ -32,30 +34,32 @@ def whitening(rows):
     return mean, whitener, (centred @ whitener).float()
 
 
-def consensus(spaces, support, anchors):
+def consensus(spaces: Sequence[torch.Tensor], support: torch.Tensor, anchors: int) -> torch.Tensor:
     stacked = torch.cat([space.double() - space.double().mean(0) for space in spaces], 1)
     values, vectors = torch.linalg.eigh(stacked.T @ stacked / len(stacked))
     values, vectors = values.flip(0)[:anchors], vectors.flip(1)[:, :anchors]
     scores = stacked @ vectors
     agreement = ((values - 1) / (len(spaces) - 1)).clamp(min=0) ** POWER
-    return (scores / scores.std(0, correction=0) * agreement)[support]
+    targets: torch.Tensor = (scores / scores.std(0, correction=0) * agreement)[support]
+    return targets
 
 
-def attach(support, targets):
+def attach(support: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     support, count = support.double(), len(support)
     values, vectors = torch.linalg.eigh(support.T @ support / count)
-    projected, rotated, best = vectors.T @ (support.T @ targets / count), support @ vectors, None
+    projected, rotated, best = vectors.T @ (support.T @ targets / count), support @ vectors, (math.inf, support)
     for strength in STRENGTHS:
         penalty = strength * values.mean()
         solution = projected / (values + penalty)[:, None]
         residual = ((targets - rotated @ solution) ** 2).mean()
-        error = (residual / (1 - (values / (values + penalty)).sum() / count) ** 2).item()
-        if best is None or error < best[0]:
+        error = float(residual / (1 - (values / (values + penalty)).sum() / count) ** 2)
+        if error < best[0]:
             best = error, vectors @ solution
-    return best[1]
+    weight: torch.Tensor = best[1]
+    return weight
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("files", nargs="+")
     options.add_argument("--rows", type=int, required=True)

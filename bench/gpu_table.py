@@ -13,6 +13,8 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 MODES = {"eager": "PyTorch eager", "compile": "PyTorch torch.compile", "graph": "PyTorch eager in a CUDA graph"}
 SUPPORTS = (5000, 50000)
@@ -24,14 +26,14 @@ class Problem(Exception):
     """What is wrong, as a sentence."""
 
 
-def output_of(*command):
+def output_of(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
 
-def machine(commit):
+def machine(commit: str) -> dict[str, str]:
     gpu = [part.strip() for part in output_of("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
                                               "--format=csv,noheader").split("\n")[0].split(",")]
     processor = re.search(r"Model name:\s*(.*)", output_of("lscpu"))
@@ -46,44 +48,44 @@ def machine(commit):
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
 
 
-def at(data, *keys):
+def at(data: Any, *keys: str | int) -> Any:
     """What is found there, or None."""
     for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
-def items(data):
+def items(data: Any) -> list[Any]:
     return data if isinstance(data, list) else []
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def cell(value, form):
+def cell(value: Any, form: str) -> str:
     return format(value, form) if is_number(value) else "-"
 
 
-def ratio(above, below):
+def ratio(above: Any, below: Any) -> float | None:
     return above / below if is_number(above) and is_number(below) and below else None
 
 
-def read_json(path):
+def read_json(path: pathlib.Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
         raise Problem(f"{path} is not JSON ({problem}); measure again with 'scripts/gpu bench'") from None
 
 
-def read_check(path):
+def read_check(path: pathlib.Path) -> dict[str, Any]:
     text, _, code = path.read_text(encoding="utf-8", errors="replace").rpartition("exit ")
     # Of CTest, what failed and the sum are worth keeping; the folder it ran in and each test that passed are not.
     text = re.sub(r"^(Test project .*| *Start +\d+: .*| *\d+/\d+ Test .* Passed .*)\n", "", text, flags=re.M)
     return {"passed": int(code) == 0 if code.strip().isdecimal() else None, "text": text.strip()}
 
 
-def read(folder):
+def read(folder: pathlib.Path) -> dict[str, Any]:
     """All that was found, by name; several runs of the same become a list, the fastest first."""
     found = {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
     if not found:
@@ -97,18 +99,18 @@ def read(folder):
     return found
 
 
-def kedge_step(found, precision, support, key="ms_per_step"):
+def kedge_step(found: dict[str, Any], precision: str, support: int, key: str = "ms_per_step") -> Any:
     for step in items(at(found, "device", "steps")):
         if (at(step, "precision"), at(step, "support")) == (precision, support):
             return at(step, key)
     return None
 
 
-def peer_step(found, mode, support):
+def peer_step(found: dict[str, Any], mode: str, support: int) -> Any:
     return at(found, f"peer-{mode}-{support}", "ms_per_step")
 
 
-def step_lines(found):
+def step_lines(found: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Title and cells of the table of steps, one column per support."""
     for precision in ("tf32", "bf16", "fp32"):
         yield f"kedge, {precision}", [cell(kedge_step(found, precision, s), ".3f") for s in SUPPORTS]
@@ -122,12 +124,12 @@ def step_lines(found):
                                               for s in SUPPORTS]
 
 
-def listed(named, form):
+def listed(named: Any, form: str) -> str:
     """The numbers of an object with their names."""
     return ", ".join(f"{name} {cell(value, form)}" for name, value in named.items()) if isinstance(named, dict) else "-"
 
 
-def other_lines(found):
+def other_lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Title and value of everything else."""
     ceilings = at(found, "device", "ceilings")
     yield "measured ceiling of an 8192^3 product, TFLOP/s", listed(at(ceilings, "gemm_tflops"), ".0f")
@@ -144,7 +146,7 @@ def other_lines(found):
                "cuBLAS's rate")
     file = at(found, "transform")
 
-    def seconds(name):
+    def seconds(name: str) -> str:
         return cell(at(file, f"{name}_seconds"), ".2f")
 
     yield (f"transform of a file of {cell(at(file, 'file_gb'), '.1f')} GB, s",
@@ -155,7 +157,7 @@ def other_lines(found):
         yield title, "-" if passed is None else "passed" if passed else "FAILED"
 
 
-def short(found, about):
+def short(found: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     yield f"{about['gpu']}, driver {about['driver']}, CUDA {about['cuda']}, commit {about['commit']}"
     yield f"{'PARAM step, ms':<44}" + "".join(f"{'K ' + format(s, ','):>12}" for s in SUPPORTS)
     for title, cells in step_lines(found):
@@ -164,7 +166,7 @@ def short(found, about):
         yield f"{title}: {value}"
 
 
-def markdown(found, about):
+def markdown(found: dict[str, Any], about: dict[str, Any]) -> Iterator[str]:
     yield "# Measured on a GPU"
     yield ""
     yield "Made by `scripts/gpu`; the numbers themselves, with every round, are in `gpu.json`."
@@ -192,7 +194,7 @@ def markdown(found, about):
         yield "```"
 
 
-def write_all(texts):
+def write_all(texts: dict[pathlib.Path, str]) -> None:
     """All of these files or none of them, as far as a file system lets us."""
     partial = {path: path.with_name(path.name + ".partial") for path in texts}
     try:
@@ -206,7 +208,7 @@ def write_all(texts):
             path.unlink(missing_ok=True)
 
 
-def main():
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("found", type=pathlib.Path)
     options.add_argument("out", type=pathlib.Path)

@@ -22,9 +22,9 @@ import pathlib
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 
 import numpy as np
-
 from record import machine
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -35,8 +35,8 @@ SIZES = {"rows": (10_000, 100_000, 1_000_000, 10_000_000), "dims": (64, 256, 102
 BESIDE = {"rows": {"dims": 64}, "support": {"rows": 50_000}, "anchors": {"dims": 1024}}
 COMMANDS = ("fit", "attach", "transform", "compare", "stitch")
 # Sums over rows are linear in rows and at most quadratic in values, a decomposition is cubic in values, and that of the
-# targets, or of what is compared, in anchors; comparing looks at all pairs. What a ridge on the support costs is linear in
-# its rows.
+# targets, or of what is compared, in anchors; comparing looks at all pairs. What a ridge on the support costs is linear
+# in its rows.
 ARITHMETIC = {"rows": {"compare": 2, "stitch": 1}, "dims": {"fit": 3, "attach": 3, "stitch": 3, "compare": 0},
               "anchors": {"fit": 3, "attach": 3, "compare": 3, "stitch": 3},
               "support": {"transform": 0, "compare": 0}, "threads": {}}
@@ -45,7 +45,7 @@ SEEN = 0.2  # seconds under which starting the program hides how it grows
 Run = collections.namedtuple("Run", "seconds peak_mb said")
 
 
-def make_space(path, rows, dims, seed, block=20_000):
+def make_space(path: str, rows: int, dims: int, seed: int, block: int = 20_000) -> None:
     """Blocks of the same causes through a mixture of the space's own, each block of another size and shift."""
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(rows, dims))
     causes = np.random.default_rng(0).standard_normal((min(block, rows), 200), dtype=np.float32)
@@ -58,7 +58,7 @@ def make_space(path, rows, dims, seed, block=20_000):
     out.flush()
 
 
-def peak_of(pid):
+def peak_of(pid: int) -> float:
     """Of a process that runs, in MB. What the system adds up when it ends would begin with the memory of this one."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
@@ -67,10 +67,10 @@ def peak_of(pid):
         return 0
 
 
-def measured(command, limit):
+def measured(command: Sequence[object], limit: float) -> Run:
     """Seconds and peak memory of a command; what it said if it failed or took too long."""
     with tempfile.TemporaryFile() as errors:
-        start, peak, said = time.perf_counter(), 0, None
+        start, peak, said = time.perf_counter(), 0.0, None
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=errors)
         while process.poll() is None:
             peak = max(peak, peak_of(process.pid))
@@ -87,10 +87,11 @@ def measured(command, limit):
 
 
 class Lab:
-    def __init__(self, asked, folder):
-        self.asked, self.folder, self.made = asked, folder, None
+    def __init__(self, asked: argparse.Namespace, folder: str) -> None:
+        self.asked, self.folder = asked, folder
+        self.made: tuple[int, int] | None = None
 
-    def spaces(self, point):
+    def spaces(self, point: dict[str, int]) -> list[str]:
         """The files of the point; those of the last one are gone, they may be large."""
         key = point["rows"], point["dims"]
         if self.made != key:
@@ -100,7 +101,7 @@ class Lab:
             self.made = key
         return [word for name in ("a", "b") for word in ("--space", f"{name}={self.folder}/{name}.npy")]
 
-    def command(self, name, point):
+    def command(self, name: str, point: dict[str, int]) -> list[object]:
         two, folder = self.spaces(point), self.folder
         common = ["--threads", point["threads"], "--quiet"]
         device = ["--device", self.asked.device]
@@ -109,17 +110,21 @@ class Lab:
         return [self.asked.kedge, name, *{
             "fit": [*two, *sizes, *device, "-o", f"{folder}/x.kedge"],
             "attach": [f"{folder}/x.kedge", "--space", f"c={folder}/c.npy", *device, "-o", f"{folder}/y.kedge"],
-            "transform": [f"{folder}/x.kedge", "--space", "a", "-i", f"{folder}/a.npy", *device, "-o", f"{folder}/a.rr.npy"],
+            "transform": [f"{folder}/x.kedge", "--space", "a", "-i", f"{folder}/a.npy", *device, "-o",
+                          f"{folder}/a.rr.npy"],
             "compare": [f"{folder}/a.rr.npy", f"{folder}/a.rr.npy", *device],
-            "stitch": [*two, "--space", f"c={folder}/c.npy", "--labels", f"{folder}/labels.npy", "--train", f"0:{train}",
-                       "--test", f"{train}:{min(train + 1000, point['rows'])}", "--methods", "consensus", "--head", "linear",
-                       "--anchors", point["anchors"], "--support", min(point["support"], train), "--no-report", "--fresh",
+            "stitch": [*two, "--space", f"c={folder}/c.npy", "--labels", f"{folder}/labels.npy", "--train",
+                       f"0:{train}",
+                       "--test", f"{train}:{min(train + 1000, point['rows'])}", "--methods", "consensus", "--head",
+                       "linear",
+                       "--anchors", point["anchors"], "--support", min(point["support"], train), "--no-report",
+                       "--fresh",
                        *device, "-o", f"{folder}/out"],
         }[name], *common]
 
-    def axis(self, axis):
+    def axis(self, axis: str) -> dict[str, dict[int, Run]]:
         """For every command the runs by size, until one breaks."""
-        runs = {name: {} for name in COMMANDS}
+        runs: dict[str, dict[int, Run]] = {name: {} for name in COMMANDS}
         for size in self.asked.sizes.get(axis, SIZES[axis]):
             point = {**BASE, **BESIDE.get(axis, {}), axis: size}
             broken = set()
@@ -132,11 +137,12 @@ class Lab:
                 runs[name][size] = measured(self.command(name, point), self.asked.limit)
                 if runs[name][size].said:
                     broken.add(name)
-                print(json.dumps({"axis": axis, "size": size, "command": name, **runs[name][size]._asdict()}), flush=True)
+                print(json.dumps({"axis": axis, "size": size, "command": name, **runs[name][size]._asdict()}),
+                      flush=True)
         return runs
 
 
-def exponent(runs):
+def exponent(runs: dict[int, Run]) -> float | None:
     """Of the time between the last two sizes, or None where starting the program is most of it."""
     seen = [(size, run.seconds) for size, run in runs.items() if run.said is None and run.seconds >= SEEN]
     if len(seen) < 2:
@@ -145,26 +151,28 @@ def exponent(runs):
     return math.log(after / before) / math.log(large / small)
 
 
-def table(axis, runs, out):
+def table(axis: str, runs: dict[str, dict[int, Run]], out: list[str]) -> None:
     sizes = list(dict.fromkeys(size for some in runs.values() for size in some))
     out.append(f"\n**{axis}**\n")
     out.append("| | " + " | ".join(f"{size:,}" for size in sizes) + " | exponent | arithmetic | first to break |")
     out.append("|---|" + "---:|" * (len(sizes) + 2) + "---|")
     for name, some in runs.items():
-        cells = [f"{some[size].seconds:.2f} s, {some[size].peak_mb:.0f} MB" if size in some and not some[size].said else "–"
+        cells = [f"{some[size].seconds:.2f} s, {some[size].peak_mb:.0f} MB" if size in some and not some[size].said
+                 else "–"
                  for size in sizes]
         grew, allowed = exponent(some), ARITHMETIC[axis].get(name, 1)
         stop = next((f"{size:,}: {run.said}" for size, run in some.items() if run.said), "")
         grown = "–" if grew is None or axis == "threads" else f"{grew:.2f}"
-        out.append(f"| {name} | " + " | ".join(cells) + f" | {grown} | {allowed if axis != 'threads' else '–'} | {stop} |")
+        out.append(f"| {name} | {' | '.join(cells)} | {grown} | {allowed if axis != 'threads' else '–'} | {stop} |")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kedge", type=pathlib.Path, default=ROOT / "build" / "bench" / "cli" / "kedge")
     parser.add_argument("--axes", default=",".join(SIZES), help="[%(default)s]")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--limit", type=float, default=120, help="seconds after which a command is stopped [%(default)g]")
+    parser.add_argument("--limit", type=float, default=120,
+                        help="seconds after which a command is stopped [%(default)g]")
     parser.add_argument("--most", type=float, default=math.inf, help="largest size of any axis")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="file for the table; it is printed too")
     asked = parser.parse_args()

@@ -11,6 +11,7 @@ first forgotten by the system's cache, as one that nobody has just written would
     PYTHONPATH=python python bench/migrate_faiss.py --rows 100000
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -20,7 +21,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
+import kedge
 import numpy as np
 
 OWNER = "bench"
@@ -29,22 +33,22 @@ OWNER = "bench"
 class Memory:
     """The most RssAnon in MB since it was made, looked at every 20 ms."""
 
-    def __init__(self):
-        self.most, self.quarter = 0, None
+    def __init__(self) -> None:
+        self.most = 0.0
+        self.quarter: float | None = None
         self.stop = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def _watch(self):
+    def _watch(self) -> None:
         while not self.stop.wait(.02):
             with open("/proc/self/status") as lines:
                 found = next(line for line in lines if line.startswith("RssAnon"))
             self.most = max(self.most, int(found.split()[1]) * 1024 / 1e6)
 
 
-def make_rows(path, rows, width):
+def make_rows(path: pathlib.Path | str, rows: int, width: int) -> None:
     """A Flat file of random rows of length 1, made a piece at a time."""
     import faiss
-
     from kedge.migrate.stores.faiss_flat import head
 
     with open(path, "wb") as file:
@@ -55,7 +59,7 @@ def make_rows(path, rows, width):
         os.fsync(file.fileno())
 
 
-def by_faiss(folder, width, memory):
+def by_faiss(folder: str, width: int, memory: Memory) -> float:
     import faiss
 
     began = time.perf_counter()
@@ -68,7 +72,7 @@ def by_faiss(folder, width, memory):
     return seconds
 
 
-def by_store(folder, width, memory, translate):
+def by_store(folder: str, width: int, memory: Memory, translate: bool) -> float:
     from kedge.migrate import pipeline
     from kedge.migrate.store import Rows, open_store
 
@@ -80,10 +84,10 @@ def by_store(folder, width, memory, translate):
     new.create(old, width, OWNER)
     done = 0
 
-    def change(batch):
+    def change(batch: Rows) -> Rows:
         return batch if translator is None else Rows(batch.ids, translator.transform(batch.vectors, normalize=True))
 
-    def write(batch):
+    def write(batch: Rows) -> None:
         nonlocal done
         new.write(batch.ids, batch.vectors)
         done += len(batch)
@@ -98,35 +102,33 @@ def by_store(folder, width, memory, translate):
     return seconds
 
 
-def made_up_translator(width, new_width):
-    import kedge
-
+def made_up_translator(width: int, new_width: int) -> kedge.Translator:
     rows = np.random.default_rng(1).standard_normal((2000, width), dtype=np.float32)
     turned = rows @ np.random.default_rng(2).standard_normal((width, new_width), dtype=np.float32)
     return kedge.fit({"old": rows, "new": turned}, method="ridge").translator("old", "new")
 
 
-WAYS = {
+WAYS: dict[str, Callable[[str, int, Memory], float]] = {
     "faiss": by_faiss,
-    "copy": lambda *words: by_store(*words, translate=False),
-    "translate": lambda *words: by_store(*words, translate=True),
+    "copy": functools.partial(by_store, translate=False),
+    "translate": functools.partial(by_store, translate=True),
 }
 
 
-def one(way, folder, width):
+def one(way: str, folder: str, width: int) -> None:
     memory = Memory()
     seconds = WAYS[way](folder, width, memory)
     print(json.dumps({"seconds": seconds, "quarter": memory.quarter, "most": memory.most}))
 
 
-def forget(path):
+def forget(path: pathlib.Path | str) -> None:
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def all_ways(asked, folder):
+def all_ways(asked: argparse.Namespace, folder: str) -> None:
     make_rows(pathlib.Path(folder, "docs.index"), asked.rows, asked.width)
-    found = {way: [] for way in WAYS}
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for _ in range(asked.rounds):
         for way in WAYS:
             width = asked.new_width if way == "translate" else asked.width
@@ -144,7 +146,7 @@ def all_ways(asked, folder):
               f"RssAnon {quarter:6.0f} MB at a quarter, {max(run['most'] for run in runs):6.0f} MB at most")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--width", type=int, default=384)
@@ -155,7 +157,8 @@ def main():
     parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        return one(asked.one, asked.folder, asked.new_width)
+        one(asked.one, asked.folder, asked.new_width)
+        return
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         all_ways(asked, folder)
 

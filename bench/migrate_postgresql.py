@@ -15,6 +15,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -22,21 +24,22 @@ import psycopg
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "migrate"))
 
-from postgres_server import server  # noqa: E402
-
+from kedge import Translator  # noqa: E402
 from kedge.migrate import maps, pipeline  # noqa: E402
 from kedge.migrate.store import BATCH_ROWS, Rows, open_store  # noqa: E402
+from postgres_server import server  # noqa: E402
 
 SAMPLE = 1000
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
 
-def unit_rows(random, count, width):
+def unit_rows(random: np.random.Generator, count: int, width: int) -> np.ndarray:
     rows = random.standard_normal((count, width), dtype=np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
-def load(sql, count, width):
+def load(sql: psycopg.Connection[Any], count: int, width: int) -> None:
     """A table 'docs' of numbered rows, by binary COPY."""
     random = np.random.default_rng(0)
     sql.execute(f"DROP TABLE IF EXISTS docs; CREATE TABLE docs (id bigint PRIMARY KEY, embedding vector({width}))")
@@ -55,29 +58,31 @@ def load(sql, count, width):
     sql.execute("CHECKPOINT")
 
 
-def memory():
+def memory() -> dict[str, int]:
     """In MB: the most this process ever held, and what of it is its own now."""
     lines = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
     return {name: round(int(lines[name].split()[0]) / 1024) for name in ("VmHWM", "RssAnon")}
 
 
-def ridge(width, new_width):
+def ridge(width: int, new_width: int) -> Translator:
     """A translator; its rows are noisy rotations of one another, so that there is something to learn."""
     random = np.random.default_rng(1)
     old = unit_rows(random, SAMPLE, width)
     new = old @ random.standard_normal((width, new_width), dtype=np.float32) / width ** 0.5
     bundle, _, _ = maps.learn(old, new + 0.01 * random.standard_normal(new.shape, dtype=np.float32), "ridge")
-    return bundle.translator("old", "new")
+    translator: Translator = bundle.translator("old", "new")
+    return translator
 
 
-def move(address, count, new_width, change):
+def move(address: str, count: int, new_width: int, change: Callable[[Rows], Rows]) -> dict[str, Any]:
     """All rows from the old column to a new one; rows per second, and memory."""
     old = open_store(f"{address}&table=docs&column=embedding")
     new = old.beside("_new")
     new.create(old, new_width, "bench")
-    done, found = 0, {}
+    done = 0
+    found: dict[str, Any] = {}
 
-    def write(rows):
+    def write(rows: Rows) -> None:
         nonlocal done
         new.write(rows.ids, rows.vectors)
         done += len(rows)
@@ -95,7 +100,7 @@ def move(address, count, new_width, change):
     return found
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--width", type=int, default=384)
@@ -105,10 +110,10 @@ def main():
     asked = parser.parse_args()
     translator = ridge(asked.width, asked.new_width)
 
-    def as_it_is(rows):
-        return Rows(rows.ids, np.resize(rows.vectors, (len(rows), asked.new_width)))
+    def as_it_is(rows: Rows) -> Rows:
+        return Rows(rows.ids, np.resize(np.asarray(rows.vectors), (len(rows), asked.new_width)))
 
-    def translated(rows):
+    def translated(rows: Rows) -> Rows:
         return Rows(rows.ids, translator.transform(rows.vectors))
 
     folder = pathlib.Path(tempfile.mkdtemp(dir=asked.folder))

@@ -14,68 +14,72 @@ import importlib
 import statistics
 import time
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import kedge
 import numpy as np
-
 import record
 
 warnings.filterwarnings("ignore")
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of kedge's ridge, relative to the rows' mean variance
 
-# `ours` and `theirs` take train rows of both encoders and test rows of the first, and give what they make of the latter.
+# `ours` and `theirs` take train rows of both encoders and test rows of the first, and give what they make of the
+# latter.
 Work = collections.namedtuple("Work", "name peer module ours theirs score")
 
 
-def make_rows(count, dims, seed, causes=250):
+def make_rows(count: int, dims: int, seed: int, causes: int = 250) -> np.ndarray:
     hidden = np.random.default_rng(0).standard_normal((count, causes), dtype=np.float32)
     own = np.random.default_rng([seed, 1])
     mix = own.standard_normal((causes, dims), dtype=np.float32) / np.arange(1, causes + 1)[:, None] ** 0.5
     return (hidden @ mix + 0.5 * own.standard_normal((count, dims), dtype=np.float32)).astype(np.float32)
 
 
-def kedge_pair(**options):
-    def run(a, b, rows):
+def kedge_pair(**options: Any) -> Callable[..., np.ndarray]:
+    def run(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> Any:
         bundle = kedge.fit({"a": a, "b": b}, support=len(a), **options)
         return bundle.translator("a", "b").transform(rows)
     return run
 
 
-def sklearn_ridge(a, b, rows):
+def sklearn_ridge(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import RidgeCV
     strengths = np.array(STRENGTHS) * len(a) * a.var(axis=0).mean()
-    return RidgeCV(alphas=strengths).fit(a, b).predict(rows)
+    made: np.ndarray = RidgeCV(alphas=strengths).fit(a, b).predict(rows)
+    return made
 
 
-def latentis_procrustes(a, b, rows):
+def latentis_procrustes(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> np.ndarray:
     import torch
     from latentis.transform.translate.aligner import Procrustes
     aligner = Procrustes()
     aligner.fit(torch.from_numpy(a), torch.from_numpy(b))
-    return aligner.transform(torch.from_numpy(rows))[0].numpy()
+    made: np.ndarray = aligner.transform(torch.from_numpy(rows))[0].numpy()
+    return made
 
 
-def explained(made, true):
+def explained(made: np.ndarray, true: np.ndarray) -> float:
     """Share of the variance of the true rows."""
     return 1 - float(((made - true) ** 2).sum() / ((true - true.mean(0)) ** 2).sum())
 
 
-def kedge_cca(components):
-    def run(a, b, rows):
+def kedge_cca(components: int) -> Callable[..., Any]:
+    def run(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> Any:
         bundle = kedge.fit({"a": a, "b": b}, method="cca", anchors=components, support=len(a))
         return bundle["a"].transform(rows), bundle["b"]
     return run
 
 
-def sklearn_cca(components):
-    def run(a, b, rows):
+def sklearn_cca(components: int) -> Callable[..., Any]:
+    def run(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> Any:
         from sklearn.cross_decomposition import CCA
         cca = CCA(components, max_iter=500).fit(a, b)
         return cca.transform(rows), cca
     return run
 
 
-def correlation(made, true):
+def correlation(made: tuple[np.ndarray, Any], true: np.ndarray) -> float:
     """Mean over the components, on test rows: the second rows are mapped outside the clock."""
     first, other = made
     if hasattr(other, "y_weights_"):
@@ -87,10 +91,11 @@ def correlation(made, true):
     return float(np.mean(np.abs((centred[0] * centred[1]).sum(0)) / lengths))
 
 
-def work(components):
+def work(components: int) -> tuple[Work, ...]:
     raw = {"similarity": "inner"}
     return (
-        Work("ridge, strength chosen", "scikit-learn RidgeCV", "sklearn.linear_model", kedge_pair(method="ridge", **raw),
+        Work("ridge, strength chosen", "scikit-learn RidgeCV", "sklearn.linear_model",
+             kedge_pair(method="ridge", **raw),
              sklearn_ridge, explained),
         Work("Procrustes", "latentis Procrustes", "latentis.transform.translate.aligner",
              kedge_pair(method="procrustes", **raw), latentis_procrustes, explained),
@@ -99,13 +104,14 @@ def work(components):
     )
 
 
-def timed(function, *rows):
+def timed(function: Callable[..., Any], *rows: np.ndarray) -> tuple[float, Any]:
     start = time.perf_counter()
     made = function(*rows)
     return time.perf_counter() - start, made
 
 
-def measure(item, asked, a, b):
+def measure(item: Work, asked: argparse.Namespace, a: np.ndarray, b: np.ndarray) -> tuple[list[float], list[float],
+            list[str]]:
     """Seconds of both, round by round, and how well each did it."""
     train, test = slice(0, asked.rows), slice(asked.rows, None)
     ours, theirs = [], []
@@ -118,7 +124,7 @@ def measure(item, asked, a, b):
     return ours, theirs, [f"{item.score(rows, b[test]):.4f}" for rows in (made, made_there)]
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=3000, help="to fit on [%(default)s]")
     parser.add_argument("--test", type=int, default=20_000, help="rows to map [%(default)s]")

@@ -4,13 +4,15 @@
 kedge's own step is timed against it. It needs the environment that `scripts/setup bench` makes:
     build/torch-venv/bin/python bench/peer.py --steps 8
 On a GPU (--device cuda, TF32 allowed) the same step runs eagerly, compiled, or captured in a CUDA graph with its Adam.
-Prints JSON: milliseconds per step on random data of the given sizes. Names are those of the docs and of kedge's options.
-"""
+Prints JSON: milliseconds per step on random data of the given sizes. Names are those of the docs and of kedge's
+options."""
 import argparse
 import itertools
 import json
 import statistics
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,14 +26,14 @@ WEIGHT_LENGTH = 1.2
 WARM_STEPS = {"cpu": 3, "cuda": 20}  # on the processor as many as kedge_step_bench takes
 
 
-def coverage(rows, anchors):
+def coverage(rows: torch.Tensor, anchors: torch.Tensor) -> torch.Tensor:
     """Mean squared distance of the rows to their soft nearest anchors, per dimension."""
     squared = (rows * rows).sum(1, keepdim=True) + (anchors * anchors).sum(1) - 2 * rows @ anchors.T
     nearness = F.softmax(-squared / TAU_COVERAGE, dim=1)
     return (nearness * squared).sum(1).mean() / anchors.shape[1]
 
 
-def orthogonality_and_length(anchors):
+def orthogonality_and_length(anchors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean squared cosine between different anchors, and mean squared difference of their lengths from 1."""
     count = len(anchors)
     lengths = anchors.norm(dim=1)
@@ -41,17 +43,18 @@ def orthogonality_and_length(anchors):
     return orthogonality, ((lengths - 1) ** 2).mean()
 
 
-def symnce(relative):
+def symnce(relative: list[torch.Tensor]) -> torch.Tensor:
     """Symmetric InfoNCE between the unit relative representations of the same batch, averaged over pairs of spaces."""
     same_row = torch.arange(len(relative[0]), device=relative[0].device)
     losses = []
     for first, second in itertools.combinations(relative, 2):
         logits = first @ second.T / TAU_SYMNCE
         losses.append((F.cross_entropy(logits, same_row) + F.cross_entropy(logits.T, same_row)) / 2)
-    return sum(losses) / len(losses)
+    return sum(losses[1:], losses[0]) / len(losses)
 
 
-def objective(logits, supports, batches):
+def objective(logits: torch.Tensor, supports: list[torch.Tensor], batches: list[torch.Tensor]) -> tuple[torch.Tensor,
+              ...]:
     """The five losses of one batch: total, coverage, orthogonality, length, symnce; only the total is weighted.
 
     logits: anchors x support; supports and batches: the whitened rows of each space, support x dim and batch x dim.
@@ -72,7 +75,8 @@ def objective(logits, supports, batches):
 class Trainer:
     """Learns the logits by Adam on shuffled batches of parallel rows; `spaces` are whitened, rows x dim each."""
 
-    def __init__(self, spaces, support_ids, anchors, batch, seed=0, loss=objective, **adam):
+    def __init__(self, spaces: Sequence[torch.Tensor], support_ids: torch.Tensor, anchors: int, batch: int,
+                 seed: int = 0, loss: Callable[..., tuple[torch.Tensor, ...]] = objective, **adam: Any) -> None:
         self.spaces, self.batch, self.loss = spaces, min(batch, len(spaces[0])), loss
         self.device = spaces[0].device
         self.supports = [space[support_ids] for space in spaces]
@@ -82,18 +86,18 @@ class Trainer:
         self.adam = torch.optim.Adam([self.logits], lr=LEARNING_RATE, **adam)
         self.batches = self.shuffled_batches()
 
-    def shuffled_batches(self):
+    def shuffled_batches(self) -> Iterator[torch.Tensor]:
         """Row numbers of one batch after the other, reshuffled each epoch; what does not fill a batch is left out."""
         count = len(self.spaces[0])
         while True:
             order = torch.randperm(count, generator=self.random).to(self.device)
             yield from order[:count - count % self.batch].split(self.batch)
 
-    def step(self):
+    def step(self) -> torch.Tensor:
         """One step on the next batch; returns its losses."""
         return self.step_on(next(self.batches))
 
-    def step_on(self, ids):
+    def step_on(self, ids: torch.Tensor) -> torch.Tensor:
         losses = self.loss(self.logits, self.supports, [space[ids] for space in self.spaces])
         self.adam.zero_grad(set_to_none=True)
         losses[0].backward()
@@ -104,7 +108,7 @@ class Trainer:
 class GraphTrainer(Trainer):
     """The eager step as one CUDA graph, which reads its row numbers from memory that is always the same."""
 
-    def __init__(self, *arguments, **options):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, capturable=True, **options)
         self.ids = next(self.batches).clone()
         side = torch.cuda.Stream()  # capturing wants all lazy set-up done, on a stream of its own
@@ -118,13 +122,13 @@ class GraphTrainer(Trainer):
         with torch.cuda.graph(self.graph):
             self.losses = self.step_on(self.ids)
 
-    def step(self):
+    def step(self) -> torch.Tensor:
         self.ids.copy_(next(self.batches))
         self.graph.replay()
         return self.losses
 
 
-def make_trainer(chosen, spaces, support_ids):
+def make_trainer(chosen: argparse.Namespace, spaces: Sequence[torch.Tensor], support_ids: torch.Tensor) -> Trainer:
     arguments = (spaces, support_ids, chosen.anchors, chosen.batch)
     if chosen.mode == "graph":
         return GraphTrainer(*arguments)
@@ -133,7 +137,7 @@ def make_trainer(chosen, spaces, support_ids):
     return Trainer(*arguments)
 
 
-def parse():
+def parse() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("rows", 50000), ("support", 5000), ("anchors", 300), ("batch", 1024), ("steps", 8)):
         options.add_argument(f"--{name}", type=int, default=default)
@@ -150,12 +154,12 @@ def parse():
     return chosen
 
 
-def wait_for(device):
+def wait_for(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
 
 
-def main():
+def main() -> None:
     chosen = parse()
     torch.set_num_threads(chosen.threads)
     torch.backends.cuda.matmul.allow_tf32 = True

@@ -11,22 +11,25 @@ import platform
 import statistics
 import subprocess
 import time
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def ratios(work, peer, ours, theirs):
-    """Notes the seconds of all rounds, one of ours for each of theirs, in the file KEDGE_BENCH_RATIOS if there is one."""
+def ratios(work: str, peer: str, ours: list[float], theirs: list[float]) -> None:
+    """Notes the seconds of all rounds, one of ours for each of theirs, in the file KEDGE_BENCH_RATIOS if there is
+    one."""
     path = os.environ.get("KEDGE_BENCH_RATIOS")
     if path:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"work": work, "peer": peer, "kedge_s": ours, "peer_s": theirs}) + "\n")
 
 
-def machine():
+def machine() -> str:
     """Processor, cores, commit and date, in words."""
     try:
-        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True,
+                              env={**os.environ, "LC_ALL": "C"}).stdout
         model = next(line.split(":")[1].strip() for line in said.splitlines() if line.startswith("Model name"))
     except (OSError, subprocess.SubprocessError, StopIteration):
         model = platform.machine()
@@ -35,23 +38,24 @@ def machine():
     return f"{model}, {len(os.sched_getaffinity(0))} cores, commit {commit}, {time.strftime('%Y-%m-%d')}"
 
 
-def table(lines):
+def table(lines: list[dict[str, Any]]) -> list[str]:
     out = ["| work | peer | kedge | peer | kedge / peer | rounds |", "|---|---|---:|---:|---:|---:|"]
     for line in lines:
         each = [a / b for a, b in zip(line["kedge_s"], line["peer_s"])]
         ours, theirs = (statistics.median(line[key]) for key in ("kedge_s", "peer_s"))
-        out.append(f"| {line['work']} | {line['peer']} | {ours:.3g} s | {theirs:.3g} s | {statistics.median(each):.2f} | "
-                   f"{min(each):.2f} to {max(each):.2f} |")
+        out.append(f"| {line['work']} | {line['peer']} | {ours:.3g} s | {theirs:.3g} s | {statistics.median(each):.2f} "
+                   f"| {min(each):.2f} to {max(each):.2f} |")
     return out
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ratios", type=pathlib.Path, help="file that the benchmarks wrote")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="file for the table; it is printed too")
     asked = parser.parse_args()
     lines = [json.loads(line) for line in asked.ratios.read_text().splitlines()]
-    text = "\n".join(["# Against peers, on the processor", "", f"Made by `make bench`: {machine()}. Both sides ran in turn; "
+    text = "\n".join(["# Against peers, on the processor", "",
+                      f"Made by `make bench`: {machine()}. Both sides ran in turn; "
                       "seconds are medians, below 1 kedge is faster.", "", *table(lines)]) + "\n"
     print(text, end="")
     if asked.out:

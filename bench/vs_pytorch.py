@@ -3,8 +3,8 @@
 """Times one PARAM step of kedge against the same step in PyTorch (bench/peer.py), on the processor.
 
 Both run on the same random sizes and the same cores, in turn, several rounds; the medians of the rounds count. The
-peak memory is that of the kedge process. For both, GFLOP/s counts the products that a step cannot do without. Other work
-on the same cores distorts the ratio (it slows the two unequally), so its share of them is measured and shown.
+peak memory is that of the kedge process. For both, GFLOP/s counts the products that a step cannot do without. Other
+work on the same cores distorts the ratio (it slows the two unequally), so its share of them is measured and shown.
 Needs the `bench` preset built and build/torch-venv (make bench does both).
 """
 import argparse
@@ -18,6 +18,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import record
 
@@ -30,14 +32,14 @@ BYTES = 4  # of a float
 QUIET = 0.05  # of the cores: as much as others may use before we warn
 
 
-def positive(text):
+def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value}, expected 1 or more")
     return value
 
 
-def parse():
+def parse() -> argparse.Namespace:
     usable = len(os.sched_getaffinity(0))
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=positive, default=50000, help="parallel rows of each space (%(default)s)")
@@ -61,15 +63,15 @@ def parse():
     return sizes
 
 
-def flops(sizes):
+def flops(sizes: argparse.Namespace) -> int:
     """Of one step's products: mixture x support and back, rows x anchors and back, anchors' Gram, pairs of spaces."""
     width, anchors = sum(sizes.dims), sizes.anchors
     pairs = len(list(itertools.combinations(sizes.dims, 2)))
     per_width = 4 * anchors * (sizes.support + sizes.batch + anchors)
-    return per_width * width + 6 * sizes.batch**2 * anchors * pairs
+    return int(per_width * width + 6 * sizes.batch**2 * anchors * pairs)
 
 
-def run(command):
+def run(command: Sequence[object]) -> tuple[dict[str, Any], str]:
     """What the command printed as JSON, and what it wrote to stderr."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
@@ -77,20 +79,20 @@ def run(command):
     return json.loads(done.stdout), done.stderr
 
 
-def time_kedge(sizes):
+def time_kedge(sizes: argparse.Namespace) -> dict[str, Any]:
     step = [KEDGE, sizes.rows, sizes.support, sizes.anchors, sizes.batch, sizes.steps, *sizes.dims]
     found, report = run(["/usr/bin/time", "-v", *step])
-    found["peak_bytes"] = 1024 * int(re.search(r"Maximum resident set size \(kbytes\): (\d+)", report).group(1))
+    found["peak_bytes"] = 1024 * int(re.findall(r"Maximum resident set size \(kbytes\): (\d+)", report)[0])
     return found
 
 
-def time_torch(sizes):
+def time_torch(sizes: argparse.Namespace) -> dict[str, Any]:
     names = ("rows", "support", "anchors", "batch", "steps", "threads")
     values = [word for name in names for word in (f"--{name}", getattr(sizes, name))]
     return run([PYTHON, PEER, *values, "--dims", *sizes.dims])[0]
 
 
-def cpu_seconds(cores):
+def cpu_seconds(cores: list[int]) -> tuple[float, float]:
     """Seconds these cores have been busy with anything (or taken from this machine), and with our children."""
     lines = (line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines())
     fields = [list(map(int, words[1:9])) for words in lines if words[0] in {f"cpu{core}" for core in cores}]
@@ -99,7 +101,7 @@ def cpu_seconds(cores):
     return ticks / os.sysconf("SC_CLK_TCK"), used.ru_utime + used.ru_stime
 
 
-def measure(sizes):
+def measure(sizes: argparse.Namespace) -> dict[str, Any]:
     """Everything the table shows, as one dictionary."""
     # The children inherit the cores, and kedge takes one thread per core.
     cores = sorted(os.sched_getaffinity(0))[:sizes.threads]
@@ -134,7 +136,7 @@ def measure(sizes):
     }
 
 
-def show(found):
+def show(found: dict[str, Any]) -> None:
     sizes, kedge, torch = found["sizes"], found["kedge"], found["torch"]
     print(f"PARAM step, spaces {'+'.join(map(str, sizes['dims']))}, {sizes['rows']:,} rows, K {sizes['support']}, "
           f"m {sizes['anchors']}, n {sizes['batch']}, {sizes['threads']} threads")
@@ -152,7 +154,7 @@ def show(found):
         print(f"do not trust these times: other work used {others:.0%} of the cores meanwhile")
 
 
-def main():
+def main() -> None:
     sizes = parse()
     found = measure(sizes)
     record.ratios(f"a step of PARAM, {sizes.support} support rows", f"PyTorch {found['torch']['version']}",

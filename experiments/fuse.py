@@ -13,33 +13,36 @@ import kedge
 import numpy as np
 
 
-def cosines(queries, documents):
+def cosines(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """An empty text may have a row of zeros; it is like nothing."""
     unit = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (queries, documents)]
-    return unit[0] @ unit[1].T
+    scores: np.ndarray = unit[0] @ unit[1].T
+    return scores
 
 
-def fuse(a, b):
-    return a / a.std() + b / b.std()
+def fuse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    scores: np.ndarray = a / a.std() + b / b.std()
+    return scores
 
 
-def top(scores, k=10):
+def top(scores: np.ndarray, k: int = 10) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def ndcg(scores, grades, k=10):
+def ndcg(scores: np.ndarray, grades: np.ndarray, k: int = 10) -> float:
     """Over the queries that have a judged document here."""
     discount = 1 / np.log2(np.arange(2, k + 2))
     gained = np.take_along_axis(grades, top(scores, k), axis=1) @ discount
     most = -np.sort(-grades, axis=1)[:, :k] @ discount
-    return np.mean(gained[most > 0] / most[most > 0])
+    return float(np.mean(gained[most > 0] / most[most > 0]))
 
 
-def overlap(found, truth):
-    return np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in zip(top(found), top(truth))])
+def overlap(found: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in zip(top(found), top(truth))]))
 
 
-def measure(old, new, grades, support, seed):
+def measure(old: list[np.ndarray], new: list[np.ndarray], grades: np.ndarray, support: int,
+            seed: int) -> tuple[list[float], list[float]]:
     """Two rows of figures: documents outside the sample, and the whole store with the sample embedded again."""
     (old_docs, old_queries), (new_docs, new_queries) = old, new
     order = np.random.default_rng(seed).permutation(len(old_docs))
@@ -58,7 +61,7 @@ def measure(old, new, grades, support, seed):
             + [np.isin(top(x), sample).mean() for x in (one_index, fused, truth)])
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--support", type=int, default=400)
@@ -68,7 +71,7 @@ def main():
     options = parser.parse_args()
     judged = np.load(options.folder / "qrels.npy")
 
-    def load(name):
+    def load(name: str) -> list[np.ndarray]:
         return [np.load(options.folder / f"{name}-{kind}.npy").astype(np.float32) for kind in ("docs", "queries")]
 
     titles = (

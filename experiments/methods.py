@@ -24,6 +24,8 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -41,12 +43,12 @@ Setup = collections.namedtuple("Setup", "label fit attach again support_only pai
 Score = collections.namedtuple("Score", "mrr r1 f1 fit_s attach_s fitted")
 
 
-def rows_of(text):
+def rows_of(text: str) -> slice:
     first, end = text.split(":")
     return slice(int(first), int(end))
 
 
-def support_ids(bundle):
+def support_ids(bundle: str) -> np.ndarray:
     """A bundle is a safetensors file: the length of a JSON header, the header, the tensors."""
     blob = pathlib.Path(bundle).read_bytes()
     size = struct.unpack("<Q", blob[:8])[0]
@@ -57,88 +59,92 @@ def support_ids(bundle):
 class Lab:
     """Runs kedge on the folder's encoders, and keeps the last fit for setups that share it."""
 
-    def __init__(self, asked, folder):
+    def __init__(self, asked: argparse.Namespace, folder: str) -> None:
         self.asked, self.folder = asked, folder
         self.encoders = asked.encoders.split(",")
         self.seeds = [int(seed) for seed in asked.seeds.split(",")]
         self.labels = np.load(asked.data / asked.labels)
         self.train, self.test = rows_of(asked.train), rows_of(asked.test)
-        self.last_fit, self.last_sources = (None,) * 2, (None,) * 2
+        self.last_fit: tuple[Any, Any] = (None, None)  # what it was of, and what it gave
+        self.last_sources: tuple[Any, Any] = (None, None)
 
-    def file(self, encoder):
-        return self.asked.data / f"{encoder}.npy"
+    def file(self, encoder: str) -> pathlib.Path:
+        return pathlib.Path(self.asked.data, f"{encoder}.npy")
 
-    def space(self, encoder, file=None):
+    def space(self, encoder: str, file: object = None) -> list[str]:
         return ["--space", f"{encoder}={file or self.file(encoder)}"]
 
-    def run(self, command, *words):
+    def run(self, command: str, *words: object) -> tuple[Any, float]:
         """What the command says as JSON, and its seconds."""
         line = [self.asked.kedge, command, *words, "--threads", self.asked.threads, "--json", "--quiet"]
         start = time.perf_counter()
         said = subprocess.run([str(word) for word in line], stdout=subprocess.PIPE, check=True).stdout
         return json.loads(said), time.perf_counter() - start
 
-    def fit(self, encoders, options, seed):
+    def fit(self, encoders: Sequence[str], options: Sequence[str], seed: int) -> tuple[str, float, Any]:
         """The bundle, the seconds and what fit said. The options win over --support and --anchors."""
         key = (tuple(encoders), tuple(options), seed)
         if self.last_fit[0] != key:
-            common = {"--support": self.asked.support, "--anchors": self.asked.anchors}
-            common = [word for name, value in common.items() if name not in options for word in (name, value)]
+            sizes = {"--support": self.asked.support, "--anchors": self.asked.anchors}
+            common = [word for name, value in sizes.items() if name not in options for word in (name, value)]
             spaces = [word for encoder in encoders for word in self.space(encoder)]
             bundle = f"{self.folder}/fit.kedge"
             said, seconds = self.run("fit", *spaces, "--rows", self.asked.train, "--seed", seed, *common, *options,
                                      "-o", bundle)
             self.last_fit = key, (bundle, seconds, said)
-        return self.last_fit[1]
+        made: tuple[str, float, Any] = self.last_fit[1]
+        return made
 
-    def attach(self, bundle, encoder, setup):
+    def attach(self, bundle: str, encoder: str, setup: Setup) -> tuple[str, float]:
         out, options = f"{self.folder}/attached.kedge", ["--rows", self.asked.train]
-        file = self.file(encoder)
+        file = str(self.file(encoder))
         if setup.support_only:
             file, options = f"{self.folder}/support.npy", ["--support-rows"]
             np.save(file, np.load(self.file(encoder))[support_ids(bundle)])
         _, seconds = self.run("attach", bundle, *self.space(encoder, file), *options, *setup.attach, "-o", out)
         return out, seconds
 
-    def transform(self, bundle, encoder):
+    def transform(self, bundle: str, encoder: str) -> str:
         out = f"{self.folder}/{encoder}.rr.npy"
         self.run("transform", bundle, "--space", encoder, "-i", self.file(encoder), "-o", out)
         return out
 
-    def head(self, rows):
+    def head(self, rows: np.ndarray) -> Any:
         """A logistic head on the train rows. One thread: more only wait for each other at this size."""
         with threadpool_limits(1):
             head = make_pipeline(StandardScaler(), LogisticRegression(C=0.05, max_iter=300))
             return head.fit(np.asarray(rows[self.train], np.float32), self.labels[self.train])
 
-    def f1(self, head, rows):
+    def f1(self, head: Any, rows: np.ndarray) -> float:
         with threadpool_limits(1):
-            return f1_score(self.labels[self.test], head.predict(rows), average="weighted")
+            return float(f1_score(self.labels[self.test], head.predict(rows), average="weighted"))
 
-    def source_heads(self, key, bundle, sources):
+    def source_heads(self, key: Any, bundle: str, sources: Sequence[str]) -> dict[str, tuple[str, Any]]:
         """A transformed file and a head for each source."""
         if self.last_sources[0] != key:
             files = {name: self.transform(bundle, name) for name in sources}
             self.last_sources = key, {name: (file, self.head(np.load(file))) for name, file in files.items()}
-        return self.last_sources[1]
+        made: dict[str, tuple[str, Any]] = self.last_sources[1]
+        return made
 
-    def pair_scores(self, heads, held_out_file):
+    def pair_scores(self, heads: dict[str, tuple[str, Any]], held_out_file: str) -> list[float]:
         """Means over the sources of MRR, R@1 and F1."""
         held_out, scores = np.load(held_out_file)[self.test], []
         for file, head in heads.values():
             found, _ = self.run("compare", file, held_out_file, "--rows", self.asked.test)
             scores.append((found["mrr"], found["recall@1"], self.f1(head, held_out)))
-        return np.mean(scores, axis=0).tolist()
+        return [float(value) for value in np.mean(scores, axis=0)]
 
-    def score_pairs(self, setup, held_out, sources, seed):
+    def score_pairs(self, setup: Setup, held_out: str, sources: Sequence[str], seed: int) -> Score:
         scores = []
         for source in sources:
             bundle, *_ = self.fit([held_out, source], setup.fit, seed)
             heads = self.source_heads(self.last_fit[0], bundle, [source])
             scores.append(self.pair_scores(heads, self.transform(bundle, held_out)))
-        return Score(*np.mean(scores, axis=0).tolist(), None, None, None)
+        mrr, r1, f1 = np.mean(scores, axis=0).tolist()
+        return Score(mrr, r1, f1, None, None, None)
 
-    def score(self, setup, held_out, seed):
+    def score(self, setup: Setup, held_out: str, seed: int) -> Score:
         sources = [name for name in self.encoders if name != held_out]
         if setup.pairs:
             return self.score_pairs(setup, held_out, sources, seed)
@@ -148,28 +154,30 @@ class Lab:
             self.run("attach", attached, *self.space(name), "--rows", self.asked.train, "--replace", *setup.again, "-o",
                      attached)
         heads = self.source_heads((self.last_fit[0], setup.again), attached, sources)
-        return Score(*self.pair_scores(heads, self.transform(attached, held_out)), fit_s, attach_s, fitted)
+        mrr, r1, f1 = self.pair_scores(heads, self.transform(attached, held_out))
+        return Score(mrr, r1, f1, fit_s, attach_s, fitted)
 
-    def record(self, **values):
+    def record(self, **values: object) -> None:
         if self.asked.out:
             with open(self.asked.out, "a", encoding="utf-8") as out:
                 out.write(json.dumps({"data": self.asked.data.name, **values}) + "\n")
 
 
-def print_line(*cells):
+def print_line(*cells: object) -> None:
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
-def print_head(*cells):
+def print_head(*cells: object) -> None:
     print_line(*cells)
     print("|" + "---|" * len(cells))
 
 
-def short(value):
+def short(value: float | None) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def held_out_table(lab, table, held_outs, more=()):
+def held_out_table(lab: Lab, table: str, held_outs: Sequence[str],
+                   more: Sequence[tuple[str, Callable[[Score], Any]]] = ()) -> None:
     """MRR for each held-out encoder, and means over them; over the seeds too. `more`: columns, a name and a value."""
     setups, scores = HELD_OUT_TABLES[table], collections.defaultdict(list)
     for held_out in held_outs:
@@ -192,7 +200,7 @@ def held_out_table(lab, table, held_outs, more=()):
                    short(mean["r1"]), f"{100 * mean['f1']:.1f}", *seconds, *(value(flat[0]) for _, value in more))
 
 
-def with_support(count):
+def with_support(count: int) -> tuple[str, ...]:
     """Anchors must not outnumber the support."""
     return ("--support", str(count), *(("--anchors", str(count)) if count < 300 else ()))
 
@@ -234,11 +242,11 @@ HELD_OUT_TABLES = {
 }
 
 
-def cosine(a, b):
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.mean(np.sum(a * b, 1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))))
 
 
-def translate(lab):
+def translate(lab: Lab) -> None:
     """Every encoder's test rows in every other's space: through the consensus of all, and by a ridge for the pair."""
     seed, true = lab.seeds[0], {name: np.load(lab.file(name)).astype(np.float32) for name in lab.encoders}
     heads = {name: lab.head(rows) for name, rows in true.items()}
@@ -264,7 +272,7 @@ def translate(lab):
     print_line("mean", "", *(short(x) for both in zip(*means) for x in both), short(np.mean(list(own.values()))))
 
 
-def print_table(lab, name):
+def print_table(lab: Lab, name: str) -> None:
     if name == "translate":
         translate(lab)
     elif name == "sparse":  # many slow fits: the last encoder only
@@ -273,7 +281,7 @@ def print_table(lab, name):
         held_out_table(lab, name, lab.encoders)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [*HELD_OUT_TABLES, "translate"]
     parser.add_argument("tables", nargs="+", choices=names, metavar="TABLE", help=", ".join(names))

@@ -4,16 +4,19 @@
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CORE = ["base", "compute", "io", "space", "regress", "anchors", "map", "bundle", "fit", "eval"]
 LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing of them
 LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
-    "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base", "version.h": "base",
+    "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base",
+    "version.h": "base",
     "device.h": "compute",
     "outputs.h": "io", "rows.h": "io",
-    "draw.h": "space", "moments.h": "space", "row_check.h": "space", "similarity.h": "space", "space.h": "space", "support.h": "space", "whitening.h": "space",
+    "draw.h": "space", "moments.h": "space", "row_check.h": "space", "similarity.h": "space", "space.h": "space",
+    "support.h": "space", "whitening.h": "space",
     "kernel.h": "regress",
     "anchors.h": "anchors", "consensus.h": "anchors", "param.h": "anchors",
     "attachment.h": "map", "relative_map.h": "map",
@@ -26,11 +29,11 @@ HOUSES = {"include": CORE, "src": CORE, "lab/include": LAB, "lab": LAB}
 UMBRELLAS = ["kedge.h", "lab.h"]
 
 
-def includes_of(text):
+def includes_of(text: str) -> list[str]:
     return re.findall(r'#include [<"](.*?)[>"]', text)
 
 
-def public_problems(house):
+def public_problems(house: str) -> Iterator[str]:
     for header in sorted((ROOT / house / "kedge").rglob("*.h")):
         text, name = header.read_text(), header.relative_to(ROOT / house / "kedge").as_posix()
         if name not in UMBRELLAS and name not in PUBLIC:
@@ -45,7 +48,7 @@ def public_problems(house):
         yield from order_problems(header, PUBLIC.get(name, HOUSES[house][-1]), text)
 
 
-def order_problems(source, layer, text):
+def order_problems(source: pathlib.Path, layer: str, text: str) -> Iterator[str]:
     for include in includes_of(text):
         folder, slash, name = include.partition("/")
         if not slash:
@@ -59,7 +62,7 @@ def order_problems(source, layer, text):
             yield f"{source.relative_to(ROOT)}: {layer} must not include {include}, which is above it"
 
 
-def problems():
+def problems() -> Iterator[str]:
     for house in ("include", "lab/include"):
         yield from public_problems(house)
     for house in ("src", "lab"):

@@ -1,32 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what tests tried and what each try got, and prints the tables of docs/reliability.md after the tests.
-
-A conftest.py takes it in with `from tally import pytest_terminal_summary, tally`; a test calls
-`tally("Disk full", "fit", "refused, old bundle intact")` once for each case, after its checks.
-"""
+"""Counts what tests tried and what each try got, for the tables of docs/reliability.md."""
 import collections
-
-import pytest
-
-_seen = collections.defaultdict(collections.Counter)  # (section, case) -> outcome -> times
+from collections.abc import Iterator
 
 
-@pytest.fixture
-def tally():
-    def record(section, case, outcome, times=1):
-        _seen[section, case][outcome] += times
+class Tally:
+    """A test calls `tally("Disk full", "fit", "refused, old bundle intact")` once for each case, after its checks."""
 
-    return record
+    def __init__(self) -> None:
+        self._sections: dict[str, dict[str, collections.Counter[str]]] = {}  # section -> case -> outcome -> times
 
+    def __call__(self, section: str, case: str, outcome: str, times: int = 1) -> None:
+        self._sections.setdefault(section, {}).setdefault(case, collections.Counter())[outcome] += times
 
-def pytest_terminal_summary(terminalreporter):
-    sections = {}
-    for (section, case), outcomes in _seen.items():
-        sections.setdefault(section, []).append((case, outcomes))
-    for section, cases in sections.items():
-        total = sum(outcomes.total() for _, outcomes in cases)
-        terminalreporter.write_line(f"\n### {section}: {total} cases\n")
-        terminalreporter.write_line("| case | tried | what it gets |\n|---|---|---|")
-        for case, outcomes in cases:
-            found = "; ".join(f"{outcome}: {times}" if len(outcomes) > 1 else outcome for outcome, times in outcomes.items())
-            terminalreporter.write_line(f"| {case} | {outcomes.total()} | {found} |")
+    def tables(self) -> Iterator[str]:
+        """The lines of one table for each section."""
+        for section, cases in self._sections.items():
+            yield f"\n### {section}: {sum(outcomes.total() for outcomes in cases.values())} cases\n"
+            yield "| case | tried | what it gets |\n|---|---|---|"
+            for case, outcomes in cases.items():
+                found = "; ".join(f"{outcome}: {times}" if len(outcomes) > 1 else outcome
+                                  for outcome, times in outcomes.items())
+                yield f"| {case} | {outcomes.total()} | {found} |"

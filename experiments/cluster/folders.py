@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ray_folder.py and spark_folder.py share: their words, the memory of workers, and the line at the end."""
+from __future__ import annotations
+
 import argparse
 import os
 import pathlib
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 RAY_WORKERS = ("ray::kedge: sum", "ray::kedge: merge", "ray::kedge: map")  # in the commands of their processes
 SPARK_WORKERS = ("pyspark.daemon", "pyspark/daemon.py")
 FIT_OPTIONS = {"support": int, "seed": int, "sample": int, "anchors": int, "method": str, "attach": str, "device": str}
 
 
-def parser(doc):
+def parser(doc: str | None) -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("folder", help="of Parquet files, on storage that all workers see")
     found.add_argument("output", help="folder to write to: a folder for each space, with the id and the results")
@@ -29,18 +33,18 @@ def parser(doc):
     return found
 
 
-def space_and_column(text):
+def space_and_column(text: str) -> tuple[str, str]:
     space, sign, column = text.partition("=")
     if not (space and sign and column):
         raise argparse.ArgumentTypeError(f"expected SPACE=COLUMN, found '{text}'")
     return space, column
 
 
-def fit_options(asked):
+def fit_options(asked: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(asked, name) for name in FIT_OPTIONS if hasattr(asked, name)}
 
 
-def work(asked, engine, name, words):
+def work(asked: argparse.Namespace, engine: Any, name: str, words: Sequence[str]) -> None:
     """Fits if no bundle is given, maps every space, and says how long that took.
 
     The engine is kedge.ray or kedge.spark; its workers have one of the words in the commands of their processes.
@@ -69,14 +73,14 @@ def work(asked, engine, name, words):
     summary(name, count_rows(asked.folder), fitted - began, mapped - fitted, asked.columns, memory)
 
 
-def count_rows(folder):
+def count_rows(folder: str) -> int:
     """From the ends of the files; no row is read."""
     from kedge.parts import files
 
     return sum(piece.rows for piece in files.pieces(files.parquet_files(folder)))
 
 
-def summary(engine, rows, fit_s, map_s, spaces, memory):
+def summary(engine: Any, rows: int, fit_s: float, map_s: float, spaces: list[tuple[str, str]], memory: Memory) -> None:
     seconds = fit_s + map_s
     peak = f"{memory.peak / 1e6:,.0f} MB" if memory.peak else "not measured: no worker runs on this machine"
     names = " and ".join(space for space, _ in spaces)
@@ -90,34 +94,34 @@ class Memory:
     Files that are mapped and Ray's object store count once for the machine, not for each process, so they are left out.
     """
 
-    def __init__(self, *words, every=0.25):
+    def __init__(self, *words: str, every: float = 0.25) -> None:
         self.words, self.every = words, every
-        self.samples = []  # (time, bytes of the largest)
+        self.samples: list[tuple[float, int]] = []  # (time, bytes of the largest)
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True)
 
-    def __enter__(self):
+    def __enter__(self) -> Memory:
         self.thread.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.stopping.set()
         self.thread.join()
 
     @property
-    def peak(self):
+    def peak(self) -> float:
         return max((size for _, size in self.samples), default=0)
 
-    def between(self, first, end):
+    def between(self, first: float, end: float) -> float:
         """The largest of those times, as time.perf_counter() tells them."""
         return max((size for when, size in self.samples if first <= when <= end), default=0)
 
-    def watch(self):
+    def watch(self) -> None:
         while not self.stopping.wait(self.every):
             sizes = [anonymous(process) for process in pathlib.Path("/proc").glob("[0-9]*") if self.is_worker(process)]
             self.samples.append((time.perf_counter(), max(sizes, default=0)))
 
-    def is_worker(self, process):
+    def is_worker(self, process: pathlib.Path) -> bool:
         try:
             command = (process / "cmdline").read_bytes().decode(errors="replace")
         except OSError:  # ended since
@@ -125,7 +129,7 @@ class Memory:
         return any(word in command for word in self.words)
 
 
-def anonymous(process):
+def anonymous(process: pathlib.Path) -> int:
     try:
         for line in (process / "status").read_text().splitlines():
             if line.startswith("RssAnon:"):

@@ -14,7 +14,7 @@ import kedge.ray
 import ray
 
 
-def main():
+def main() -> None:
     asked = folders.parser(__doc__).parse_args()
     if asked.master:
         ray.init(address=asked.master)

@@ -25,6 +25,8 @@ import csv
 import itertools
 import pathlib
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import kedge
 import numpy as np
@@ -36,19 +38,23 @@ from sklearn.preprocessing import StandardScaler
 Point = collections.namedtuple("Point", "data method moments curve rows support seed recall f1 seconds")
 
 
-def rows_of(text):
+def rows_of(text: str) -> slice:
     first, end = text.split(":")
     return slice(int(first), int(end))
 
 
-def numbers(text):
+def numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
+
+
+def head(rows: np.ndarray, labels: np.ndarray) -> Any:
+    return make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0)).fit(rows, labels)
 
 
 class Lab:
     """The rows of one folder, and the fits of samples of them."""
 
-    def __init__(self, asked):
+    def __init__(self, asked: argparse.Namespace) -> None:
         self.asked = asked
         names = asked.encoders.split(",") if asked.encoders else sorted(
             file.stem for file in asked.folder.glob("*.npy") if "labels" not in file.stem)
@@ -56,39 +62,37 @@ class Lab:
         self.train = {name: np.ascontiguousarray(rows[asked.train]) for name, rows in whole.items()}
         self.test = {name: np.ascontiguousarray(rows[asked.test]) for name, rows in whole.items()}
         self.rows = len(self.train[names[0]])
-        self.labels = np.load(asked.folder / asked.labels) if asked.labels else None
+        self.labels: np.ndarray | None = np.load(asked.folder / asked.labels) if asked.labels else None
         self.moments = kedge.Moments(self.train)
 
-    def options(self, rows):
+    def options(self, rows: int) -> dict[str, Any]:
         if self.asked.method != "param":
             return {}
         batch = min(self.asked.batch, rows)
         epochs = max(1, round(self.asked.steps / (rows // batch)))  # rows that fill no batch wait for the next epoch
         return {"device": self.asked.device, "batch": batch, "epochs": epochs, "attach": self.asked.attach}
 
-    def fit(self, rows, support, seed):
+    def fit(self, rows: int, support: int, seed: int) -> kedge.Bundle:
         order = np.random.default_rng(seed).permutation(self.rows)[:rows]
         sample = {name: np.ascontiguousarray(matrix[order]) for name, matrix in self.train.items()}
-        moments = {"moments": self.moments} if self.asked.moments == "all" else {}
+        moments = self.moments if self.asked.moments == "all" else None
         return kedge.fit(sample, support_ids=np.arange(support), method=self.asked.method, seed=seed,
-                         anchors=min(self.asked.anchors, support), **moments, **self.options(rows))
+                         anchors=min(self.asked.anchors, support), moments=moments, **self.options(rows))
 
-    def scores(self, bundle):
+    def scores(self, bundle: kedge.Bundle) -> tuple[Any, Any]:
         """R@1 and F1; F1 is None without labels."""
         found = {name: bundle[name].transform(rows) for name, rows in self.test.items()}
         pairs = list(itertools.permutations(found, 2))
         recall = np.mean([kedge.compare(found[one], found[other])["recall@1"] for one, other in pairs])
         if self.labels is None:
             return recall, None
-        heads = {name: self.head(bundle[name].transform(rows)) for name, rows in self.train.items()}
+        heads = {name: head(bundle[name].transform(rows), self.labels[self.asked.train])
+                 for name, rows in self.train.items()}
         truth = self.labels[self.asked.test]
         return recall, np.mean([f1_score(truth, heads[one].predict(found[other]), average="weighted")
                                 for one, other in pairs])
 
-    def head(self, rows):
-        return make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0)).fit(rows, self.labels[self.asked.train])
-
-    def point(self, curve, rows, support, seed):
+    def point(self, curve: str, rows: int, support: int, seed: int) -> Point:
         began = time.perf_counter()
         bundle = self.fit(rows, support, seed)
         seconds = time.perf_counter() - began
@@ -96,9 +100,9 @@ class Lab:
         return Point(asked.folder.name, asked.method, asked.moments, curve, rows, support, seed, *self.scores(bundle),
                      seconds)
 
-    def curves(self):
+    def curves(self) -> Iterator[Point]:
         """Points as they are done; one that lies on both curves is fitted once."""
-        done = {}
+        done: dict[tuple[int, int, int], Point] = {}
         for seed in self.asked.seeds:
             for curve, rows, support in self.plan():
                 key = rows, support, seed
@@ -108,7 +112,7 @@ class Lab:
                 done[key] = self.point(curve, rows, support, seed)
                 yield done[key]
 
-    def plan(self):
+    def plan(self) -> Iterator[tuple[str, int, int]]:
         if self.asked.method == "param" or self.asked.moments == "sample":
             for rows in self.asked.rows:
                 yield "rows", min(rows, self.rows), min(self.asked.at_support, rows, self.rows)
@@ -116,7 +120,7 @@ class Lab:
             yield "K", self.rows, min(support, self.rows)
 
 
-def average(points, curve):
+def average(points: list[Point], curve: str) -> Iterator[tuple[Any, ...]]:
     """x of the curve, and the means over the seeds of the others."""
     groups = collections.defaultdict(list)
     for point in points:
@@ -127,7 +131,7 @@ def average(points, curve):
         yield rows, support, np.mean([point.recall for point in group]), f1, np.mean([point.seconds for point in group])
 
 
-def print_table(points):
+def print_table(points: list[Point]) -> None:
     first = points[0]
     print(f"\n{first.data}, {first.method}, moments of {'all rows' if first.moments == 'all' else 'the sample'}\n")
     print("| curve | rows | K | R@1, % | F1, % | fit, s |\n|---|---|---|---|---|---|")
@@ -137,7 +141,7 @@ def print_table(points):
             print(f"| {curve} | {rows:,} | {support:,} | {100 * recall:.1f} | {shown} | {seconds:.1f} |")
 
 
-def draw(points, path):
+def draw(points: list[Point], path: pathlib.Path) -> None:
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -162,7 +166,7 @@ def draw(points, path):
     figure.savefig(path)
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--train", type=rows_of, required=True, help="first:end")
@@ -184,7 +188,7 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
+def main() -> None:
     asked = arguments()
     points = []
     for point in Lab(asked).curves():

@@ -21,6 +21,7 @@ needs '.[ray]' and 2 free cores. D = 12,288 needs 6 GB of memory.
 import argparse
 import collections
 import dataclasses
+import functools
 import math
 import os
 import pathlib
@@ -30,6 +31,8 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import kedge
 import numpy as np
@@ -48,6 +51,7 @@ DIMS = (640, 2432, 12288)
 SOLVED_UP_TO = 2432
 MEMORY_NEEDED = {12288: 6e9}
 
+T = TypeVar("T")
 Check = collections.namedtuple("Check", "workers rows predicted measured busy_predicted busy")
 
 
@@ -67,13 +71,13 @@ class Costs:
     solve_measured: bool
 
 
-def cpu_seconds(work):
+def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
     began = time.process_time()
     result = work()
     return time.process_time() - began, result
 
 
-def made_table(rows, dim, first=0):
+def made_table(rows: int, dim: int, first: int = 0) -> pa.Table:
     """Two spaces that share causes, 3 : 2, as float16 lists."""
     rng = np.random.default_rng(first)
     hidden = rng.standard_normal((rows, 128), np.float32)
@@ -85,15 +89,15 @@ def made_table(rows, dim, first=0):
     return pa.table(table)
 
 
-def columns_of(dim):
+def columns_of(dim: int) -> Columns:
     return Columns({"a": "a", "b": "b"}, "id", {"a": dim * 3 // 5, "b": dim - dim * 3 // 5})
 
 
-def write(table, path):
+def write(table: pa.Table, path: str) -> None:
     pq.write_table(table, path, use_dictionary=False, compression="none", row_group_size=25_000)
 
 
-def measured(dim, folder):
+def measured(dim: int, folder: pathlib.Path) -> Costs:
     """The costs of one width, on files in the page cache."""
     rows = max(SUPPORT if dim <= SOLVED_UP_TO else 512, min(50_000, int(2e10 / dim**2)))
     path = str(folder / f"{dim}.parquet")
@@ -101,7 +105,7 @@ def measured(dim, folder):
     columns = columns_of(dim)
     names = columns.names
 
-    def read():
+    def read() -> list[Any]:
         file = opened(path)
         return [batch for group in range(file.num_row_groups)
                 for batch in file.iter_batches(8192, row_groups=[group], columns=names, use_threads=False)]
@@ -109,15 +113,20 @@ def measured(dim, folder):
     read()
     read_s, batches = cpu_seconds(read)
     partial = Partial(columns, SUPPORT, 0)
-    add_s, _ = cpu_seconds(lambda: [partial.add(batch, path, 0) for batch in batches])
+
+    def add() -> None:
+        for batch in batches:
+            partial.add(batch, path, 0)
+
+    add_s, _ = cpu_seconds(add)
     pickled_s, blob = cpu_seconds(lambda: pickle.dumps(partial, 5))
     whole = 1 + 4 * dim * max(0, SUPPORT - rows) / len(blob)  # with support rows that so few rows could not give
     nbytes = int(whole * len(blob))
-    unpickled_s, _ = cpu_seconds(lambda: pickle.loads(blob))
+    unpickled_s, _ = cpu_seconds(functools.partial(pickle.loads, blob))
     del blob
     other = Partial(columns, SUPPORT, 0)
     other.add(made_table(100, dim, first=10**9).to_batches()[0], "other", 0)
-    merged_s, _ = cpu_seconds(lambda: other.merge(partial))
+    merged_s, _ = cpu_seconds(functools.partial(other.merge, partial))
     del other
     map_s, _ = cpu_seconds(lambda: mapped_file(path, folder / f"{dim}-mapped.parquet", columns.dims["a"]))
     solve_s = cpu_seconds(lambda: kedge.fit(moments=partial.moments))[0] if dim <= SOLVED_UP_TO else math.nan
@@ -125,14 +134,15 @@ def measured(dim, folder):
                  nbytes, solve_s, dim <= SOLVED_UP_TO)
 
 
-def mapped_file(path, target, dim):
+def mapped_file(path: str, target: pathlib.Path, dim: int) -> Any:
     weight = np.random.default_rng(0).standard_normal((ANCHORS, dim), np.float32)
     rr = kedge.RelativeMap("a", "wip", weight, np.zeros(ANCHORS, np.float32), np.zeros(dim, np.float32))
+    bundle: Any = {"a": rr}  # all that mapping asks of a bundle
     (piece,) = pieces([path])
-    return write_mapped(transformation({"a": rr}, "a", "a", "shared", False), piece, str(target), ["id"])
+    return write_mapped(transformation(bundle, "a", "a", "shared", False), piece, str(target), ["id"])
 
 
-def all_costs(dims, folder):
+def all_costs(dims: Sequence[int], folder: pathlib.Path) -> list[Costs]:
     found = []
     for dim in dims:
         available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -148,24 +158,25 @@ def all_costs(dims, folder):
     return found
 
 
-def start_seconds():
+def start_seconds() -> float:
     """What a new worker process needs before its first row: Python and the packages."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import kedge.parts.partial, pyarrow.parquet"], check=True)
     return time.perf_counter() - began
 
 
-def piece_count(costs, rows, workers, piece_bytes):
+def piece_count(costs: Costs, rows: int, workers: int, piece_bytes: float) -> int:
     return max(workers, math.ceil(rows * (2 * costs.dim + 8) / piece_bytes))
 
 
-def busy_in_work(costs, rows, workers, piece_bytes):
+def busy_in_work(costs: Costs, rows: int, workers: int, piece_bytes: float) -> float:
     """Seconds of a core for every worker."""
     hand_over = costs.pickled + costs.unpickled + costs.merged
     return (rows * (costs.read + costs.add) + piece_count(costs, rows, workers, piece_bytes) * hand_over) / workers
 
 
-def predicted(costs, rows, workers, start=0.0, bandwidth=math.inf, cores=1, piece_bytes=PIECE_BYTES):
+def predicted(costs: Costs, rows: int, workers: int, start: float = 0.0, bandwidth: float = math.inf, cores: int = 1,
+              piece_bytes: float = PIECE_BYTES) -> float:
     """Seconds of a fit. Bandwidth: bytes a second of a machine with so many workers ('cores')."""
     row_bytes = 2 * costs.dim + 8
     busy = busy_in_work(costs, rows, workers, piece_bytes)
@@ -176,7 +187,7 @@ def predicted(costs, rows, workers, start=0.0, bandwidth=math.inf, cores=1, piec
     return start + max(busy + network, min(cores, workers) * network) + levels * at_level + costs.solve
 
 
-def print_costs(found):
+def print_costs(found: list[Costs]) -> None:
     print("\ncosts of one core\n\n| D | read, s per million rows | add, s per million rows "
           "| map one space, s per million rows | partial, MB | pickle, unpickle, merge, s | solve, s |\n"
           "|---|---|---|---|---|---|---|")
@@ -187,7 +198,7 @@ def print_costs(found):
               f"| {costs.solve:,.1f}{'' if costs.solve_measured else ' (by D^3)'} |")
 
 
-def print_scaling(found, start, asked):
+def print_scaling(found: list[Costs], start: float, asked: argparse.Namespace) -> None:
     for costs in found:
         print(f"\nD = {costs.dim:,}: hours for {asked.rows / 1e9:g} billion rows (strong), and efficiency; in brackets "
               f"the efficiency with {asked.rows_per_worker:,} rows for every worker (weak). {asked.cores} cores to a "
@@ -198,12 +209,12 @@ def print_scaling(found, start, asked):
             print_line(f"{workers:,}", *(cell(costs, workers, gbit, start, asked) for gbit in asked.gbit))
 
 
-def print_line(*cells):
+def print_line(*cells: str) -> None:
     print("| " + " | ".join(cells) + " |")
 
 
-def cell(costs, workers, gbit, start, asked):
-    def seconds(rows, workers):
+def cell(costs: Costs, workers: int, gbit: float, start: float, asked: argparse.Namespace) -> str:
+    def seconds(rows: int, workers: int) -> float:
         return predicted(costs, rows, workers, start, gbit * 1e9 / 8, asked.cores)
 
     strong = seconds(asked.rows, workers)
@@ -213,7 +224,7 @@ def cell(costs, workers, gbit, start, asked):
     return f"{shown}, {100 * alone / workers / strong:.0f} % ({100 * weak:.0f} %)"
 
 
-def check(costs, folder, asked):
+def check(costs: Costs, folder: pathlib.Path, asked: argparse.Namespace) -> Iterator[Check]:
     """Fits of a folder with 1 and 2 workers of one core, after start-up."""
     import kedge.ray
     import ray
@@ -242,7 +253,7 @@ def check(costs, folder, asked):
                     busy / workers)
 
 
-def busy_seconds(word):
+def busy_seconds(word: str) -> float:
     """Of the processor, for all processes whose command begins with this word."""
     ticks = 0
     for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -255,7 +266,7 @@ def busy_seconds(word):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def print_check(checks):
+def print_check(checks: Iterable[Check]) -> None:
     print("\n| workers | rows | predicted, s | measured, s | error, % | busy per worker: predicted, s | measured, s "
           "| error, % |\n|---|---|---|---|---|---|---|---|", flush=True)
     for line in checks:
@@ -264,7 +275,7 @@ def print_check(checks):
               f"| {100 * (line.busy_predicted / line.busy - 1):+.0f} |", flush=True)
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dims", type=int, nargs="+", default=DIMS, help="values of all spaces together")
     parser.add_argument("--check", choices=("ray", "no"), default="ray", help="compare with fits of 1 and 2 workers")
@@ -277,7 +288,7 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
+def main() -> None:
     asked = arguments()
     warnings.filterwarnings("ignore", message=".*do not match.*")  # rows here are made up, and few
     kedge.set_threads(1)

@@ -11,22 +11,24 @@ any program of Spark's, from spark-defaults.conf or spark-submit.
 Needs '.[spark]' on every machine, and Java 17. The last line says how long it took, and what memory the Python
 workers of this machine took.
 """
+import argparse
 import os
 import sys
+from typing import Any
 
 import folders
 import kedge.spark
 from pyspark.sql import SparkSession
 
 
-def session(asked):
+def session(asked: argparse.Namespace) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kedge").master(asked.master or f"local[{asked.workers}]")
     # Its bar counts tasks, that of kedge rows; two on one line cannot be read.
     return builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 
 
-def main():
+def main() -> None:
     asked = folders.parser(__doc__).parse_args()
     spark = session(asked)
     try:

@@ -15,11 +15,11 @@ import pathlib
 import numpy as np
 
 
-def rotation(rng, dim):
+def rotation(rng: np.random.Generator, dim: int) -> np.ndarray:
     return np.linalg.qr(rng.normal(size=(dim, dim)))[0]
 
 
-def clusters(rng, rows, count, dim):
+def clusters(rng: np.random.Generator, rows: int, count: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Centres at about unit distance from the origin, clusters a sixth as wide."""
     centres = rng.normal(size=(count, dim))
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
@@ -27,15 +27,16 @@ def clusters(rng, rows, count, dim):
     return centres[labels] + rng.normal(size=(rows, dim)) / 6, labels
 
 
-def deform(rng, rows, stretch, shift):
+def deform(rng: np.random.Generator, rows: np.ndarray, stretch: float, shift: float) -> np.ndarray:
     """Scales from 1 to `stretch`, and a translation of `shift` times the rows' own size."""
     dim = rows.shape[1]
     away = rng.normal(size=dim)
     away *= shift * np.sqrt(np.mean(np.sum(rows**2, axis=1))) / np.linalg.norm(away)
-    return rows @ (rotation(rng, dim) * np.geomspace(1, stretch, dim)) @ rotation(rng, dim) + away
+    deformed: np.ndarray = rows @ (rotation(rng, dim) * np.geomspace(1, stretch, dim)) @ rotation(rng, dim) + away
+    return deformed
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1200)
     parser.add_argument("--clusters", type=int, default=6)

@@ -16,13 +16,14 @@ import os
 import pathlib
 import random
 import sys
+from typing import Any
 
 LANGUAGES = ("de", "es", "fr", "zh")
 # This model knows several kinds of Chinese and is told which.
 PREFIX = {"zh": ">>cmn_Hans<< "}
 
 
-def reviews(path, count, text_field, stars_field):
+def reviews(path: pathlib.Path, count: int, text_field: str, stars_field: str) -> list[dict[str, Any]]:
     """A sample of the reviews that have a sentiment, in the order of the file."""
     found = []
     with open(path, encoding="utf-8") as file:
@@ -41,7 +42,7 @@ def reviews(path, count, text_field, stars_field):
     return [found[index] for index in sorted(random.Random(0).sample(range(len(found)), count))]
 
 
-def lines_done(path):
+def lines_done(path: pathlib.Path) -> int:
     """How many whole lines a file has; what an interrupt left after them is cut off."""
     if not path.exists():
         return 0
@@ -51,7 +52,8 @@ def lines_done(path):
     return raw.count(b"\n")
 
 
-def translate(rows, path, name, prefix, options):
+def translate(rows: list[dict[str, Any]], path: pathlib.Path, name: str, prefix: str,
+              options: argparse.Namespace) -> None:
     """Writes the rows in another language, in the same order."""
     import torch
     import tqdm
@@ -78,7 +80,7 @@ def translate(rows, path, name, prefix, options):
     os.replace(partial, path)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--train", type=pathlib.Path, required=True, help="English train reviews, one JSON object per line")

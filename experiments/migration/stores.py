@@ -4,9 +4,9 @@
 
     experiments/migration/stores.py PATH/scifact --pairs minilm-l6:mpnet-base --stores npy,postgresql,lancedb
 
-A folder holds ENCODER-docs.npy and ENCODER-queries.npy for every encoder, and qrels.npy: rows of query, document, grade.
-Of the documents, --sample are drawn by kedge-migrate; nDCG@10 is that of searches in the store, with new queries alone
-and fused with the old ones, beside the same from arrays in memory. Servers are started and stopped here.
+A folder holds ENCODER-docs.npy and ENCODER-queries.npy for every encoder, and qrels.npy: rows of query, document,
+grade. Of the documents, --sample are drawn by kedge-migrate; nDCG@10 is that of searches in the store, with new queries
+alone and fused with the old ones, beside the same from arrays in memory. Servers are started and stopped here.
 """
 import argparse
 import contextlib
@@ -14,23 +14,26 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from kedge import migrate
 from kedge.migrate import apply, cutover, fused, maps, sample, top_up, verify
-from kedge.migrate.stores.scores import unit
 from kedge.migrate.quality import ndcg
+from kedge.migrate.stores.scores import unit
 
 STEPS = ("sample", "half", "all")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/migrate"))
 
 
-def fill_npy(folder, vectors, stack):
+def fill_npy(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     np.save(folder / "docs.npy", vectors)
     return f"npy:{folder}/docs.npy"
 
 
-def fill_postgresql(folder, vectors, stack):
+def fill_postgresql(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import psycopg
     from postgres_server import server
     address = stack.enter_context(server())
@@ -42,19 +45,19 @@ def fill_postgresql(folder, vectors, stack):
     return f"{address}&table=docs&column=embedding"
 
 
-def arrow(vectors):
+def arrow(vectors: np.ndarray) -> pa.Table:
     import pyarrow as pa
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
     return pa.table({"id": np.arange(len(vectors)), "embedding": column})
 
 
-def fill_lancedb(folder, vectors, stack):
+def fill_lancedb(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import lancedb
     lancedb.connect(folder / "db").create_table("docs", arrow(vectors))
     return f"lancedb:{folder}/db#docs.embedding"
 
 
-def fill_parquet(folder, vectors, stack):
+def fill_parquet(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import pyarrow.parquet as pq
     (folder / "docs").mkdir()
     for n, first in enumerate(range(0, len(vectors), 2000)):
@@ -62,7 +65,7 @@ def fill_parquet(folder, vectors, stack):
     return f"parquet:{folder}/docs#embedding"
 
 
-def fill_faiss(folder, vectors, stack):
+def fill_faiss(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import faiss
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(unit(vectors))
@@ -70,7 +73,7 @@ def fill_faiss(folder, vectors, stack):
     return f"faiss:{folder}/docs.index"
 
 
-def fill_qdrant(folder, vectors, stack):
+def fill_qdrant(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import qdrant_client
     from qdrant_client import models
     client = qdrant_client.QdrantClient(path=str(folder / "qdrant"))
@@ -85,10 +88,12 @@ def fill_qdrant(folder, vectors, stack):
     return f"qdrant:{folder}/qdrant#docs"
 
 
-def fill_chroma(folder, vectors, stack):
+def fill_chroma(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
     import chromadb
-    client = chromadb.PersistentClient(str(folder / "chroma"), chromadb.Settings(anonymized_telemetry=False))
-    collection = client.create_collection("docs", embedding_function=None, configuration={"hnsw": {"space": "cosine", "ef_search": 500}})
+    import chromadb.config
+    client = chromadb.PersistentClient(str(folder / "chroma"), chromadb.config.Settings(anonymized_telemetry=False))
+    collection = client.create_collection("docs", embedding_function=None,
+                                          configuration={"hnsw": {"space": "cosine", "ef_search": 500}})
     for first in range(0, len(vectors), 2000):
         some = vectors[first:first + 2000]
         collection.add(ids=[str(n) for n in range(first, first + len(some))], embeddings=some)
@@ -102,22 +107,22 @@ FILL = {name[5:]: function for name, function in list(globals().items()) if name
 class Measure:
     """nDCG@10 of a store and of arrays that hold the same rows."""
 
-    def __init__(self, folder, old, new):
+    def __init__(self, folder: pathlib.Path, old: str, new: str) -> None:
         load = {name: np.load(folder / name).astype(np.float32) for name in
                 (f"{old}-queries.npy", f"{new}-queries.npy", f"{old}-docs.npy", f"{new}-docs.npy")}
         self.old_queries, self.new_queries, self.old, self.new = map(unit, load.values())
-        self.grades = {}
+        self.grades: dict[int, dict[int | str, float]] = {}
         for query, document, grade in np.load(folder / "qrels.npy").tolist():
             self.grades.setdefault(query, {})[document] = grade
         self.asked = sorted(self.grades)
 
-    def store(self, migration, both):
+    def store(self, migration: migrate.Migration, both: bool) -> float:
         """Searches in the store itself."""
         old = self.old_queries[self.asked] if both else None
         found, _ = migrate.search((migration.old, migration.new), old, self.new_queries[self.asked], k=10)
         return self.mean(found)
 
-    def arrays(self, rows, both):
+    def arrays(self, rows: np.ndarray, both: bool) -> float:
         """The same searches in memory: all scores, no candidates."""
         new = unit(self.new_queries[self.asked]) @ unit(rows).T
         if not both:
@@ -126,31 +131,32 @@ class Measure:
         found = []
         for by_old, by_new in zip(old, new):
             ids = np.union1d(np.argsort(-by_old)[:fused.CANDIDATES], np.argsort(-by_new)[:fused.CANDIDATES])
-            found.append(ids[np.argsort(-fused.fuse(by_old[ids], by_new[ids]), kind="stable")[:10]])
+            found.append(ids[np.argsort(-migrate.fuse(by_old[ids], by_new[ids]), kind="stable")[:10]])
         return self.mean(found)
 
-    def mean(self, found):
-        return float(np.mean([ndcg([int(id) for id in ids], self.grades[query]) for query, ids in zip(self.asked, found)]))
+    def mean(self, found: Any) -> float:
+        return float(np.mean([ndcg([int(name) for name in ids], self.grades[query]) for query,
+                              ids in zip(self.asked, found)]))
 
 
-def embed_waiting(migration, measure):
+def embed_waiting(migration: migrate.Migration, measure: Measure) -> None:
     """Plays the new model: its vectors of what waits for them."""
-    ids = [id for id, _ in migration.journal.unembedded()]
+    ids = [name for name, _ in migration.journal.unembedded()]
     migration.journal.note(new_width=measure.new.shape[1])
-    migration.journal.embed_sample(ids, measure.new[[int(id) for id in ids]])
+    migration.journal.embed_sample(ids, measure.new[[int(name) for name in ids]])
 
 
-def top_up_to(migration, measure, share):
+def top_up_to(migration: migrate.Migration, measure: Measure, share: float) -> None:
     total = len(measure.old)
     chosen = top_up.choose(migration, round(share * total) - migration.journal.count_real())
     for first in range(0, len(chosen), 500):
         some = chosen[first:first + 500]
-        top_up.note(migration, some, measure.new[[int(id) for id in some]])
+        top_up.note(migration, some, measure.new[[int(name) for name in some]])
     apply.write_real(migration)
     migration.new.finish()
 
 
-def run(kind, measure, rows, seed):
+def run(kind: str, measure: Measure, rows: int, seed: int) -> Iterator[tuple[Any, ...]]:
     """(step, translated in the store, in memory, fused in the store, in memory) after every step."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -168,13 +174,13 @@ def run(kind, measure, rows, seed):
                 cutover.cutover(migration, yes=True)
             if share:
                 top_up_to(migration, measure, share)
-            real = [int(id) for id in migration.journal.real()]
+            real = [int(name) for name in migration.journal.real()]
             expected[real] = unit(measure.new[real])
             yield step, *(value for both in (False, True)
                           for value in (measure.store(migration, both), measure.arrays(expected, both)))
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--pairs", default="minilm-l6:mpnet-base,wordllama:mpnet-base,use-multilingual:mpnet-base")
@@ -182,16 +188,18 @@ def main():
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    print("| pair | store | embedded again | old | one index: store, arrays | fused: store, arrays | new | fused, of the new one's |")
+    print("| pair | store | embedded again | old | one index: store, arrays | fused: store, arrays | new "
+          "| fused, of the new one's |")
     print("|---|---|---|---|---|---|---|---|")
     for pair in asked.pairs.split(","):
         measure = Measure(asked.folder, *pair.split(":"))
-        stay = measure.mean(np.argsort(-(unit(measure.old_queries[measure.asked]) @ unit(measure.old).T), axis=1)[:, :10])
+        stay = measure.mean(np.argsort(-(unit(measure.old_queries[measure.asked]) @ unit(measure.old).T), axis=1)[:,
+                                                                                                                  :10])
         best = measure.arrays(measure.new, False)
         for kind in asked.stores.split(","):
             for step, alone, alone_arrays, both, both_arrays in run(kind, measure, asked.sample, asked.seed):
-                print(f"| {pair.replace(':', ' to ')} | {kind} | {step} | {stay:.4f} | {alone:.4f} {alone_arrays:.4f} | "
-                      f"{both:.4f} {both_arrays:.4f} | {best:.4f} | {both / best:.3f} |", flush=True)
+                print(f"| {pair.replace(':', ' to ')} | {kind} | {step} | {stay:.4f} | {alone:.4f} {alone_arrays:.4f} "
+                      f"| {both:.4f} {both_arrays:.4f} | {best:.4f} | {both / best:.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ BATCH, RATE = 128, 1e-3
 SHORT_AXES = (1 / 100, 1 / 5)  # lengths relative to the long axis
 
 
-def read_idx(folder, name):
+def read_idx(folder: pathlib.Path, name: str) -> np.ndarray:
     """An idx file of bytes: two zeros, the type 8, the number of dimensions, each as 4 big-endian bytes, the values."""
     for path in (folder / f"{name}.gz", folder / name, folder / name.replace("-idx", ".idx")):
         if path.exists():
@@ -44,7 +44,7 @@ def read_idx(folder, name):
     return np.frombuffer(blob, np.uint8, offset=4 + 4 * blob[3]).reshape(shape)
 
 
-def read_rows(folder, train, test):
+def read_rows(folder: pathlib.Path, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
     """Pixels as float32 from 0 to 1, and labels: `train` rows of the training files, then `test` of the test files."""
     pixels, labels = [], []
     for part, count in (("train", train), ("t10k", test)):
@@ -56,11 +56,12 @@ def read_rows(folder, train, test):
     return np.concatenate(pixels).astype(np.float32) / 255, np.concatenate(labels).astype(np.int64)
 
 
-def rotation(generator):
-    return torch.linalg.qr(torch.randn(DIM, DIM, generator=generator))[0]
+def rotation(generator: torch.Generator) -> torch.Tensor:
+    orthogonal: torch.Tensor = torch.linalg.qr(torch.randn(DIM, DIM, generator=generator))[0]
+    return orthogonal
 
 
-def cigar(generator):
+def cigar(generator: torch.Generator) -> torch.Tensor:
     """The fixed map of one autoencoder. Its mean square is 1, so that only the shape differs from an identity."""
     shortest, longest = (math.log(length) for length in SHORT_AXES)
     lengths = torch.exp(shortest + (longest - shortest) * torch.rand(DIM, generator=generator))
@@ -69,7 +70,7 @@ def cigar(generator):
 
 
 class Autoencoder(torch.nn.Module):
-    def __init__(self, pixels, generator):
+    def __init__(self, pixels: int, generator: torch.Generator) -> None:
         super().__init__()
         # Batch normalisation holds every value of the code at variance 1: the encoder cannot undo the scales.
         self.encoder = torch.nn.Sequential(torch.nn.Linear(pixels, HIDDEN), torch.nn.ReLU(),
@@ -78,11 +79,12 @@ class Autoencoder(torch.nn.Module):
                                            torch.nn.Linear(HIDDEN, pixels), torch.nn.Sigmoid())
         self.register_buffer("cigar", cigar(generator))
 
-    def latent(self, rows):
-        return self.encoder(rows) @ self.cigar
+    def latent(self, rows: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.encoder(rows) @ self.cigar
+        return made
 
 
-def train(pixels, epochs, seed):
+def train(pixels: torch.Tensor, epochs: int, seed: int) -> Autoencoder:
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     model = Autoencoder(pixels.shape[1], generator)
@@ -98,7 +100,7 @@ def train(pixels, epochs, seed):
     return model.eval()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("/usr/share/datasets/fashion-mnist"),
                         help="folder of {train,t10k}-{images-idx3,labels-idx1}-ubyte, with or without .gz")
@@ -113,11 +115,11 @@ def main():
     torch.set_num_threads(asked.threads)
     torch.use_deterministic_algorithms(True)
 
-    pixels, labels = read_rows(asked.data, *asked.rows)
+    images, labels = read_rows(asked.data, *asked.rows)
     asked.out.mkdir(parents=True, exist_ok=True)
-    np.save(asked.out / "pixels.npy", pixels.astype(np.float16))
+    np.save(asked.out / "pixels.npy", images.astype(np.float16))
     np.save(asked.out / "labels.npy", labels)
-    pixels, rows = torch.from_numpy(pixels), asked.rows[0]
+    pixels, rows = torch.from_numpy(images), asked.rows[0]
     mean_image = (pixels[rows:] - pixels[:rows].mean(0)).square().mean()
     print(f"{rows} rows to train on, {asked.rows[1]} to test on; MSE of the mean image {mean_image:.5f}")
     for i in range(1, AUTOENCODERS + 1):

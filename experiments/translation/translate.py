@@ -4,20 +4,22 @@
 
     experiments/translation/translate.py PATH/scifact --support 3000 --pairs use-multilingual:mpnet-base
 
-A folder holds ENCODER-docs.npy and ENCODER-queries.npy for every encoder, and qrels.npy: rows of query, document, grade.
-Of the documents, --support are drawn at random: both encoders have embedded these. A map is fitted on them, the other
-documents are translated and searched. Scores are means over the seeds. Seconds are those of a processor, for kedge.fit,
-which makes the maps of both directions; set OMP_NUM_THREADS=1, as threads that wait are counted too.
+A folder holds ENCODER-docs.npy and ENCODER-queries.npy for every encoder, and qrels.npy: rows of query, document,
+grade. Of the documents, --support are drawn at random: both encoders have embedded these. A map is fitted on them, the
+other documents are translated and searched. Scores are means over the seeds. Seconds are those of a processor, for
+kedge.fit, which makes the maps of both directions; set OMP_NUM_THREADS=1, as threads that wait are counted too.
 """
 import argparse
 import statistics
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import kedge
-from collection import Collection, Pair, head, line, mean, short
+from collection import Collection, Pair, Scores, head, line, mean, short
 
 # Raw rows make the better index with these two; cca has no raw form, and a kernel does not care.
-METHODS = {
+METHODS: dict[str, dict[str, Any]] = {
     "procrustes": {"method": "procrustes", "similarity": "inner"},
     "ridge": {"method": "ridge", "similarity": "inner"},
     "whitened ridge": {"method": "ridge"},
@@ -29,7 +31,7 @@ TITLES = ("collection", "pair", "K", "", "nDCG@10", "of the new one's", "recall@
           "fused, of the new one's", "fit, s")
 
 
-def translate(pair, options):
+def translate(pair: Pair, options: dict[str, Any]) -> tuple[Scores, float]:
     """The scores of one method, and the seconds that its fit takes."""
     spaces = {"old": pair.old_docs[pair.support], "new": pair.new_docs[pair.support]}
     began = time.process_time()
@@ -38,9 +40,11 @@ def translate(pair, options):
     return pair.translated(bundle.translator("old", "new").transform(pair.old_docs)), seconds
 
 
-def measure(collection, names, support, seeds, methods):
+def measure(collection: Collection, names: Sequence[str], support: int, seeds: Sequence[int],
+            methods: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """(label, mean scores, median seconds) of every line."""
-    pairs = [Pair(collection, *names, support, seed) for seed in seeds]
+    old, new = names
+    pairs = [Pair(collection, old, new, support, seed) for seed in seeds]
     yield "old encoder alone", mean([pair.old() for pair in pairs]), None
     for method in methods:
         runs = [translate(pair, METHODS[method]) for pair in pairs]
@@ -48,7 +52,8 @@ def measure(collection, names, support, seeds, methods):
     yield "all embedded again", mean([pair.new() for pair in pairs]), None
 
 
-def print_lines(collection, names, support, seeds, methods):
+def print_lines(collection: Collection, names: Sequence[str], support: int, seeds: Sequence[int],
+                methods: Sequence[str]) -> None:
     measured = list(measure(collection, names, support, seeds, methods))
     best = measured[-1][1].ndcg
     for label, scores, seconds in measured:
@@ -58,7 +63,7 @@ def print_lines(collection, names, support, seeds, methods):
                     "" if seconds is None else f"{seconds:.2f}"]), flush=True)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--join", action="store_true", help="search the folders as one store")

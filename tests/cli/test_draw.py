@@ -5,9 +5,12 @@ import os
 import pathlib
 import re
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Kedge
 from safetensors.numpy import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,7 +18,7 @@ ROWS, SUPPORT = 900, 150
 CUTS = [0, 1, 300, 307, 700, ROWS]
 
 
-def views(rows=ROWS):
+def views(rows: int = ROWS) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     hidden = random.normal(size=(rows, 6))
     return {name: (hidden @ random.normal(size=(6, dim)) + 0.3 * random.normal(size=(rows, dim)) + 2).astype(np.float32)
@@ -23,7 +26,7 @@ def views(rows=ROWS):
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path: pathlib.Path) -> pathlib.Path:
     """All rows in one file for each encoder, with ids that are numbers and ids that are texts."""
     for name, x in views().items():
         np.save(tmp_path / f"{name}.npy", x)
@@ -36,7 +39,7 @@ AB = ["--space", "a=a.npy", "--space", "b=b.npy"]
 DRAW = ["--ids", "ids.npy", "--support", SUPPORT, "--seed", 3]
 
 
-def parts(kedge, *arguments):
+def parts(kedge: Kedge, *arguments: Any) -> list[str]:
     names = []
     for first, end in zip(CUTS, CUTS[1:]):
         names.append(f"{first}{arguments[1][0]}.moments")
@@ -44,7 +47,7 @@ def parts(kedge, *arguments):
     return names[::-1]
 
 
-def assert_same(found, expected):
+def assert_same(found: pathlib.Path, expected: pathlib.Path) -> None:
     a, b = load_file(found), load_file(expected)
     assert a.keys() == b.keys() and np.array_equal(a["support_ids"], b["support_ids"])
     for name in b:
@@ -53,7 +56,7 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("ids", ["ids.npy", "ids.txt"])
 @pytest.mark.parametrize("method", ["consensus", "random"])
-def test_parts_make_the_bundle_of_all_rows(kedge, files, ids, method):
+def test_parts_make_the_bundle_of_all_rows(kedge: Kedge, files: pathlib.Path, ids: str, method: str) -> None:
     draw = ["--ids", ids, "--support", SUPPORT, "--seed", 3]
     options = ["--anchors", 6, "--method", method, "--seed", 3]
     kedge.ok("fit", *AB, *draw, *options[:-2], "-o", "whole.kedge")
@@ -68,7 +71,7 @@ def test_parts_make_the_bundle_of_all_rows(kedge, files, ids, method):
     assert_same(files / "parts.kedge", files / "whole.kedge")
 
 
-def test_the_support_is_told(kedge, files):
+def test_the_support_is_told(kedge: Kedge, files: pathlib.Path) -> None:
     done = kedge.ok("moments", *AB, *DRAW, "-o", "all.moments", "--json")
     assert json.loads(done.stdout)["support"] == SUPPORT and f"{SUPPORT} support rows" in done.stderr
     summary = kedge.json("fit", "--moments", "all.moments", "-o", "x.kedge")
@@ -77,7 +80,7 @@ def test_the_support_is_told(kedge, files):
     assert set(kedge.json("inspect", "x.kedge")["support_ids"]) <= set(np.load(files / "ids.npy").tolist())
 
 
-def test_the_last_line_of_a_file_of_ids_may_end_in_any_way(kedge, files):
+def test_the_last_line_of_a_file_of_ids_may_end_in_any_way(kedge: Kedge, files: pathlib.Path) -> None:
     kedge.ok("fit", *AB, "--ids", "ids.txt", "--support", SUPPORT, "-o", "whole.kedge")
     text = (files / "ids.txt").read_text()
     for other in (text.rstrip("\n"), text.replace("\n", "\r\n")):
@@ -134,14 +137,16 @@ def test_the_last_line_of_a_file_of_ids_may_end_in_any_way(kedge, files):
     ("by row number", 2, ["attach", "numbered.kedge", "--moments", "c.moments"]),
     ("by row number", 2, ["moments", "--space", "c=c.npy", "--ids", "ids.npy", "--support-of", "numbered.kedge"]),
 ])
-def test_what_does_not_fit_is_refused_with_a_sentence(kedge, files, words, code, arguments):
+def test_what_does_not_fit_is_refused_with_a_sentence(kedge: Kedge, files: pathlib.Path, words: str | list[str],
+                                                      code: int, arguments: list[str]) -> None:
     np.save(files / "few.npy", np.arange(9))
     np.save(files / "large.npy", np.arange(ROWS, dtype=np.uint64) + np.uint64(2**63 + 5))
     (files / "twice.txt").write_text("".join(f"doc-{row % (ROWS - 1)}\n" for row in range(ROWS)))
     (files / "gap.txt").write_text("a\n\nb\n")
     (files / "none.txt").write_text("")
-    made = {"all": [*AB, *DRAW], "other": [*AB, *DRAW[:-1], 4], "none": AB, "c-none": ["--space", "c=c.npy"],
-            "many": [*AB, "--ids", "ids.npy", "--support", ROWS + 9], "c": ["--space", "c=c.npy", *DRAW]}
+    made: dict[str, list[Any]] = {
+        "all": [*AB, *DRAW], "other": [*AB, *DRAW[:-1], 4], "none": AB, "c-none": ["--space", "c=c.npy"],
+        "many": [*AB, "--ids", "ids.npy", "--support", ROWS + 9], "c": ["--space", "c=c.npy", *DRAW]}
     needed = {name for name in made if f"{name}.moments" in arguments}
     if "numbered.kedge" in arguments:
         kedge.ok("fit", *AB, "--support", SUPPORT, "-o", "numbered.kedge")
@@ -172,7 +177,9 @@ def test_what_does_not_fit_is_refused_with_a_sentence(kedge, files, words, code,
     (lambda t, m: t.update(support_wanted=t["support_ids"] + 1), "not among those wanted"),
     (lambda t, m: t.update(support=t["support"][:, 1:].copy()), "x 20"),
 ])
-def test_damaged_support_rows_are_refused(kedge, files, damage, words):
+def test_damaged_support_rows_are_refused(kedge: Kedge, files: pathlib.Path,
+                                          damage: Callable[[dict[str, np.ndarray], dict[str, Any]], object],
+                                          words: str) -> None:
     kedge.ok("moments", *AB, *DRAW, "-o", "good.moments")
     raw = (files / "good.moments").read_bytes()
     metadata = json.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
@@ -182,11 +189,11 @@ def test_damaged_support_rows_are_refused(kedge, files, damage, words):
     kedge.refused(3, "fit", "--moments", "bad.moments", "-o", "x.kedge", says=["bad.moments", words])
 
 
-def shell_blocks(kind):
+def shell_blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", (ROOT / "docs" / "parts.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_on_parts_runs_as_it_stands(kedge, tmp_path):
+def test_the_page_on_parts_runs_as_it_stands(kedge: Kedge, tmp_path: pathlib.Path) -> None:
     rows = 5600
     spaces, ids = views(rows), np.arange(rows)[::-1] * 7
     for part, (first, end) in enumerate(zip(range(0, rows, 280), range(280, rows + 1, 280))):
@@ -198,7 +205,7 @@ def test_the_page_on_parts_runs_as_it_stands(kedge, tmp_path):
     program = pathlib.Path(kedge.program).resolve().parent
     environment = {**os.environ, "PATH": f"{program}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
 
-    def run(script, **more):
+    def run(script: str, **more: str) -> None:
         done = subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, env={**environment, **more},
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

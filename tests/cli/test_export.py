@@ -4,48 +4,49 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from conftest import Kedge
 
 SIMILARITIES = ["wip", "inner", "cosine", "euclidean", "angular", "manhattan"]
 
 
 @pytest.fixture(params=SIMILARITIES)
-def exported(request, kedge, spaces):
-    kedge.similarity = request.param
+def exported(request: pytest.FixtureRequest, kedge: Kedge, spaces: list[str]) -> Kedge:
     kedge.ok("fit", *spaces, "--anchors", 10, "--support", 60, "--method", "fps", "--similarity", request.param,
              "-o", "x.kedge")
     kedge.ok("export", "x.kedge", "--space", "a", "-o", "a.onnx")
     return kedge
 
 
-def run_model(kedge, x):
+def run_model(kedge: Kedge, x: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(kedge.folder / "a.onnx", providers=["CPUExecutionProvider"])
-    (rr,) = session.run(None, {"x": x})
+    rr: np.ndarray = session.run(None, {"x": x})[0]
     return rr
 
 
-def run_kedge(kedge, x):
+def run_kedge(kedge: Kedge, x: np.ndarray) -> np.ndarray:
     np.save(kedge.folder / "x.npy", x)
     kedge.ok("transform", "x.kedge", "--space", "a", "-i", "x.npy", "-o", "rr.npy")
-    return np.load(kedge.folder / "rr.npy")
+    rr: np.ndarray = np.load(kedge.folder / "rr.npy")
+    return rr
 
 
-def assert_same(found, wanted):
+def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
     assert found.dtype == wanted.dtype == np.float32 and found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(initial=0))
 
 
-def test_the_model_computes_what_transform_computes(exported):
+def test_the_model_computes_what_transform_computes(exported: Kedge) -> None:
     x = np.load(exported.folder / "a.npy")
     assert_same(run_model(exported, x), run_kedge(exported, x))
 
 
 @pytest.mark.parametrize("rows", [1, 7])
-def test_any_number_of_rows_goes_in(exported, rows):
+def test_any_number_of_rows_goes_in(exported: Kedge, rows: int) -> None:
     x = np.random.default_rng(rows).normal(size=(rows, 8)).astype(np.float32)
     assert_same(run_model(exported, x), run_kedge(exported, x))
 
 
-def test_no_rows_go_in_and_none_come_out(exported):
+def test_no_rows_go_in_and_none_come_out(exported: Kedge) -> None:
     assert run_model(exported, np.empty((0, 8), np.float32)).shape == (0, 10)
     onnx = pytest.importorskip("onnx")
     for node in onnx.load(exported.folder / "a.onnx").graph.node:
@@ -53,7 +54,7 @@ def test_no_rows_go_in_and_none_come_out(exported):
         assert "scan_output_axes" not in {attribute.name for attribute in node.attribute}
 
 
-def test_a_row_of_zeros_is_as_transform_has_it(exported):
+def test_a_row_of_zeros_is_as_transform_has_it(exported: Kedge) -> None:
     x = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
     x[1] = 0
     wanted = run_kedge(exported, x)
@@ -61,14 +62,15 @@ def test_a_row_of_zeros_is_as_transform_has_it(exported):
     assert_same(run_model(exported, x), wanted)
 
 
-def test_it_is_a_valid_model_that_says_where_it_came_from(exported):
+def test_it_is_a_valid_model_that_says_where_it_came_from(exported: Kedge, request: pytest.FixtureRequest) -> None:
     model = onnx.load(exported.folder / "a.onnx")
     onnx.checker.check_model(model, full_check=True)
     version = exported.ok("--version").stdout.split()[-1]
     assert (model.ir_version, model.producer_name, model.producer_version) == (8, "kedge", version)
     assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 17)]
     assert {entry.key: entry.value for entry in model.metadata_props} == {
-        "format": "kedge map", "kedge_version": version, "space": "a", "similarity": exported.similarity}
+        "format": "kedge map", "kedge_version": version, "space": "a",
+        "similarity": request.node.callspec.params["exported"]}
     shapes = {}
     for value in [*model.graph.input, *model.graph.output]:
         assert value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
@@ -78,14 +80,14 @@ def test_it_is_a_valid_model_that_says_where_it_came_from(exported):
 
 @pytest.mark.parametrize("exported", ["cosine", "angular"], indirect=True)
 @pytest.mark.parametrize("scale", [1e-44, 1e-30, 1e30])
-def test_angles_leave_no_range_that_the_embeddings_do_not_leave(exported, scale):
+def test_angles_leave_no_range_that_the_embeddings_do_not_leave(exported: Kedge, scale: float) -> None:
     x = (np.random.default_rng(1).normal(size=(5, 8)) * scale).astype(np.float32)
     assert np.abs(x).max() > 0
     assert_same(run_model(exported, x), run_kedge(exported, x))
 
 
 @pytest.mark.parametrize("exported", ["euclidean"], indirect=True)
-def test_euclidean_keeps_its_digits_next_to_an_anchor(exported):
+def test_euclidean_keeps_its_digits_next_to_an_anchor(exported: Kedge) -> None:
     """fps takes rows of the support as anchors, so that some rows are at distance 0 from one."""
     x = np.load(exported.folder / "a.npy")
     initial = {tensor.name: onnx.numpy_helper.to_array(tensor)
@@ -98,7 +100,7 @@ def test_euclidean_keeps_its_digits_next_to_an_anchor(exported):
 
 
 @pytest.mark.parametrize("exported", ["angular"], indirect=True)
-def test_angles_keep_their_digits_next_to_an_anchor(exported):
+def test_angles_keep_their_digits_next_to_an_anchor(exported: Kedge) -> None:
     model = onnx.load(exported.folder / "a.onnx")
     anchors, = (onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer if tensor.name == "weight")
     for sign in (1, -1):
@@ -109,7 +111,7 @@ def test_angles_keep_their_digits_next_to_an_anchor(exported):
 
 
 @pytest.mark.parametrize("attach", ["mixture", "ridge"])
-def test_a_map_of_consensus_is_a_model_too(kedge, spaces, attach):
+def test_a_map_of_consensus_is_a_model_too(kedge: Kedge, spaces: list[str], attach: str) -> None:
     kedge.ok("fit", *spaces, "--anchors", 4, "--support", 60, "--method", "consensus", "--attach", attach,
              "-o", "x.kedge")
     kedge.ok("export", "x.kedge", "--space", "a", "-o", "a.onnx")
@@ -117,15 +119,15 @@ def test_a_map_of_consensus_is_a_model_too(kedge, spaces, attach):
     assert_same(run_model(kedge, x), run_kedge(kedge, x))
 
 
-def test_the_format_is_that_of_the_ending_unless_given(kedge, bundle):
-    for name, format in (("m.onnx", "onnx"), ("m.safetensors", "safetensors"), ("m.npy", "npy")):
-        assert kedge.json("export", bundle, "--space", "a", "-o", name)["format"] == format
+def test_the_format_is_that_of_the_ending_unless_given(kedge: Kedge, bundle: str) -> None:
+    for name, kind in (("m.onnx", "onnx"), ("m.safetensors", "safetensors"), ("m.npy", "npy")):
+        assert kedge.json("export", bundle, "--space", "a", "-o", name)["format"] == kind
     assert kedge.json("export", bundle, "--space", "a", "--format", "onnx", "-o", "model") == {
         "command": "export", "space": "a", "format": "onnx", "files": ["model"]}
     assert (kedge.folder / "model").read_bytes() == (kedge.folder / "m.onnx").read_bytes()
 
 
-def test_what_cannot_be_exported_is_refused_and_leaves_nothing(kedge, bundle):
+def test_what_cannot_be_exported_is_refused_and_leaves_nothing(kedge: Kedge, bundle: str) -> None:
     kedge.ok("export", bundle, "--space", "a", "-o", "old.onnx")
     for name in ("m", "m.onnxx", "onnx", "m.pt"):
         kedge.refused(2, "export", bundle, "--space", "a", "-o", name, says=["cannot tell", "--format", "onnx"])

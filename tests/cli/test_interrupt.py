@@ -5,19 +5,22 @@ import re
 import signal
 import subprocess
 import time
+from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Kedge
 
 
-def has_begun(pid):
+def has_begun(pid: int) -> bool:
     """Rows of the result have been written, to a file that has no name yet; all else a process writes is less."""
     written = re.search(r"^wchar: (\d+)$", pathlib.Path(f"/proc/{pid}/io").read_text(), re.MULTILINE)
-    return int(written[1]) > 1 << 26
+    return written is not None and int(written[1]) > 1 << 26
 
 
-def transform_interrupted(kedge, sent, **options):
-    command = [kedge.program, "transform", "x.kedge", "--space", "a", "-i", "long.npy", "-o", "rr.npy", "--threads", "1"]
+def transform_interrupted(kedge: Kedge, sent: signal.Signals, **options: Any) -> subprocess.Popen[str]:
+    command = [kedge.program, "transform", "x.kedge", "--space", "a", "-i", "long.npy", "-o", "rr.npy", "--threads",
+               "1"]
     process = subprocess.Popen(command, cwd=kedge.folder, stderr=subprocess.PIPE, text=True, **options)
     while not has_begun(process.pid) and process.poll() is None:
         time.sleep(0.002)
@@ -27,7 +30,7 @@ def transform_interrupted(kedge, sent, **options):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_transform_leaves_nothing(kedge, spaces, sent):
+def test_an_interrupted_transform_leaves_nothing(kedge: Kedge, spaces: list[str], sent: signal.Signals) -> None:
     kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
     np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(4_000_000, 8))
     before = kedge.snapshot()
@@ -39,7 +42,7 @@ def test_an_interrupted_transform_leaves_nothing(kedge, spaces, sent):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_what_it_was_told_to_ignore_does_not_interrupt(kedge, spaces, sent):
+def test_what_it_was_told_to_ignore_does_not_interrupt(kedge: Kedge, spaces: list[str], sent: signal.Signals) -> None:
     """As a shell tells what it runs in the background."""
     kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
     np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(1_000_000, 8))
@@ -50,11 +53,12 @@ def test_what_it_was_told_to_ignore_does_not_interrupt(kedge, spaces, sent):
     (kedge.folder / "rr.npy").unlink()
 
 
-def test_a_terminal_gets_a_bar(kedge, spaces):
+def test_a_terminal_gets_a_bar(kedge: Kedge, spaces: list[str]) -> None:
     """script(1) gives the command a terminal to write to."""
     kedge.ok("fit", *spaces, "--anchors", 100, "--method", "random", "-o", "x.kedge")
     np.lib.format.open_memmap(kedge.folder / "long.npy", mode="w+", dtype=np.float16, shape=(2_000_000, 8))
     line = f"{kedge.program} transform x.kedge --space a -i long.npy -o rr.npy --threads 1"
-    seen = subprocess.run(["script", "-qec", line, "/dev/null"], cwd=kedge.folder, capture_output=True, text=True, timeout=600)
+    seen = subprocess.run(["script", "-qec", line, "/dev/null"], cwd=kedge.folder, capture_output=True, text=True,
+                          timeout=600)
     assert "transforming [" in seen.stdout and " % " in seen.stdout
     (kedge.folder / "rr.npy").unlink()

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps by kernel from the shell: made, chosen, refused, translated through, exported and measured."""
+import dataclasses
 import json
+import pathlib
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from conftest import Kedge
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
@@ -13,7 +16,7 @@ ROWS = 300
 
 
 @pytest.fixture
-def bent(kedge):
+def bent(kedge: Kedge) -> list[str]:
     """Three encoders of 300 directions in three dimensions, with noise; b and c bend them."""
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(ROWS, 3))
@@ -24,31 +27,33 @@ def bent(kedge):
     return ["--space", "a=a.npy", "--space", "b=b.npy", "--rows", "0:240"]
 
 
-def near(found, wanted, share=1e-5):
+def near(found: np.ndarray, wanted: np.ndarray, share: float = 1e-5) -> None:
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=0, atol=share * np.abs(wanted).max())
 
 
-def metadata(path):
+def metadata(path: pathlib.Path) -> dict[str, str]:
     with safe_open(path, "numpy") as file:
-        return file.metadata()
+        found: dict[str, str] = file.metadata()
+    return found
 
 
-def through(kedge, *command):
+def through(kedge: Kedge, *command: object) -> np.ndarray:
     kedge.ok(*command, "-o", "out.npy")
-    found = np.load(kedge.folder / "out.npy")
+    found: np.ndarray = np.load(kedge.folder / "out.npy")
     (kedge.folder / "out.npy").unlink()
     return found
 
 
-def error(kedge, bundle, source, target):
+def error(kedge: Kedge, bundle: str, source: str, target: str) -> float:
     """Of unseen rows, as a share of what varies."""
-    made = through(kedge, "translate", bundle, "--from", source, "--to", target, "-i", f"{source}.npy", "--rows", "240:300")
+    made = through(kedge, "translate", bundle, "--from", source, "--to", target, "-i", f"{source}.npy", "--rows",
+                   "240:300")
     true = np.load(kedge.folder / f"{target}.npy")[240:]
-    return np.square(made - true).sum() / np.square(true - 3).sum()
+    return float(np.square(made - true).sum() / np.square(true - 3).sum())
 
 
-def formula(arrays, x, prefix=""):
+def formula(arrays: dict[str, np.ndarray], x: np.ndarray, prefix: str = "") -> np.ndarray:
     """What docs/format.md says a map with a kernel computes, in float64."""
     part = {name[len(prefix):]: value.astype(np.float64) for name, value in arrays.items() if name.startswith(prefix)}
     f = x.astype(np.float64) - part["mean"]
@@ -60,14 +65,14 @@ def formula(arrays, x, prefix=""):
 
 
 @pytest.mark.parametrize("method", ["consensus", "param", "random"])
-def test_maps_are_made_by_kernel(kedge, bent, method):
+def test_maps_are_made_by_kernel(kedge: Kedge, bent: list[str], method: str) -> None:
     few = ["--epochs", 2] if method == "param" else []
     done = kedge.ok("fit", *bent, "--method", method, "--anchors", 4, *few, "--attach", "kernel", "-o", "x.kedge")
     for name in "ab":
         assert f"'{name}' fits the anchors with a mean R^2 of" in done.stderr
     assert "(kernel of width" in done.stderr
     said = kedge.json("attach", "x.kedge", "--space", "c=c.npy", "-o", "x.kedge")  # as the others
-    assert said["attach"] == "kernel" and 0.5 < said["r2"] < 1 
+    assert said["attach"] == "kernel" and 0.5 < said["r2"] < 1
     shown = kedge.json("inspect", "x.kedge")
     assert len(said["r2_per_output"]) == shown["anchors"] and (shown["anchors"] == 4 or method == "consensus")
     assert shown["attach"] == "kernel" and [space["attach"] for space in shown["spaces"]] == ["kernel"] * 3
@@ -78,22 +83,23 @@ def test_maps_are_made_by_kernel(kedge, bent, method):
     heading, *rows = [line for line in table.splitlines() if " kernel " in line or "regression" in line]
     assert len(rows) == 3 and {len(row) for row in rows} == {len(heading)}  # every column under its heading
     for name in "abc":
-        kedge.ok("transform", "x.kedge", "--space", name, "-i", f"{name}.npy", "--rows", "240:300", "-o", f"rr-{name}.npy")
+        kedge.ok("transform", "x.kedge", "--space", name, "-i", f"{name}.npy", "--rows", "240:300", "-o",
+                 f"rr-{name}.npy")
     if method == "consensus":
         assert kedge.json("compare", "rr-a.npy", "rr-c.npy")["mrr"] > 0.7
 
 
-def test_the_map_is_the_formula_of_the_format(kedge, bent):
+def test_the_map_is_the_formula_of_the_format(kedge: Kedge, bent: list[str]) -> None:
     said = kedge.json("fit", *bent, "--anchors", 4, "--attach", "kernel", "-o", "x.kedge")["spaces"]
     arrays, x = load_file(kedge.folder / "x.kedge"), np.load(kedge.folder / "b.npy")
     how = json.loads(metadata(kedge.folder / "x.kedge")["attached"])["b"]
     assert how["by"] == "kernel" and how["kernel"]["width"] == said[1]["kernel_width"]
-    arrays["b.kernel_width"] = np.float64(how["kernel"]["width"])
+    arrays["b.kernel_width"] = np.array(how["kernel"]["width"])
     found = through(kedge, "transform", "x.kedge", "--space", "b", "-i", "b.npy")
     near(found, formula(arrays, x, "b."))
 
 
-def test_auto_prints_and_keeps_both_errors(kedge, bent):
+def test_auto_prints_and_keeps_both_errors(kedge: Kedge, bent: list[str]) -> None:
     done = kedge.ok("fit", *bent, "--anchors", 4, "--attach", "auto", "-o", "x.kedge")
     assert "unexplained by generalised cross-validation, kernel" in done.stderr
     kedge.ok("attach", "x.kedge", "--space", "c=c.npy", "-o", "x.kedge")
@@ -110,7 +116,7 @@ def test_auto_prints_and_keeps_both_errors(kedge, bent):
         assert f"kernel {100 * space['kernel_error']:.1f} %" in text
 
 
-def test_auto_takes_a_line_where_a_line_is_all_there_is(kedge, spaces):
+def test_auto_takes_a_line_where_a_line_is_all_there_is(kedge: Kedge, spaces: list[str]) -> None:
     """Rows whose lengths matter: a kernel sees directions only."""
     said = kedge.json("fit", *spaces, "--anchors", 4, "--attach", "auto", "-o", "x.kedge")["spaces"]
     assert [space["attach"] for space in said] == ["ridge", "ridge"]
@@ -118,7 +124,7 @@ def test_auto_takes_a_line_where_a_line_is_all_there_is(kedge, spaces):
     assert metadata(kedge.folder / "x.kedge")["format_version"] == "2"
 
 
-def test_the_adapter_translates_both_ways(kedge, bent):
+def test_the_adapter_translates_both_ways(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--method", "kernel", "-o", "curve.kedge")
     kedge.ok("fit", *bent, "--method", "ridge", "-o", "line.kedge")
     for source, target in ("ab", "ba"):
@@ -131,13 +137,13 @@ def test_the_adapter_translates_both_ways(kedge, bent):
     arrays = load_file(kedge.folder / "curve.kedge")
     how = json.loads(metadata(kedge.folder / "curve.kedge")["attached"])["a"]["reverse"]
     assert how["space"] == "b"
-    arrays["a.reverse_kernel_width"] = np.float64(how["width"])
+    arrays["a.reverse_kernel_width"] = np.array(how["width"])
     found = through(kedge, "translate", "curve.kedge", "--from", "b", "--to", "a", "-i", "b.npy")
     near(found, formula(arrays, np.load(kedge.folder / "b.npy"), "a.reverse_"))
     kedge.refused(2, "fit", *bent[:2], "--method", "kernel", "-o", "x.kedge", says="one pair")
 
 
-def test_a_space_replaced_in_an_adapter_translates_as_itself(kedge, bent):
+def test_a_space_replaced_in_an_adapter_translates_as_itself(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--method", "kernel", "-o", "x.kedge")
     kedge.ok("attach", "x.kedge", "--space", "b=c.npy", "--replace", "-o", "x.kedge")
     made = through(kedge, "translate", "x.kedge", "--from", "b", "--to", "a", "-i", "c.npy", "--rows", "240:300")
@@ -145,12 +151,13 @@ def test_a_space_replaced_in_an_adapter_translates_as_itself(kedge, bent):
     assert np.square(made - true).sum() < 0.2 * np.square(true - 3).sum()
 
 
-def test_every_choice_can_be_set_by_hand(kedge, bent):
+def test_every_choice_can_be_set_by_hand(kedge: Kedge, bent: list[str]) -> None:
     by_hand = ["--kernel-width", "3", "--kernel-strength", "1e-4", "--kernel-whitening", "0.75"]
     said = kedge.json("fit", *bent, "--anchors", 4, "--attach", "kernel", *by_hand, "-o", "x.kedge")["spaces"]
     for space in said:
         assert (space["kernel_width"], space["kernel_strength"], space["kernel_whitening"]) == (3, 1e-4, 0.75)
-    said = kedge.json("attach", "x.kedge", "--space", "c=c.npy", "--kernel-width", "2", "--kernel-whitening", "0", "-o", "x.kedge")
+    said = kedge.json("attach", "x.kedge", "--space", "c=c.npy", "--kernel-width", "2", "--kernel-whitening", "0", "-o",
+                      "x.kedge")
     assert (said["kernel_width"], said["kernel_whitening"]) == (2, 0) and said["kernel_strength"] > 0
     assert "c.kernel_whitener" not in load_file(kedge.folder / "x.kedge")
     said = kedge.json("fit", *bent, "--method", "kernel", *by_hand, "-o", "y.kedge")["spaces"][0]
@@ -176,12 +183,12 @@ def test_every_choice_can_be_set_by_hand(kedge, bent):
     (["--method", "kernel", "--similarity", "cosine"], ["kernel works with the similarity wip"]),
     (["--method", "kernel", "--attach", "mixture"], ["no anchors to mix"]),
 ])
-def test_options_that_cannot_work(kedge, bent, arguments, words):
+def test_options_that_cannot_work(kedge: Kedge, bent: list[str], arguments: list[str], words: str | list[str]) -> None:
     few = [] if "--method" in arguments else ["--anchors", 4]
     kedge.refused(2, "fit", *bent, *few, *arguments, "-o", "x.kedge", says=words)
 
 
-def test_attach_refuses_what_fit_refuses(kedge, bent):
+def test_attach_refuses_what_fit_refuses(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--anchors", 4, "--method", "fps", "-o", "x.kedge")
     kedge.ok("fit", *bent, "--anchors", 4, "--method", "fps", "--similarity", "cosine", "-o", "cosine.kedge")
     for bundle, arguments, words in (
@@ -192,10 +199,11 @@ def test_attach_refuses_what_fit_refuses(kedge, bent):
         ("cosine.kedge", ["--attach", "auto"], "no targets to regress"),
     ):
         kedge.refused(2, "attach", bundle, "--space", "c=c.npy", *arguments, "-o", "y.kedge", says=words)
-    assert kedge.json("attach", "x.kedge", "--space", "c=c.npy", "--attach", "kernel", "-o", "y.kedge")["attach"] == "kernel"
+    assert kedge.json("attach", "x.kedge", "--space", "c=c.npy", "--attach", "kernel", "-o",
+                      "y.kedge")["attach"] == "kernel"
 
 
-def test_the_best_effort_is_refinement_and_kernel(kedge, bent):
+def test_the_best_effort_is_refinement_and_kernel(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--anchors", 4, "--effort", "best", "-o", "best.kedge")
     kedge.ok("fit", *bent, "--anchors", 4, "--attach", "kernel", "--refine-epochs", 30, "-o", "both.kedge")
     assert (kedge.folder / "best.kedge").read_bytes() == (kedge.folder / "both.kedge").read_bytes()
@@ -204,12 +212,14 @@ def test_the_best_effort_is_refinement_and_kernel(kedge, bent):
     assert (kedge.folder / "fast.kedge").read_bytes() == (kedge.folder / "plain.kedge").read_bytes()
     said = kedge.json("attach", "fast.kedge", "--space", "c=c.npy", "--effort", "best", "-o", "more.kedge")
     assert said["attach"] == "kernel"
-    assert kedge.json("attach", "best.kedge", "--space", "c=c.npy", "--attach", "ridge", "-o", "more.kedge")["attach"] == "ridge"
+    assert kedge.json("attach", "best.kedge", "--space", "c=c.npy", "--attach", "ridge", "-o",
+                      "more.kedge")["attach"] == "ridge"
     kedge.ok("fit", *bent, "--anchors", 4, "--similarity", "cosine", "--effort", "best", "-o", "cosine.kedge")
-    assert kedge.json("attach", "cosine.kedge", "--space", "c=c.npy", "--effort", "best", "-o", "more.kedge")["attach"] == "mixture"
+    assert kedge.json("attach", "cosine.kedge", "--space", "c=c.npy", "--effort", "best", "-o",
+                      "more.kedge")["attach"] == "mixture"
 
 
-def test_the_second_format_is_for_kernels_alone(kedge, bent):
+def test_the_second_format_is_for_kernels_alone(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--anchors", 4, "-o", "x.kedge")
     assert metadata(kedge.folder / "x.kedge")["format_version"] == "1"
     kedge.ok("attach", "x.kedge", "--space", "c=c.npy", "--attach", "kernel", "-o", "x.kedge")
@@ -218,54 +228,63 @@ def test_the_second_format_is_for_kernels_alone(kedge, bent):
     assert metadata(kedge.folder / "x.kedge")["format_version"] == "1"
 
 
+@dataclasses.dataclass
+class Function:
+    """Of a bundle, as arguments of export and as what kedge itself makes of its rows."""
+
+    kedge: Kedge
+    which: list[str]
+    rows: str
+    wanted: np.ndarray
+
+
 @pytest.fixture(params=["map", "map without a whitener", "translator", "translator back"])
-def exported(request, kedge, bent):
-    """A function of a bundle, as arguments of export and as what kedge itself makes of its rows."""
+def exported(request: pytest.FixtureRequest, kedge: Kedge, bent: list[str]) -> Function:
     if request.param.startswith("map"):
         kedge.ok("fit", *bent, "--anchors", 4, "--attach", "kernel", "--kernel-whitening",
                  "0" if "without" in request.param else "0.5", "-o", "x.kedge")
-        kedge.which, kedge.rows = ["--space", "b"], "b.npy"
-        kedge.wanted = through(kedge, "transform", "x.kedge", "--space", "b", "-i", "b.npy")
+        command, which, rows = "transform", ["--space", "b"], "b.npy"
     else:
         kedge.ok("fit", *bent, "--method", "kernel", "-o", "x.kedge")
         source, target = "ba" if "back" in request.param else "ab"
-        kedge.which, kedge.rows = ["--from", source, "--to", target], f"{source}.npy"
-        kedge.wanted = through(kedge, "translate", "x.kedge", *kedge.which, "-i", kedge.rows)
-    return kedge
+        command, which, rows = "translate", ["--from", source, "--to", target], f"{source}.npy"
+    return Function(kedge, which, rows, through(kedge, command, "x.kedge", *which, "-i", rows))
 
 
-def test_an_onnx_model_computes_the_same(exported):
-    exported.ok("export", "x.kedge", *exported.which, "-o", "m.onnx")
-    onnx.checker.check_model(onnx.load(exported.folder / "m.onnx"), full_check=True)
-    session = onnxruntime.InferenceSession(exported.folder / "m.onnx", providers=["CPUExecutionProvider"])
-    x = np.load(exported.folder / exported.rows)
+def test_an_onnx_model_computes_the_same(exported: Function) -> None:
+    kedge = exported.kedge
+    kedge.ok("export", "x.kedge", *exported.which, "-o", "m.onnx")
+    onnx.checker.check_model(onnx.load(kedge.folder / "m.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(kedge.folder / "m.onnx", providers=["CPUExecutionProvider"])
+    x = np.load(kedge.folder / exported.rows)
     near(session.run(None, {"x": x})[0], exported.wanted)
     near(session.run(None, {"x": x[:1]})[0], exported.wanted[:1], 1e-4)
     assert session.run(None, {"x": x[:0]})[0].shape == (0, exported.wanted.shape[1])
-    exported.ok("export", "x.kedge", *exported.which, "--normalize", "-o", "unit.onnx")
-    unit = onnxruntime.InferenceSession(exported.folder / "unit.onnx", providers=["CPUExecutionProvider"])
+    kedge.ok("export", "x.kedge", *exported.which, "--normalize", "-o", "unit.onnx")
+    unit = onnxruntime.InferenceSession(kedge.folder / "unit.onnx", providers=["CPUExecutionProvider"])
     near(unit.run(None, {"x": x})[0], exported.wanted / np.linalg.norm(exported.wanted, axis=1, keepdims=True))
 
 
-def test_arrays_hold_the_whole_formula(exported):
-    x = np.load(exported.folder / exported.rows)
-    exported.ok("export", "x.kedge", *exported.which, "-o", "m.safetensors")
-    arrays = load_file(exported.folder / "m.safetensors")
+def test_arrays_hold_the_whole_formula(exported: Function) -> None:
+    kedge = exported.kedge
+    x = np.load(kedge.folder / exported.rows)
+    kedge.ok("export", "x.kedge", *exported.which, "-o", "m.safetensors")
+    arrays = load_file(kedge.folder / "m.safetensors")
     near(formula(arrays, x), exported.wanted)
-    files = exported.json("export", "x.kedge", *exported.which, "-o", "m.npy")["files"]
+    files = kedge.json("export", "x.kedge", *exported.which, "-o", "m.npy")["files"]
     assert sorted(files) == sorted(f"m.{name}.npy" for name in arrays)
-    near(formula({file.split(".")[1]: np.load(exported.folder / file) for file in files}, x), exported.wanted)
-    exported.ok("export", "x.kedge", *exported.which, "-o", "m.npy")  # over its own
+    near(formula({file.split(".")[1]: np.load(kedge.folder / file) for file in files}, x), exported.wanted)
+    kedge.ok("export", "x.kedge", *exported.which, "-o", "m.npy")  # over its own
 
 
-def test_an_npy_that_is_no_part_of_the_map_stays(kedge, bent):
+def test_an_npy_that_is_no_part_of_the_map_stays(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--anchors", 4, "--attach", "kernel", "-o", "x.kedge")
     kedge.ok("export", "x.kedge", "--space", "a", "-o", "m.npy")
     np.save(kedge.folder / "m.kernel_rows.npy", np.zeros((7, 7), np.float32))
     kedge.refused(2, "export", "x.kedge", "--space", "a", "-o", "m.npy", says="m.kernel_rows.npy")
 
 
-def test_a_row_at_the_mean_is_finite_everywhere(kedge, bent):
+def test_a_row_at_the_mean_is_finite_everywhere(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--anchors", 4, "--attach", "kernel", "-o", "x.kedge")
     mean = load_file(kedge.folder / "x.kedge")["b.mean"]
     np.save(kedge.folder / "mean.npy", np.stack([mean, mean]))
@@ -276,7 +295,7 @@ def test_a_row_at_the_mean_is_finite_everywhere(kedge, bent):
     near(found[0], load_file(kedge.folder / "x.kedge")["b.bias"])
 
 
-def test_stitch_measures_maps_by_kernel(kedge, bent):
+def test_stitch_measures_maps_by_kernel(kedge: Kedge, bent: list[str]) -> None:
     labels = (np.load(kedge.folder / "a.npy")[:, 0] > 3).astype(np.int64)
     np.save(kedge.folder / "labels.npy", labels)
     spaces = sum((["--space", f"{name}={name}.npy"] for name in "abc"), [])
@@ -286,8 +305,8 @@ def test_stitch_measures_maps_by_kernel(kedge, bent):
     found = json.loads((kedge.folder / "out" / "results.json").read_text())["records"]
     assert {record["method"] for record in found} == {"consensus", "consensus-kernel", "param-multi-kernel"}
 
-    def mrr(method):
-        return np.mean([record["mrr"] for record in found if record["method"] == method and record["zero_shot"]])
+    def mrr(method: str) -> float:
+        return float(np.mean([record["mrr"] for record in found if record["method"] == method and record["zero_shot"]]))
 
     assert mrr("consensus-kernel") >= mrr("consensus") > 0.3
     page = (kedge.folder / "out" / "report.html").read_text()

@@ -2,12 +2,13 @@
 """kedge retrieve: what it prints, and what it refuses."""
 import numpy as np
 import pytest
+from conftest import Kedge
 
 SEARCH = ("retrieve", "--queries", "q.npy", "--documents", "d.npy", "--qrels", "qrels.npy")
 
 
 @pytest.fixture
-def collection(kedge):
+def collection(kedge: Kedge) -> Kedge:
     """Four queries; query i finds document i first, and document i + 4 second."""
     queries = np.eye(4, 6, dtype=np.float32)
     rest = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32)
@@ -18,7 +19,7 @@ def collection(kedge):
     return kedge
 
 
-def test_prints_every_measure(collection):
+def test_prints_every_measure(collection: Kedge) -> None:
     found = collection.json(*SEARCH)
     second = 1 / np.log2(3)
     assert found == pytest.approx({
@@ -32,7 +33,7 @@ def test_prints_every_measure(collection):
     assert float(said["mrr@1"]) == pytest.approx(2 / 3, abs=1e-4)
 
 
-def test_the_support_stays_out_of_the_index(collection):
+def test_the_support_stays_out_of_the_index(collection: Kedge) -> None:
     np.save(collection.folder / "support.npy", np.array([0, 1, 6]))
     found = collection.json(*SEARCH, "--exclude", "support.npy")
     assert (found["queries"], found["documents"], found["left_out"]) == (2, 35, 3)
@@ -50,12 +51,12 @@ def test_the_support_stays_out_of_the_index(collection):
     (np.array([[0, 1, -1]]), 2, "grade -1"), (np.array([[0, 1, 0]]), 2, "no query"),
     (np.array([[0, -1, 1]]), 2, "row -1"), (np.ones((3, 3), bool), 3, "booleans"),
     (np.array([[0, 1, 2**63 + 5]], np.uint64), 3, ["qrels.npy", str(2**63 + 5), "int64"])])
-def test_judgements_that_cannot_be(collection, qrels, code, words):
+def test_judgements_that_cannot_be(collection: Kedge, qrels: np.ndarray, code: int, words: str | list[str]) -> None:
     np.save(collection.folder / "qrels.npy", qrels)
     collection.refused(code, *SEARCH, says=words)
 
 
-def test_rows_that_cannot_be(collection):
+def test_rows_that_cannot_be(collection: Kedge) -> None:
     bad = np.load(collection.folder / "d.npy")
     np.save(collection.folder / "wide.npy", np.hstack([bad, bad]))
     collection.refused(2, *SEARCH, "--documents", "wide.npy", says=["6 values", "12"])

@@ -5,16 +5,17 @@ import json
 import signal
 import subprocess
 import time
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SLM
+from conftest import SLM, Kedge
 
 SMALL = ["--anchors", 8, "--support", 80, "--epochs", 3, "--batch", 64, "--no-report"]
 
 
 @pytest.fixture
-def world(kedge):
+def world(kedge: Kedge) -> list[str]:
     """Three spaces of 240 rows that see the same causes, labels and pictures that follow from them."""
     rng = np.random.default_rng(1)
     causes = rng.normal(size=(240, 5))
@@ -28,16 +29,17 @@ def world(kedge):
 
 
 @pytest.fixture
-def no_page(monkeypatch):
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made for a report; where they are what is looked at, nobody need draw the page."""
     monkeypatch.setenv("KEDGE_REPORT", "true")
 
 
-def records(kedge, folder="out"):
-    return json.loads((kedge.folder / folder / "results.json").read_text())["records"]
+def records(kedge: Kedge, folder: str = "out") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((kedge.folder / folder / "results.json").read_text())["records"]
+    return found
 
 
-def test_anchors_that_the_sources_do_not_share_are_not_made(kedge, world):
+def test_anchors_that_the_sources_do_not_share_are_not_made(kedge: Kedge, world: list[str]) -> None:
     done = kedge.ok("stitch", *world, "--anchors", 80, "--support", 80, "--no-report", "--labels", "labels.npy",
                     "--head", "linear", "--methods", "random-wip,consensus", "-o", "out")
     runs = json.loads((kedge.folder / "out" / "results.json").read_text())["runs"]
@@ -50,7 +52,7 @@ def test_anchors_that_the_sources_do_not_share_are_not_made(kedge, world):
 
 
 @pytest.mark.long
-def test_every_method_is_measured_for_every_pair(kedge, world, no_page):
+def test_every_method_is_measured_for_every_pair(kedge: Kedge, world: list[str], no_page: None) -> None:
     methods = "absolute,random-cosine,random-wip,kmeans-wip,fps-cosine,param-single,param-multi,param-cosine,consensus"
     summary = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy",
                          "--target-shape", "3x4", "--methods", methods, "--seeds", 2, "-o", "out")
@@ -77,15 +79,16 @@ def test_every_method_is_measured_for_every_pair(kedge, world, no_page):
     assert means["consensus"] == pytest.approx(100 * np.mean(own))
 
 
-def test_without_labels_there_is_retrieval_only(kedge, world):
+def test_without_labels_there_is_retrieval_only(kedge: Kedge, world: list[str]) -> None:
     kedge.ok("stitch", *world, *SMALL, "--methods", "absolute,random-cosine,consensus", "-o", "out")
     assert {r["method"] for r in records(kedge)} == {"random-cosine", "consensus"}
     assert all(r["weighted_f1"] is None and r["mse"] is None for r in records(kedge))
 
 
-def test_linear_heads_are_those_of_scikit_learn(kedge, world):
+def test_linear_heads_are_those_of_scikit_learn(kedge: Kedge, world: list[str]) -> None:
     from sklearn.linear_model import LogisticRegression
-    kedge.ok("stitch", *world, *SMALL, "--labels", "labels.npy", "--methods", "absolute", "--head", "linear", "-o", "out")
+    kedge.ok("stitch", *world, *SMALL, "--labels", "labels.npy", "--methods", "absolute", "--head", "linear", "-o",
+             "out")
     labels = np.load(kedge.folder / "labels.npy")
     for r in records(kedge):
         rows = np.load(kedge.folder / f"{r['encoder']}.npy")
@@ -93,9 +96,10 @@ def test_linear_heads_are_those_of_scikit_learn(kedge, world):
         assert r["accuracy"] == pytest.approx(peer.score(rows[200:], labels[200:]), abs=0.01)
 
 
-def test_a_sweep_has_a_record_for_every_point(kedge, world):
+def test_a_sweep_has_a_record_for_every_point(kedge: Kedge, world: list[str]) -> None:
     kedge.ok("sweep", *world, "--labels", "labels.npy", "--no-report", "--epochs", 2, "--methods", "random,param",
-             "--similarity", "wip,cosine", "--anchors", "4,8", "--support", "50,100", "--shrinkage", "0.1,auto", "-o", "out")
+             "--similarity", "wip,cosine", "--anchors", "4,8", "--support", "50,100", "--shrinkage", "0.1,auto", "-o",
+             "out")
     found = records(kedge)
     assert {r["method"] for r in found} == {"random-wip", "random-cosine", "param-multi", "param-cosine"}
     points = {(r["anchors"], r["support"], r["shrinkage"]) for r in found}
@@ -105,7 +109,7 @@ def test_a_sweep_has_a_record_for_every_point(kedge, world):
 
 
 @pytest.mark.long
-def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
+def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge: Kedge) -> None:
     """On encoders of a size at which another order of additions would show."""
     spaces = sum((["--space", SLM / f"{n}.npy"] for n in ("smollm2-135m", "minilm-l6", "use-multilingual")), [])
     command = ["stitch", *spaces, "--train", "0:3000", "--test", "3000:3300", "--epochs", 8, "--no-report",
@@ -129,7 +133,7 @@ def test_an_interrupted_stitch_ends_as_an_undisturbed_one(kedge):
     assert "param-multi on" not in kedge.ok(*command, "-o", "parts").stderr
 
 
-def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world, no_page):
+def test_known_records_stay_whatever_is_run_again_for_figures(kedge: Kedge, world: list[str], no_page: None) -> None:
     """The known ones are altered, so that one which was made again shows on every machine."""
     command = ["stitch", *world, *SMALL[:-1], "--labels", "labels.npy", "--targets", "pixels.npy", "--head", "linear",
                "--methods", "absolute,random-cosine,param-single,consensus", "-o", "out"]
@@ -143,7 +147,7 @@ def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world, no_p
         run.update(seconds=1000.5 + i)
     (out / "results.json").write_text(json.dumps(results))
 
-    def require_kept():
+    def require_kept() -> None:
         kept = json.loads((out / "results.json").read_text())
         assert kept["records"] == results["records"] and kept["runs"] == results["runs"]
         with (out / "results.csv").open() as lines:
@@ -163,7 +167,7 @@ def test_known_records_stay_whatever_is_run_again_for_figures(kedge, world, no_p
     require_kept()
 
 
-def test_results_of_other_settings_are_not_mixed(kedge, world):
+def test_results_of_other_settings_are_not_mixed(kedge: Kedge, world: list[str]) -> None:
     command = ["stitch", *world, *SMALL, "--methods", "consensus", "-o", "out"]
     kedge.ok(*command)
     before = (kedge.folder / "out" / "results.json").read_bytes()
@@ -174,7 +178,7 @@ def test_results_of_other_settings_are_not_mixed(kedge, world):
     assert (kedge.folder / "out" / "results.json").read_bytes() != before
 
 
-def test_bundles_can_be_kept_and_used(kedge, world):
+def test_bundles_can_be_kept_and_used(kedge: Kedge, world: list[str]) -> None:
     kedge.ok("stitch", *world, *SMALL, "--methods", "param-multi", "--hold-out", "b", "--keep-bundles", "-o", "out")
     (bundle,) = (kedge.folder / "out" / "bundles").iterdir()
     assert "without-b" in bundle.name
@@ -182,7 +186,8 @@ def test_bundles_can_be_kept_and_used(kedge, world):
     assert {s["name"] for s in known["spaces"]} == {"a", "b", "c"}
 
 
-def test_no_report_program_is_said_and_costs_nothing(kedge, world, monkeypatch):
+def test_no_report_program_is_said_and_costs_nothing(kedge: Kedge, world: list[str],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEDGE_REPORT", "/nowhere/kedge-report")
     done = kedge.ok("stitch", *world, *SMALL[:-1], "--methods", "consensus", "-o", "out")
     assert "no report was written" in done.stderr and "/nowhere/kedge-report" in done.stderr
@@ -190,12 +195,13 @@ def test_no_report_program_is_said_and_costs_nothing(kedge, world, monkeypatch):
 
 
 @pytest.mark.long
-def test_what_is_written_can_be_shown(kedge, world):
+def test_what_is_written_can_be_shown(kedge: Kedge, world: list[str]) -> None:
     """Real results of every kind go through the real report."""
     pixels = np.load(kedge.folder / "pixels.npy")
     np.save(kedge.folder / "pictures.npy", (255 * pixels).astype(np.uint8).reshape(240, 3, 4))
     np.save(kedge.folder / "small.npy", np.load(kedge.folder / "labels.npy").astype(np.int16)[:, None])
-    done = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "small.npy", "--targets", "pictures.npy", "--head", "linear",
+    done = kedge.json("stitch", *world, *SMALL[:-1], "--labels", "small.npy", "--targets", "pictures.npy", "--head",
+                      "linear",
                       "--shrinkage", "auto", "--methods", "absolute,random-cosine,random-ridge,consensus", "-o", "out")
     page = (kedge.folder / done["report"]).read_text()
     assert "random-wip-ridge" in page
@@ -208,7 +214,7 @@ def test_what_is_written_can_be_shown(kedge, world):
     assert points == {(4, 50), (8, 50), (4, 100), (8, 100), (90, 100)}  # 90 anchors of 50 rows cannot be
 
 
-def test_pictures_follow_the_options_and_order_the_question(kedge, world, no_page):
+def test_pictures_follow_the_options_and_order_the_question(kedge: Kedge, world: list[str], no_page: None) -> None:
     """Asked again with another shape, more samples or another order, a finished folder gives what is asked."""
     command = ["stitch", *world, *SMALL[:-1], "--targets", "pixels.npy", "--head", "ridge", "--ridge", 0.1, "-o", "out"]
     kedge.ok(*command, "--methods", "random-cosine,consensus")
@@ -222,7 +228,7 @@ def test_pictures_follow_the_options_and_order_the_question(kedge, world, no_pag
         ("consensus", "random-cosine", "random-wip"), 4)
 
 
-def test_one_command_at_a_time_writes_to_a_folder(kedge, world):
+def test_one_command_at_a_time_writes_to_a_folder(kedge: Kedge, world: list[str]) -> None:
     import fcntl
     import os
     (kedge.folder / "out").mkdir()
@@ -260,7 +266,8 @@ def test_one_command_at_a_time_writes_to_a_folder(kedge, world):
     (2, ["--anchors", "300"], ["300", "support"]),
     (1, ["-o", "a.npy"], ["a.npy"]),
 ])
-def test_wrong_input_gets_a_sentence(kedge, world, code, change, says):
+def test_wrong_input_gets_a_sentence(kedge: Kedge, world: list[str], code: int, change: list[str],
+                                     says: list[str]) -> None:
     labels = np.load(kedge.folder / "labels.npy")
     np.save(kedge.folder / "short.npy", labels[:-1])
     np.save(kedge.folder / "one.npy", np.full(240, 5))

@@ -3,6 +3,8 @@
 import pathlib
 import shutil
 
+from conftest import Kedge
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 TWO = "--space a=a.npy --space b=b.npy"
@@ -52,15 +54,16 @@ PRINTED = {
 }
 
 
-def words(text, out="."):
+def words(text: str, out: str = ".") -> list[str]:
     return text.format(out=out).split()
 
 
-def write_old(kedge, folder, names):
+def write_old(kedge: Kedge, folder: pathlib.Path, names: list[str]) -> None:
     """Results of another bundle: of the same kind, since nothing else would be replaced, but with other bytes."""
     made = kedge.folder / "earlier"
     made.mkdir()
-    kedge.ok(*words("fit --space a=a.npy --space c=c.npy --method random --anchors 4 --support 30 -o earlier/new.kedge"))
+    kedge.ok(*words("fit --space a=a.npy --space c=c.npy --method random --anchors 4 --support 30 "
+                    "-o earlier/new.kedge"))
     for ending in ("safetensors", "npy", "onnx"):
         kedge.ok(*words(f"export earlier/new.kedge --space a -o earlier/a.{ending}"))
     for name in names:

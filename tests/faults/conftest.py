@@ -6,39 +6,40 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from tally import pytest_terminal_summary, tally  # noqa: E402,F401
-
 NOBODY = 65534
+Content = bytes | tuple[int, int] | None
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-moments", action="store_true", help="try 50 moments of each command, and every size")
 
 
 @pytest.fixture
-def all_moments(request):
-    return request.config.getoption("--all-moments")
+def all_moments(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--all-moments"))
 
 
 class Kedge:
     """Runs the command in a folder of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.program = os.environ["KEDGE"]
 
-    def start(self, *arguments, limits=(), ignored=(), closed=(), as_nobody=False, **options):
-        """`limits` are pairs for setrlimit; `ignored` are signals the parent ignores, as nohup does; `closed` are streams."""
+    def start(self, *arguments: object, limits: Iterable[tuple[int, int]] = (), ignored: Iterable[signal.Signals] = (),
+              closed: Iterable[int] = (), as_nobody: bool = False, **options: Any) -> subprocess.Popen[bytes]:
+        """`limits` are pairs for setrlimit; `ignored` signals that the parent ignores, as nohup does; `closed` are
+        streams."""
 
-        def prepare():
+        def prepare() -> None:
             for sign in (signal.SIGXFSZ, signal.SIGPIPE):  # Python ignores them, which a child would inherit
                 signal.signal(sign, signal.SIG_DFL)
             for sign in ignored:
@@ -55,7 +56,7 @@ class Kedge:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen([self.program, *map(str, arguments)], cwd=self.folder, preexec_fn=prepare, **options)
 
-    def run(self, *arguments, timeout=1200, **options):
+    def run(self, *arguments: object, timeout: float = 1200, **options: Any) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, **options)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -63,14 +64,16 @@ class Kedge:
             process.kill()
             process.communicate()
             raise
-        return subprocess.CompletedProcess(arguments, process.returncode, (out or b"").decode(), (err or b"").decode())
+        return subprocess.CompletedProcess(process.args, process.returncode, (out or b"").decode(),
+                                           (err or b"").decode())
 
-    def ok(self, *arguments, **options):
+    def ok(self, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         done = self.run(*arguments, **options)
         assert done.returncode == 0, (arguments, done.returncode, done.stderr)
         return done
 
-    def refused(self, code, *arguments, says=(), **options):
+    def refused(self, code: int, *arguments: object, says: str | Iterable[str] = (),
+                **options: Any) -> subprocess.CompletedProcess[str]:
         """Checks the exit code, the words of the sentence, and that the folder is as it was, byte for byte."""
         before = self.contents()
         done = self.run(*arguments, **options)
@@ -81,9 +84,9 @@ class Kedge:
         assert self.contents() == before
         return done
 
-    def contents(self, folder=None):
+    def contents(self, folder: pathlib.Path | None = None) -> dict[str, Content]:
         """Name -> bytes of every file, None for folders; large files, which are inputs here, by size and time."""
-        found = {}
+        found: dict[str, Content] = {}
         for path in sorted((folder or self.folder).rglob("*")):
             name = str(path.relative_to(self.folder))
             if path.is_dir():
@@ -94,7 +97,7 @@ class Kedge:
                 found[name] = path.read_bytes()
         return found
 
-    def stopped_after(self, *arguments, read=1 << 21, **options):
+    def stopped_after(self, *arguments: object, read: int = 1 << 21, **options: Any) -> subprocess.Popen[bytes]:
         """Starts the command and stops it once it has read so many bytes; the caller sends SIGCONT."""
         for _ in range(5):  # a machine that is busy may look too late
             process = self.start(*arguments, **options)
@@ -109,12 +112,12 @@ class Kedge:
         raise AssertionError("it was done each time before it could be stopped: " + said)
 
 
-def bytes_read(pid):
+def bytes_read(pid: int) -> int:
     return int(dict(line.split(": ") for line in pathlib.Path(f"/proc/{pid}/io").read_text().splitlines())["rchar"])
 
 
 @pytest.fixture
-def kedge():
+def kedge() -> Iterator[Kedge]:
     """In a folder that others may look into, unlike pytest's own: some tests run as nobody."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kedge-faults-"))
     folder.chmod(0o755)
@@ -123,10 +126,10 @@ def kedge():
 
 
 @pytest.fixture
-def as_nobody(kedge):
+def as_nobody(kedge: Kedge) -> Callable[[], None]:
     """Gives the folder and all in it to a user without privileges, whom `as_nobody=True` then runs the command as."""
 
-    def give():
+    def give() -> None:
         if os.getuid() != 0:
             return
         for path in [kedge.folder, *kedge.folder.rglob("*")]:
@@ -139,7 +142,7 @@ def as_nobody(kedge):
     return give
 
 
-def write_spaces(folder, rows, dims):
+def write_spaces(folder: pathlib.Path, rows: int, dims: dict[str, int]) -> None:
     rng = np.random.default_rng(0)
     latent = rng.normal(size=(rows, 4))
     for name, dim in dims.items():
@@ -150,8 +153,9 @@ def write_spaces(folder, rows, dims):
 
 
 @pytest.fixture
-def small(kedge):
+def small(kedge: Kedge) -> Kedge:
     """Three spaces of 200 parallel rows, labels, and a bundle of two of the spaces with ways back."""
     write_spaces(kedge.folder, 200, {"a": 8, "b": 5, "c": 6})
-    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", 8, "-o", "x.kedge")
+    kedge.ok("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "consensus", "--anchors", 8,
+             "-o", "x.kedge")
     return kedge

@@ -2,22 +2,27 @@
 """A full disk costs the result and nothing else: a sentence that names the file, exit 1, every old file as it was."""
 import json
 import os
+import pathlib
 import resource
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 from commands import DEMO, FILES, FOLDERS, PRINTED, RESULTS, words, write_old
+from conftest import Kedge
 from sanitized import WRITES_ITSELF
+from tally import Tally
 
 pytestmark = pytest.mark.long
 
 PAGE = 4096
-limits_sizes = pytest.mark.skipif(WRITES_ITSELF, reason="the thread sanitizer cannot start where files may have no size")
+limits_sizes = pytest.mark.skipif(WRITES_ITSELF,
+                                  reason="the thread sanitizer cannot start where files may have no size")
 
 
-def sizes_below(largest, all_moments):
+def sizes_below(largest: int, all_moments: bool) -> list[int]:
     """Of a disk on which the largest file has no place."""
     sizes = [0, largest - 1]
     if all_moments:
@@ -25,7 +30,7 @@ def sizes_below(largest, all_moments):
     return sorted({size for size in sizes if 0 <= size < largest})
 
 
-def undisturbed(kedge, command, names):
+def undisturbed(kedge: Kedge, command: str, names: list[str]) -> list[int]:
     """How large each file becomes that the command writes."""
     (kedge.folder / "trial").mkdir()
     kedge.ok(*words(command, "trial"))
@@ -39,7 +44,8 @@ def undisturbed(kedge, command, names):
 # A history is smaller than its bundle, which is written first; only a disk that fills up in between meets it.
 @limits_sizes
 @pytest.mark.parametrize("case", [case for case in FILES if case != "fit with a history"])
-def test_a_file_has_no_place(small, tally, all_moments, case, ignored):
+def test_a_file_has_no_place(small: Kedge, tally: Tally, all_moments: bool, case: str,
+                             ignored: tuple[signal.Signals, ...]) -> None:
     command, names = FILES[case]
     largest = max(undisturbed(small, command, names))
     write_old(small, small.folder, [*names, "new.kedge"])
@@ -52,7 +58,7 @@ def test_a_file_has_no_place(small, tally, all_moments, case, ignored):
 
 @limits_sizes
 @pytest.mark.parametrize("case", FOLDERS)
-def test_results_have_no_place(small, tally, all_moments, case):
+def test_results_have_no_place(small: Kedge, tally: Tally, all_moments: bool, case: str) -> None:
     command = words(FOLDERS[case])
     small.ok(*command, "--seeds", 1)
     largest = max(p.stat().st_size for p in (small.folder / "results").iterdir())
@@ -65,7 +71,7 @@ def test_results_have_no_place(small, tally, all_moments, case):
 
 
 @limits_sizes
-def test_the_demo_has_no_place(small, tally):
+def test_the_demo_has_no_place(small: Kedge, tally: Tally) -> None:
     """Where a few measurements still fit, they are kept: all files of one save, and none of a later one."""
     (small.folder / "demo").mkdir()
     small.refused(1, *words(DEMO), limits=[(resource.RLIMIT_FSIZE, 0)], says=["cannot write", "File too large"])
@@ -79,7 +85,7 @@ def test_the_demo_has_no_place(small, tally):
 
 
 @pytest.fixture
-def disk(small):
+def disk(small: Kedge) -> Iterator[pathlib.Path]:
     """A file system of its own of 4 MiB, as the folder `disk`."""
     folder = small.folder / "disk"
     folder.mkdir()
@@ -90,7 +96,7 @@ def disk(small):
     subprocess.run(["umount", folder], check=True)
 
 
-def fill(disk, pages_free):
+def fill(disk: pathlib.Path, pages_free: int) -> None:
     (disk / "filler").unlink(missing_ok=True)
     left = os.statvfs(disk).f_bavail - pages_free
     (disk / "filler").write_bytes(b"\0" * (left * PAGE))
@@ -98,7 +104,7 @@ def fill(disk, pages_free):
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_disk_is_full(small, disk, tally, all_moments, case):
+def test_a_disk_is_full(small: Kedge, disk: pathlib.Path, tally: Tally, all_moments: bool, case: str) -> None:
     command, names = FILES[case]
     sizes = undisturbed(small, command, names)
     pages = sum((size + PAGE - 1) // PAGE for size in sizes)
@@ -121,11 +127,11 @@ def test_a_disk_is_full(small, disk, tally, all_moments, case):
 
 
 @pytest.mark.parametrize("case", FOLDERS)
-def test_results_meet_a_full_disk(small, disk, tally, all_moments, case):
+def test_results_meet_a_full_disk(small: Kedge, disk: pathlib.Path, tally: Tally, all_moments: bool, case: str) -> None:
     command = words(FOLDERS[case], "disk")
     small.ok(*command, "--seeds", 1)
     old = small.contents(disk / "results")
-    pages = sum((len(text) + PAGE - 1) // PAGE for text in old.values())
+    pages = sum((len(text) + PAGE - 1) // PAGE for text in old.values() if text is not None)
     for free in range(pages) if all_moments else [0, pages - 1]:
         fill(disk, free)
         done = small.run(*command, "--seeds", 3)
@@ -138,7 +144,7 @@ def test_results_meet_a_full_disk(small, disk, tally, all_moments, case):
 
 
 @pytest.mark.parametrize("case", PRINTED)
-def test_stdout_is_full(small, tally, case):
+def test_stdout_is_full(small: Kedge, tally: Tally, case: str) -> None:
     with open("/dev/full", "wb") as full:
         done = small.run(*words(PRINTED[case]), stdout=full)
     assert done.returncode == 1, done.stderr

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Input files that cannot be read, and files that change while they are read."""
 import os
+import pathlib
 import shutil
 import signal
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from commands import STITCH, THREE, TWO, words
+from commands import STITCH, TWO, words
+from conftest import Kedge
+from tally import Tally
 
 ROWS = 1_500_000
 
@@ -33,7 +37,7 @@ CASES += [(f"{name}, its bundle", text, "x.kedge") for name, text in BUNDLE_READ
 
 
 @pytest.mark.parametrize("case,command,file", CASES, ids=[case[0] for case in CASES])
-def test_an_input_that_is_missing_or_a_folder(small, tally, case, command, file):
+def test_an_input_that_is_missing_or_a_folder(small: Kedge, tally: Tally, case: str, command: str, file: str) -> None:
     path = small.folder / file
     path.unlink()
     small.refused(3, *words(command), says=[file, "No such file"])
@@ -44,7 +48,8 @@ def test_an_input_that_is_missing_or_a_folder(small, tally, case, command, file)
 
 
 @pytest.mark.parametrize("case,command,file", CASES, ids=[case[0] for case in CASES])
-def test_an_input_that_may_not_be_read(small, as_nobody, tally, case, command, file):
+def test_an_input_that_may_not_be_read(small: Kedge, as_nobody: Callable[[], None], tally: Tally, case: str,
+                                       command: str, file: str) -> None:
     (small.folder / file).chmod(0)
     as_nobody()
     done = small.run(*words(command), as_nobody=True)
@@ -64,7 +69,7 @@ LONG = {
 
 
 @pytest.fixture(scope="module")
-def long_rows(tmp_path_factory):
+def long_rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
     path = tmp_path_factory.mktemp("long") / "long.npy"
     rng = np.random.default_rng(3)
     block = rng.normal(size=(ROWS // 10, 8)).astype(np.float32)
@@ -73,12 +78,13 @@ def long_rows(tmp_path_factory):
     path.unlink()
 
 
-def result(kedge):
+def result(kedge: Kedge) -> bytes | None:
     found = [kedge.folder / name for name in ("new.kedge", "new.npy") if (kedge.folder / name).exists()]
     return found[0].read_bytes() if found else None
 
 
-def disturbed(kedge, long_rows, command, disturb):
+def disturbed(kedge: Kedge, long_rows: pathlib.Path, command: str,
+              disturb: Callable[[pathlib.Path], object]) -> tuple[int, str, bytes | None, bytes | None]:
     """The result undisturbed; then what the command says when `disturb` happens while it reads, and the result."""
     path = kedge.folder / "long.npy"
     shutil.copyfile(long_rows, path)
@@ -93,13 +99,13 @@ def disturbed(kedge, long_rows, command, disturb):
     return process.returncode, message, result(kedge), whole
 
 
-def test_the_last_row_is_not_read_when_the_command_is_stopped(small, long_rows):
+def test_the_last_row_is_not_read_when_the_command_is_stopped(small: Kedge, long_rows: pathlib.Path) -> None:
     """Else the tests below would show nothing."""
     assert long_rows.stat().st_size > 10 * (4 << 20)
 
 
 @pytest.mark.parametrize("case", LONG)
-def test_an_input_that_becomes_shorter(small, long_rows, tally, case):
+def test_an_input_that_becomes_shorter(small: Kedge, long_rows: pathlib.Path, tally: Tally, case: str) -> None:
     half = long_rows.stat().st_size // 2
     code, message, found, _ = disturbed(small, long_rows, LONG[case], lambda path: os.truncate(path, half))
     assert code == 3, (code, message)
@@ -108,12 +114,12 @@ def test_an_input_that_becomes_shorter(small, long_rows, tally, case):
     tally("Input files that change while they are read", case, "cut short: exit 3, says which, no result")
 
 
-def grow(path):
+def grow(path: pathlib.Path) -> None:
     with path.open("ab") as file:
         file.write(b"\x7f" * 1_000_000)
 
 
-def rename_over(path):
+def rename_over(path: pathlib.Path) -> None:
     other = path.with_name("other.npy")
     np.save(other, np.zeros((ROWS, 8), np.float32))
     other.rename(path)
@@ -122,7 +128,8 @@ def rename_over(path):
 @pytest.mark.parametrize("what,disturb", [("deleted", os.unlink), ("made longer", grow), ("replaced", rename_over)],
                          ids=["deleted", "longer", "replaced"])
 @pytest.mark.parametrize("case", LONG)
-def test_an_input_stays_what_it_was_when_opened(small, long_rows, tally, case, what, disturb):
+def test_an_input_stays_what_it_was_when_opened(small: Kedge, long_rows: pathlib.Path, tally: Tally, case: str,
+                                                what: str, disturb: Callable[[pathlib.Path], object]) -> None:
     code, message, found, whole = disturbed(small, long_rows, LONG[case], disturb)
     assert code == 0, (code, message)
     assert found == whole

@@ -11,11 +11,14 @@ import resource
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from commands import STITCH, TWO, words
-from conftest import NOBODY, write_spaces
+from conftest import NOBODY, Content, Kedge, write_spaces
 from sanitized import SANITIZED
+from tally import Tally
 
 pytestmark = [pytest.mark.long,
               pytest.mark.skipif(SANITIZED, reason="a command with a sanitizer in it needs terabytes of addresses")]
@@ -35,21 +38,23 @@ COMMANDS = {
     "retrieve": "retrieve --queries a.npy --documents a.npy --qrels qrels.npy --json",
     "inspect": "inspect x.kedge --json",
     "export": "export x.kedge --space a -o {out}/a.onnx",
-    "stitch": f"stitch {STITCH} --methods random-cosine,consensus,param-multi --epochs 1 --anchors 40 -o {{out}}/results",
+    "stitch": f"stitch {STITCH} --methods random-cosine,consensus,param-multi --epochs 1 --anchors 40 "
+              "-o {out}/results",
     "sweep": f"sweep {STITCH} --methods random-cosine,consensus --anchors 20,40 -o {{out}}/results",
     "devices": "devices",
 }
+Borders = Callable[[Kedge, int], tuple[dict[str, str], int, int]]
 TIMED = {"results.json"}  # holds how long each run took
 
 
 @pytest.fixture
-def spaces(kedge):
+def spaces(kedge: Kedge) -> Kedge:
     write_spaces(kedge.folder, 12_000, {"a": 256, "b": 192, "c": 64})
     kedge.ok("fit", *TWO.split(), "--method", "consensus", "--anchors", 60, "-o", "x.kedge")
     return kedge
 
 
-def smallest(works):
+def smallest(works: Callable[[int], bool]) -> int:
     """The smallest limit, to a MiB, for which it works."""
     low, high = 1, ENOUGH // MIB
     while low + 1 < high:
@@ -58,16 +63,16 @@ def smallest(works):
     return high * MIB
 
 
-def limited(kedge, limit, *arguments, **options):
+def limited(kedge: Kedge, limit: int, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return kedge.run(*arguments, limits=[(resource.RLIMIT_AS, limit)], timeout=600, **options)
 
 
 @pytest.fixture(scope="module")
-def borders():
+def borders() -> Borders:
     """Where the loader can load, and where kedge begins to work, for all threads and for one."""
     found = {}
 
-    def find(kedge, threads):
+    def find(kedge: Kedge, threads: int) -> tuple[dict[str, str], int, int]:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
         if threads not in found:
             found[threads] = (
@@ -78,11 +83,12 @@ def borders():
     return find
 
 
-def untimed(contents):
+def untimed(contents: dict[str, Content]) -> dict[str, Content]:
     return {name: text for name, text in contents.items() if pathlib.Path(name).name not in TIMED}
 
 
-def checked(done, found, whole, limit):
+def checked(done: subprocess.CompletedProcess[str], found: dict[str, Content], whole: dict[str, Content],
+            limit: float) -> str:
     """Right bytes, or a sentence and no files but those of a whole save."""
     if done.returncode == 0:
         assert untimed(found) == whole, limit
@@ -95,7 +101,7 @@ def checked(done, found, whole, limit):
     return "exit 1, says that memory is short"
 
 
-def outcome_of(kedge, command, limit, environment, whole):
+def outcome_of(kedge: Kedge, command: str, limit: int, environment: dict[str, str], whole: dict[str, Content]) -> str:
     out = kedge.folder / "out"
     out.mkdir()
     done = limited(kedge, limit, *words(command, "out"), env=environment)
@@ -106,7 +112,8 @@ def outcome_of(kedge, command, limit, environment, whole):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", COMMANDS)
-def test_every_limit_ends_in_a_result_or_a_sentence(spaces, borders, tally, all_moments, case, threads):
+def test_every_limit_ends_in_a_result_or_a_sentence(spaces: Kedge, borders: Borders, tally: Tally, all_moments: bool,
+                                                    case: str, threads: int) -> None:
     if threads > 1 and not all_moments and case not in ("fit (k-means)", "transform", "stitch"):
         pytest.skip("only with --all-moments, as in 'make test-faults'")
     command = COMMANDS[case]
@@ -123,7 +130,7 @@ def test_every_limit_ends_in_a_result_or_a_sentence(spaces, borders, tally, all_
     assert outcome_of(spaces, command, ENOUGH, environment, whole) == "done, same bytes"
 
 
-def test_the_sentence_says_what_is_needed(spaces, borders, tally):
+def test_the_sentence_says_what_is_needed(spaces: Kedge, borders: Borders, tally: Tally) -> None:
     environment, loads, begins = borders(spaces, 2)
     _, _, begins_alone = borders(spaces, 1)
     assert loads < begins_alone < begins
@@ -135,7 +142,7 @@ def test_the_sentence_says_what_is_needed(spaces, borders, tally):
           "below: the loader's own words", 1)
 
 
-def test_more_threads_than_there_is_memory_for(spaces, borders, tally):
+def test_more_threads_than_there_is_memory_for(spaces: Kedge, borders: Borders, tally: Tally) -> None:
     environment, _, begins = borders(spaces, 2)
     command = words("transform x.kedge --space a -i a.npy -o rr.npy --threads 16")
     done = limited(spaces, begins + 64 * MIB, *command, env=environment)
@@ -144,7 +151,7 @@ def test_more_threads_than_there_is_memory_for(spaces, borders, tally):
     tally(SECTION, "--threads 16", "exit 1, says that memory is short")
 
 
-def owners_of_processes():
+def owners_of_processes() -> set[int]:
     owners = set()
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError):  # one may end meanwhile
@@ -153,7 +160,7 @@ def owners_of_processes():
 
 
 @pytest.mark.parametrize("case", ["fit (consensus)", "fit (k-means)", "compare", "transform", "stitch"])
-def test_no_threads_are_to_be_had(spaces, as_nobody, tally, case):
+def test_no_threads_are_to_be_had(spaces: Kedge, as_nobody: Callable[[], None], tally: Tally, case: str) -> None:
     """RLIMIT_NPROC counts all of a user's processes, so it says something of one that has no others."""
     if os.getuid() != 0:
         pytest.skip("only root can become a user that runs nothing else")
@@ -171,12 +178,15 @@ def test_no_threads_are_to_be_had(spaces, as_nobody, tally, case):
     tally("Limits on processes (RLIMIT_NPROC)", f"{case}, one thread", "done")
 
 
-def size_of(pid):
+def size_of(pid: int) -> int:
     """Of the address space."""
-    return int(re.search(r"VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
+    found = re.search(r"VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) << 10
 
 
-def run_short_of_memory(kedge, arguments, more, environment):
+def run_short_of_memory(kedge: Kedge, arguments: list[str], more: int,
+                        environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Lets it have `more` bytes than it has when it has begun to read its files."""
     process = kedge.stopped_after(*arguments, read=1 << 20, env=environment)
     most = size_of(process.pid) + more
@@ -194,7 +204,8 @@ LATE = ["fit (consensus)", "fit (PARAM)", "fit (k-means)", "attach", "transform"
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", LATE)
-def test_memory_that_ends_in_the_midst_of_work(spaces, tally, all_moments, case, threads):
+def test_memory_that_ends_in_the_midst_of_work(spaces: Kedge, tally: Tally, all_moments: bool, case: str,
+                                               threads: int) -> None:
     if not all_moments:
         pytest.skip("only with --all-moments, as in 'make test-faults'")
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}

@@ -7,28 +7,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from tally import pytest_terminal_summary, tally  # noqa: E402, F401
-
 DIM, ANCHORS = 128, 32
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="20,000,000 rows, which takes 8 GB of disk and minutes")
     parser.addoption("--folder", help="where the files go while the tests last; a temporary folder unless given")
 
 
 @pytest.fixture(scope="session")
-def everything(request):
-    return request.config.getoption("--all")
+def everything(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--all"))
 
 
 @pytest.fixture(scope="session")
-def folder(request, everything):
+def folder(request: pytest.FixtureRequest, everything: bool) -> Iterator[pathlib.Path]:
     """Removed afterwards. Without room for the files there is nothing to test, which is said and is no success."""
     made = pathlib.Path(tempfile.mkdtemp(prefix="kedge-load-", dir=request.config.getoption("--folder")))
     needed, free = 9 if everything else 1, shutil.disk_usage(made).free / 1e9
@@ -39,17 +37,17 @@ def folder(request, everything):
     shutil.rmtree(made)
 
 
-def start(*arguments):
+def start(*arguments: object) -> subprocess.Popen[bytes]:
     command = [os.environ["KEDGE"], *map(str, arguments), "--quiet"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def finish(process):
+def finish(process: subprocess.Popen[bytes]) -> None:
     said = process.communicate(timeout=1200)[1].decode()
     assert process.returncode == 0, said
 
 
-def run(*arguments):
+def run(*arguments: object) -> None:
     finish(start(*arguments))
 
 
@@ -58,7 +56,7 @@ MEASURE = "import os, sys; status, used = os.wait4(os.posix_spawn(sys.argv[1], s
     "print(used.ru_maxrss); sys.exit(os.waitstatus_to_exitcode(status))"
 
 
-def measured(*arguments):
+def measured(*arguments: object) -> tuple[float, float]:
     """Seconds, and the peak of its memory in MB as the kernel counts it."""
     began = time.monotonic()
     command = [sys.executable, "-I", "-S", "-c", MEASURE, os.environ["KEDGE"], *map(str, arguments), "--quiet"]
@@ -68,7 +66,7 @@ def measured(*arguments):
 
 
 @pytest.fixture(scope="session")
-def bundle(folder):
+def bundle(folder: pathlib.Path) -> pathlib.Path:
     """Of two small spaces; every large one is its third."""
     rng = np.random.default_rng(0)
     meaning = rng.normal(size=(2000, 20))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """64 processes at once: on one bundle each gets its own result, and on one output path one of them stays whole."""
 import io
+import pathlib
+from collections.abc import Iterator
 
+import kedge
 import numpy as np
 import pytest
 from conftest import DIM, finish, run, start
-
-import kedge
+from tally import Tally
 
 pytestmark = pytest.mark.long
 
@@ -15,7 +17,7 @@ SECTION = "Processes and threads at the same time"
 
 
 @pytest.fixture(scope="module")
-def inputs(folder, everything):
+def inputs(folder: pathlib.Path, everything: bool) -> Iterator[list[pathlib.Path]]:
     """As many files as processes, all different."""
     rng = np.random.default_rng(3)
     made = []
@@ -27,12 +29,12 @@ def inputs(folder, everything):
         path.unlink()
 
 
-def transform(bundle, rows, out):
+def transform(bundle: pathlib.Path, rows: pathlib.Path, out: pathlib.Path) -> list[object]:
     return ["transform", bundle, "--space", "a", "-i", rows, "-o", out]
 
 
 @pytest.fixture(scope="module")
-def alone(folder, bundle, inputs):
+def alone(folder: pathlib.Path, bundle: pathlib.Path, inputs: list[pathlib.Path]) -> list[bytes]:
     """The bytes each gets when nothing else runs."""
     found = []
     for rows in inputs:
@@ -41,7 +43,9 @@ def alone(folder, bundle, inputs):
     return found
 
 
-def test_every_process_gets_the_bytes_it_gets_alone(bundle, folder, inputs, alone, tally):
+def test_every_process_gets_the_bytes_it_gets_alone(bundle: pathlib.Path, folder: pathlib.Path,
+                                                    inputs: list[pathlib.Path], alone: list[bytes],
+                                                    tally: Tally) -> None:
     outs = [folder / f"rr{i}.npy" for i in range(PROCESSES)]
     running = [start(*transform(bundle, rows, out)) for rows, out in zip(inputs, outs)]
     for process in running:
@@ -52,7 +56,8 @@ def test_every_process_gets_the_bytes_it_gets_alone(bundle, folder, inputs, alon
         tally(SECTION, f"{PROCESSES} processes transform with one bundle", "the bytes it gets alone")
 
 
-def test_one_output_path_holds_one_whole_file(bundle, folder, inputs, alone, tally):
+def test_one_output_path_holds_one_whole_file(bundle: pathlib.Path, folder: pathlib.Path, inputs: list[pathlib.Path],
+                                              alone: list[bytes], tally: Tally) -> None:
     (folder / "one").mkdir()
     out = folder / "one" / "rr.npy"
     out.write_bytes(alone[0])
@@ -71,7 +76,8 @@ def test_one_output_path_holds_one_whole_file(bundle, folder, inputs, alone, tal
     tally(SECTION, "a reader of that path meanwhile", "a whole file each time", looks)
 
 
-def test_one_bundle_path_holds_what_all_have_added(bundle, folder, inputs, tally):
+def test_one_bundle_path_holds_what_all_have_added(bundle: pathlib.Path, folder: pathlib.Path,
+                                                   inputs: list[pathlib.Path], tally: Tally) -> None:
     """Attaching in place reads and replaces the same path; one waits for the other, so that nothing is lost."""
     (folder / "place").mkdir()
     shared = folder / "place" / "shared.kedge"
@@ -81,4 +87,5 @@ def test_one_bundle_path_holds_what_all_have_added(bundle, folder, inputs, tally
         finish(process)
     assert set(kedge.load(shared).spaces) == {"a", "b", *(f"new{i}" for i in range(len(inputs)))}
     assert [path.name for path in shared.parent.iterdir()] == ["shared.kedge"]
-    tally(SECTION, f"{PROCESSES} processes attach to one bundle in place", "a bundle with the spaces of all, nothing beside it", PROCESSES)
+    tally(SECTION, f"{PROCESSES} processes attach to one bundle in place",
+          "a bundle with the spaces of all, nothing beside it", PROCESSES)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory does not grow with the rows of a file, and every one of them comes out right."""
+import pathlib
+from collections.abc import Iterator
+
+import kedge
 import numpy as np
 import pytest
 from conftest import DIM, measured
-
-import kedge
+from tally import Tally
 
 pytestmark = pytest.mark.long
 
@@ -13,12 +16,12 @@ SECTION = "Rows of one file, 128 values in float16"
 
 
 @pytest.fixture(scope="module")
-def sizes(everything):
+def sizes(everything: bool) -> list[int]:
     return [1_000_000, 5_000_000, 20_000_000] if everything else [20_000, 200_000]
 
 
 @pytest.fixture(scope="module")
-def large(folder, sizes):
+def large(folder: pathlib.Path, sizes: list[int]) -> Iterator[tuple[pathlib.Path, dict[int, np.ndarray]]]:
     """A file of the largest size, and the mean of its first rows at every size; parts of it are smaller files."""
     base = np.random.default_rng(1).normal(size=(min(BLOCK, sizes[0]), DIM)).astype(np.float16)
     path, sums, means = folder / "large.npy", np.zeros(DIM), {}
@@ -34,12 +37,13 @@ def large(folder, sizes):
     path.unlink()
 
 
-def memory_is_flat(peaks):
+def memory_is_flat(peaks: list[float]) -> None:
     """Of the same work on ever more rows; a few MB are the allocator's."""
     assert max(peaks) < 1.2 * peaks[0] + 16, peaks
 
 
-def test_attach(large, bundle, folder, sizes, tally):
+def test_attach(large: tuple[pathlib.Path, dict[int, np.ndarray]], bundle: pathlib.Path, folder: pathlib.Path,
+                sizes: list[int], tally: Tally) -> None:
     path, means = large
     peaks = []
     for rows in sizes:
@@ -51,7 +55,8 @@ def test_attach(large, bundle, folder, sizes, tally):
     memory_is_flat(peaks)
 
 
-def test_transform(large, bundle, folder, sizes, tally):
+def test_transform(large: tuple[pathlib.Path, dict[int, np.ndarray]], bundle: pathlib.Path, folder: pathlib.Path,
+                   sizes: list[int], tally: Tally) -> None:
     path, _ = large
     rr_map = kedge.load(bundle)["a"]
     rows_in = np.load(path, mmap_mode="r")

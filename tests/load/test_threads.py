@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """8 threads of Python that share one map and one bundle get the bits that one thread gets."""
 import concurrent.futures
+import pathlib
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar, get_args
 
+import kedge
 import numpy as np
 import pytest
 from conftest import DIM
-
-import kedge
+from tally import Tally
 
 pytestmark = pytest.mark.long
 
 THREADS, TIMES = 8, 5
+T = TypeVar("T")
+Similarity = Literal["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 SECTION = "Processes and threads at the same time"
 
 
-def at_once(work):
+def at_once(work: Callable[[int], T]) -> list[T]:
     """work(i) on every thread, none before all are there; raises what any of them raised."""
     ready = threading.Barrier(THREADS)
 
-    def one(i):
+    def one(i: int) -> T:
         ready.wait()
         return work(i)
 
@@ -28,12 +33,12 @@ def at_once(work):
 
 
 @pytest.fixture
-def rows():
+def rows() -> np.ndarray:
     return np.random.default_rng(4).normal(size=(3000, DIM)).astype(np.float32)
 
 
-@pytest.mark.parametrize("similarity", ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"])
-def test_one_map(similarity, rows, tally):
+@pytest.mark.parametrize("similarity", get_args(Similarity))
+def test_one_map(similarity: Similarity, rows: np.ndarray, tally: Tally) -> None:
     rr_map = kedge.fit({"a": rows}, method="random", similarity=similarity, anchors=20)["a"]
     expected = rr_map.transform(rows)
     for found in at_once(lambda i: [rr_map.transform(rows) for _ in range(TIMES)]):
@@ -42,7 +47,7 @@ def test_one_map(similarity, rows, tally):
             tally(SECTION, f"{THREADS} Python threads transform with one map", "the bits of one thread")
 
 
-def test_one_bundle(bundle, rows, folder, tally):
+def test_one_bundle(bundle: pathlib.Path, rows: np.ndarray, folder: pathlib.Path, tally: Tally) -> None:
     """Attach, save, transform, translate and compare, all on the same bundle."""
     shared, alone = kedge.load(bundle), kedge.load(bundle)
     spaces = [rows + i for i in range(THREADS)]
@@ -50,7 +55,7 @@ def test_one_bundle(bundle, rows, folder, tally):
     translated = alone.translator("a", "b").transform(rows)
     scores = kedge.compare(expected[0], expected[1])
 
-    def work(i):
+    def work(i: int) -> tuple[Any, ...]:
         made = shared.attach(f"new{i}", spaces[i])
         shared.save(folder / f"saved{i}.kedge")
         return (made.transform(spaces[i]), shared.translator("a", "b").transform(rows),
@@ -60,7 +65,8 @@ def test_one_bundle(bundle, rows, folder, tally):
     for i, (rr, there, compared, own) in enumerate(at_once(work)):
         np.testing.assert_array_equal(there, translated)
         np.testing.assert_array_equal(own, direct)
-        np.testing.assert_array_equal(kedge.load(folder / f"saved{i}.kedge")[f"new{i}"].weight, shared[f"new{i}"].weight)
+        saved = kedge.load(folder / f"saved{i}.kedge")
+        np.testing.assert_array_equal(saved[f"new{i}"].weight, shared[f"new{i}"].weight)
         np.testing.assert_array_equal(rr, expected[i])
         assert compared == scores
         tally(SECTION, f"{THREADS} Python threads transform and translate on one bundle", "the bits of one thread", 2)

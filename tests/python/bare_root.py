@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 
 # Beside libc.so.6 itself: what glibc consists of, and libgcc_s, which it loads to end a thread.
 GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libresolv.so.2",
@@ -13,7 +14,7 @@ LEFT_OUT = shutil.ignore_patterns("site-packages", "dist-packages", "test", "tes
                                   "config-*", "_tkinter*")
 
 
-def needed_by(files):
+def needed_by(files: Sequence[pathlib.Path]) -> set[pathlib.Path]:
     """The shared libraries that these files load, with all that those load."""
     listed = subprocess.run(["ldd", *files], capture_output=True, text=True, check=True).stdout
     return {pathlib.Path(found) for found in re.findall(r"(/\S+) \(0x", listed)}
@@ -22,9 +23,10 @@ def needed_by(files):
 class BareRoot:
     """For one Python of this machine, which need not be the one that runs the tests."""
 
-    def __init__(self, folder, python):
+    def __init__(self, folder: pathlib.Path, python: pathlib.Path) -> None:
         self.folder = folder
-        ask = "import os, sys, sysconfig; print(os.path.realpath(sys._base_executable), sysconfig.get_path('stdlib'), sep='\\n')"
+        ask = ("import os, sys, sysconfig\n"
+               "print(os.path.realpath(sys._base_executable), sysconfig.get_path('stdlib'), sep='\\n')")
         said = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
         self.python, stdlib = map(pathlib.Path, said.splitlines())
         shutil.copytree(stdlib, self.inside(stdlib), ignore=LEFT_OUT)
@@ -35,19 +37,20 @@ class BareRoot:
         for place in ("dev", "proc", "tmp", "here"):
             self.inside(f"/{place}").mkdir()
 
-    def inside(self, path):
+    def inside(self, path: str | pathlib.Path) -> pathlib.Path:
         """Where a path of the root lies in this machine."""
         return self.folder / os.fspath(path).lstrip("/")
 
-    def add(self, file):
+    def add(self, file: pathlib.Path) -> None:
         """A file of this machine, at the same place."""
         self.inside(file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, self.inside(file))
 
-    def run(self, *words):
+    def run(self, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
         """Runs a program in /here, with PATH=/env/bin and no other variables."""
         own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         enter = ('mount --rbind /dev "$0/dev" && mount --rbind /proc "$0/proc" && '
                  'exec env -i PATH=/env/bin HOME=/tmp "$1" --root="$0" --wd=/here "${@:2}"')
-        return subprocess.run(["unshare", "--mount", *own, "bash", "-c", enter, self.folder, shutil.which("unshare"),
-                               *words], capture_output=True, text=True)
+        unshare = shutil.which("unshare") or "unshare"
+        return subprocess.run([unshare, "--mount", *own, "bash", "-c", enter, self.folder, unshare, *words],
+                              capture_output=True, text=True)

@@ -1,54 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns of vectors: Arrow, Parquet, polars, Hugging Face datasets, pandas on Arrow."""
+import pathlib
 import sys
+from typing import Any
 
+import kedge
 import numpy as np
 import pandas as pd
 import pytest
-
 from kedge._inputs import integers_of, rows_of
 
-pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 X = np.arange(15, dtype=np.float32).reshape(5, 3)
 FIXED, LIST, LARGE = pa.list_(pa.float32(), 3), pa.list_(pa.float32()), pa.large_list(pa.float32())
 
 
-def column(kind, rows=X):
+def matrix_of(given: Any) -> np.ndarray:
+    rows = rows_of(given, "X")
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def column(kind: pa.DataType, rows: np.ndarray = X) -> pa.Array:
     return pa.array(rows.tolist(), kind)
 
 
 @pytest.mark.parametrize("kind", [FIXED, LIST, LARGE], ids=str)
-def test_lists_are_read_where_they_lie(kind):
+def test_lists_are_read_where_they_lie(kind: pa.DataType) -> None:
     whole = column(kind)
     start = whole.values.buffers()[1].address
     for part, first in ((whole, 0), (whole.slice(2), 2), (whole.slice(1, 3), 1), (whole.slice(1).slice(2, 1), 3)):
-        rows = rows_of(part, "X")
+        rows = matrix_of(part)
         np.testing.assert_array_equal(rows, X[first:first + len(part)])
         assert rows.ctypes.data == start + first * 12, "it was copied"
 
 
 @pytest.mark.parametrize("value", [pa.float16(), pa.float64(), pa.int8(), pa.int64(), pa.uint8()], ids=str)
-def test_values_of_other_types(value):
+def test_values_of_other_types(value: Any) -> None:
     numpy = {"halffloat": np.float16}.get(str(value))
     given = [row.astype(numpy) for row in X] if numpy else X.tolist()
     np.testing.assert_array_equal(rows_of(pa.array(given, pa.list_(value)), "X"), X)
 
 
-def test_truths_are_numbers():
-    assert rows_of(pa.array([[True, False], [False, False]]), "X").tolist() == [[1, 0], [0, 0]]
+def test_truths_are_numbers() -> None:
+    assert matrix_of(pa.array([[True, False], [False, False]])).tolist() == [[1, 0], [0, 0]]
 
 
 @pytest.mark.parametrize("kind", [FIXED, LIST, LARGE], ids=str)
-def test_chunks_are_joined(kind):
+def test_chunks_are_joined(kind: pa.DataType) -> None:
     parts = [column(kind).slice(0, 2), column(kind).slice(2, 0), column(kind).slice(2)]
     np.testing.assert_array_equal(rows_of(pa.chunked_array(parts), "X"), X)
     one = pa.chunked_array([column(kind)])
-    assert rows_of(one, "X").ctypes.data == one.chunk(0).values.buffers()[1].address
+    assert matrix_of(one).ctypes.data == one.chunk(0).values.buffers()[1].address
 
 
-def test_tables():
+def test_tables() -> None:
     ids, text = pa.array(range(5)), pa.array(list("abcde"))
     for table in (pa.table({"e": column(LIST)}), pa.table({"id": ids, "e": column(FIXED), "text": text}),
                   pa.table({"x": X[:, 0], "y": X[:, 1], "z": X[:, 2]})):
@@ -57,32 +66,32 @@ def test_tables():
     np.testing.assert_array_equal(rows_of(pa.RecordBatch.from_pydict({"e": column(LIST)}), "X"), X)
 
 
-def test_tensors_of_one_dimension_per_row():
+def test_tensors_of_one_dimension_per_row() -> None:
     tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(X)
     np.testing.assert_array_equal(rows_of(tensors, "X"), X)
     np.testing.assert_array_equal(rows_of(tensors.slice(2), "X"), X[2:])
 
 
-def test_no_rows():
-    assert rows_of(pa.array([], FIXED), "X").shape == (0, 3)
+def test_no_rows() -> None:
+    assert matrix_of(pa.array([], FIXED)).shape == (0, 3)
     with pytest.raises(ValueError, match="^X: the column has no rows"):
         rows_of(pa.array([], LIST), "X")
 
 
-def with_null(kind):
-    rows = X.tolist()
+def with_null(kind: pa.DataType) -> pa.Array:
+    rows: list[Any] = X.tolist()
     rows[3] = None
     return pa.array(rows, kind)
 
 
-def with_null_value(kind):
-    rows = X.tolist()
+def with_null_value(kind: pa.DataType) -> pa.Array:
+    rows: list[Any] = X.tolist()
     rows[3][1] = None
     return pa.array(rows, kind)
 
 
 @pytest.mark.parametrize("kind", [FIXED, LIST, LARGE], ids=str)
-def test_nulls_are_refused_by_row(kind):
+def test_nulls_are_refused_by_row(kind: pa.DataType) -> None:
     for given, sentence in ((with_null(kind), "row 3 is null"), (with_null_value(kind), "row 3 holds a null")):
         with pytest.raises(ValueError, match=f"^X: {sentence}; leave that input out"):
             rows_of(given, "X")
@@ -103,31 +112,31 @@ def test_nulls_are_refused_by_row(kind):
     (pa.table({"a": [1.0], "b": ["x"]}), "found 0 among the columns 'a', 'b'"),
     (pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), "row 1 is null in the column 'a'"),
     (pa.scalar(1.0), "found DoubleScalar")])
-def test_is_refused_with_a_sentence(given, sentence):
+def test_is_refused_with_a_sentence(given: Any, sentence: str) -> None:
     with pytest.raises((ValueError, TypeError), match=f"^X: .*{sentence}"):
         rows_of(given, "X")
 
 
 @pytest.fixture
-def parquet(tmp_path):
+def parquet(tmp_path: pathlib.Path) -> str:
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": range(5), "text": list("abcde"), "e": column(LIST)}), path, row_group_size=2)
     return str(path)
 
 
-def test_parquet(parquet, bundle, spaces, tmp_path):
+def test_parquet(parquet: str, bundle: kedge.Bundle, spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(rows_of(parquet, "X"), X)
     np.testing.assert_array_equal(rows_of(parquet + "#e", "X"), X)
     path = tmp_path / "two.parquet"
     pq.write_table(pa.table({name: spaces[name].tolist() for name in ("vit", "rex")}), path)
-    map = bundle["rex"]
-    expected = map.transform(spaces["rex"])
-    np.testing.assert_array_equal(map.transform(f"{path}#rex"), expected)
+    rr_map = bundle["rex"]
+    expected = rr_map.transform(spaces["rex"])
+    np.testing.assert_array_equal(rr_map.transform(f"{path}#rex"), expected)
     with pytest.raises(ValueError, match="found 2 among the columns 'vit', 'rex'"):
-        map.transform(path)
+        rr_map.transform(path)
 
 
-def test_parquet_that_is_none(parquet, tmp_path):
+def test_parquet_that_is_none(parquet: str, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="has no column 'f'; it has 'id', 'text', 'e'"):
         rows_of(parquet + "#f", "X")
     with pytest.raises(ValueError, match="^X: .*found one of int64"):
@@ -139,13 +148,13 @@ def test_parquet_that_is_none(parquet, tmp_path):
         rows_of(tmp_path / "bad.parquet", "X")
 
 
-def test_a_missing_library_is_named(monkeypatch, tmp_path):
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"^X: .*pip install 'pyarrow>=15'"):
         rows_of(str(tmp_path / "x.parquet"), "X")
 
 
-def test_pandas_on_arrow():
+def test_pandas_on_arrow() -> None:
     vectors = pd.Series(X.tolist(), dtype=pd.ArrowDtype(LIST))
     np.testing.assert_array_equal(rows_of(vectors, "X"), X)
     np.testing.assert_array_equal(rows_of(vectors.iloc[1:3], "X"), X[1:3])
@@ -153,7 +162,7 @@ def test_pandas_on_arrow():
     np.testing.assert_array_equal(rows_of(frame, "X"), X)
 
 
-def test_polars():
+def test_polars() -> None:
     pl = pytest.importorskip("polars", reason="polars is not installed")
     vectors = pl.Series("e", X.tolist(), dtype=pl.Array(pl.Float32, 3))
     for given in (vectors, vectors.cast(pl.List(pl.Float32)), pl.DataFrame({"id": range(5), "e": vectors}),
@@ -166,14 +175,14 @@ def test_polars():
 
 
 @pytest.fixture(scope="module")
-def dataset():
+def dataset() -> Any:
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     return datasets.Dataset.from_dict({"e": X.tolist(), "label": [4, 3, 2, 1, 0], "text": list("abcde"),
                                        "nested": [{"e": row} for row in X.tolist()]})
 
 
 @pytest.mark.long
-def test_datasets(dataset):
+def test_datasets(dataset: Any) -> None:
     for given in (dataset["e"], dataset.select_columns(["e"]), dataset.remove_columns("nested"), dataset["nested"]["e"],
                   dataset.with_format("torch")["e"], dataset.with_format("numpy")["e"],
                   dataset.with_format("arrow")["e"], dataset["e"][:], dataset.with_format("numpy")[:]["e"]):
@@ -181,7 +190,7 @@ def test_datasets(dataset):
 
 
 @pytest.mark.long
-def test_datasets_keep_their_order(dataset):
+def test_datasets_keep_their_order(dataset: Any) -> None:
     chosen = dataset.select([4, 0, 2])
     np.testing.assert_array_equal(rows_of(chosen["e"], "X"), X[[4, 0, 2]])
     np.testing.assert_array_equal(rows_of(dataset.select(range(1, 3))["e"], "X"), X[1:3])
@@ -193,7 +202,7 @@ def test_datasets_keep_their_order(dataset):
 
 
 @pytest.mark.long
-def test_datasets_of_arrays():
+def test_datasets_of_arrays() -> None:
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     for feature in (datasets.List(datasets.Value("float32"), length=3), datasets.List(datasets.Value("float16"))):
         made = datasets.Dataset.from_dict({"e": X.tolist()}, features=datasets.Features({"e": feature}))
@@ -201,7 +210,7 @@ def test_datasets_of_arrays():
 
 
 @pytest.mark.long
-def test_datasets_that_are_none(dataset):
+def test_datasets_that_are_none(dataset: Any) -> None:
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     with pytest.raises(TypeError, match=r"^X: .*found DatasetDict; choose a split, as in ds\['train'\]"):
         rows_of(datasets.DatasetDict(train=dataset), "X")
@@ -215,7 +224,7 @@ def test_datasets_that_are_none(dataset):
         integers_of(pa.array([1, None]), "labels")
 
 
-def test_a_bundle_fits_and_attaches_columns(spaces):
+def test_a_bundle_fits_and_attaches_columns(spaces: dict[str, np.ndarray]) -> None:
     import kedge
 
     columns = {name: pa.array(list(rows), pa.list_(pa.float32(), rows.shape[1])) for name, rows in spaces.items()}

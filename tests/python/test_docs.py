@@ -5,10 +5,10 @@ import pathlib
 import re
 import subprocess
 import sys
-
-import pytest
+from typing import Any
 
 import kedge
+import pytest
 
 pytestmark = pytest.mark.long
 
@@ -23,25 +23,25 @@ BETWEEN = "\n--- the next block ---\n"  # in what a guide prints
 TOLERANCE = 0.017
 
 
-def environment():
+def environment() -> dict[str, str]:
     """The built package for processes of our own, which do not fight over the processor's cores."""
     package = str(pathlib.Path(kedge.__file__).resolve().parents[1])
     return {**os.environ, "PYTHONPATH": package, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
             "MPLBACKEND": "Agg"}
 
 
-def run(command, folder):
+def run(command: list[Any], folder: pathlib.Path) -> str:
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def blocks(guide):
+def blocks(guide: str) -> list[tuple[str, str]]:
     """(kind, text) of every Python block and of every block that shows what one prints."""
     return re.findall(r"^```(python|text)\n(.*?)^```$", (DOCS / f"{guide}.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
-def require_same(shown, printed):
+def require_same(shown: str, printed: str) -> None:
     """The same words, the same lines, and numbers as close as tolerance has it."""
     assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split(), f"shown:\n{shown}\nprinted:\n{printed}"
     for expected, found in zip(map(float, NUMBER.findall(shown)), map(float, NUMBER.findall(printed))):
@@ -49,7 +49,7 @@ def require_same(shown, printed):
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_a_guide_prints_what_it_shows(guide, tmp_path):
+def test_a_guide_prints_what_it_shows(guide: str, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("sklearn")
     pytest.importorskip("pyarrow")
     pytest.importorskip("onnxruntime")
@@ -73,7 +73,7 @@ def test_a_guide_prints_what_it_shows(guide, tmp_path):
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_a_number_in_the_words_of_a_guide_is_one_it_prints(guide):
+def test_a_number_in_the_words_of_a_guide_is_one_it_prints(guide: str) -> None:
     """Shares in the words are written .990; each stands in what some block prints, but for those named here."""
     text = (DOCS / f"{guide}.md").read_text()
     words = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -83,7 +83,7 @@ def test_a_number_in_the_words_of_a_guide_is_one_it_prints(guide):
         assert "0" + share in there, share
 
 
-def test_the_notebook_is_kept_without_outputs():
+def test_the_notebook_is_kept_without_outputs() -> None:
     nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
@@ -92,7 +92,7 @@ def test_the_notebook_is_kept_without_outputs():
 
 
 @pytest.mark.parametrize("folder", [ROOT, NOTEBOOK.parent], ids=["root", "own"])
-def test_the_notebook_runs(folder, monkeypatch):
+def test_the_notebook_runs(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
@@ -113,7 +113,7 @@ def test_the_notebook_runs(folder, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_parser")
     pytest.importorskip("furo")
@@ -123,18 +123,18 @@ def site(tmp_path_factory):
     return folder / "html"
 
 
-def test_the_site_builds_without_a_warning(site):
+def test_the_site_builds_without_a_warning(site: pathlib.Path) -> None:
     pages = {path.stem for path in DOCS.glob("*.md")}
     assert pages <= {path.stem for path in site.glob("*.html")}
 
 
-def test_every_page_is_reached_from_the_front(site):
+def test_every_page_is_reached_from_the_front(site: pathlib.Path) -> None:
     front = (site / "index.html").read_text()
     for page in DOCS.glob("*.md"):
         assert page.stem == "index" or f'href="{page.stem}.html"' in front, page.stem
 
 
-def test_every_public_name_is_in_the_reference(site):
+def test_every_public_name_is_in_the_reference(site: pathlib.Path) -> None:
     reference = (site / "python.html").read_text()
     for name in kedge.__all__:
         anchor = "module-kedge.plot" if name == "plot" else f"kedge.{name}"
@@ -143,7 +143,7 @@ def test_every_public_name_is_in_the_reference(site):
         assert f'id="kedge.plot.{name}"' in reference, name
 
 
-def test_every_option_of_fit_is_in_the_reference(site):
+def test_every_option_of_fit_is_in_the_reference(site: pathlib.Path) -> None:
     import inspect
 
     reference = (site / "python.html").read_text()

@@ -1,44 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where C++ meets Python: memory that is written to, odd paths and numbers, the end of the process."""
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
 import textwrap
 import warnings
+from collections.abc import Callable
+from typing import Any
 
+import kedge
 import numpy as np
 import pytest
 
-import kedge
-
 
 class Unwilling:
-    def __index__(self):
+    def __index__(self) -> None:
         raise RuntimeError("no number")
 
 
 @pytest.mark.parametrize("value", [np.array([1, 2]), np.array([3.0]), Unwilling(), 2.5, None.__class__, [3]], ids=repr)
-def test_a_count_that_is_none_is_refused(value, spaces):
+def test_a_count_that_is_none_is_refused(value: Any, spaces: dict[str, np.ndarray]) -> None:
     with pytest.raises(TypeError, match="anchors is .* expected a whole number"):
         kedge.fit(spaces, method="consensus", anchors=value)
 
 
-def test_numpys_numbers_will_do(spaces):
-    bundle = kedge.fit(spaces, method="consensus", anchors=np.int16(5), support=np.uint64(50), shrinkage=np.float32(0.5))
+def test_numpys_numbers_will_do(spaces: dict[str, np.ndarray]) -> None:
+    options: dict[str, Any] = dict(anchors=np.int16(5), support=np.uint64(50), shrinkage=np.float32(0.5))
+    bundle = kedge.fit(spaces, method="consensus", **options)
     assert bundle.n_anchors == 5 and len(bundle.support_ids) == 50
 
 
 @pytest.mark.parametrize("name", ["résumé.kedge", "日本.kedge", os.fsdecode(b"\xff.kedge")], ids=ascii)
-def test_paths_may_be_anything_the_system_takes(name, bundle, tmp_path):
+def test_paths_may_be_anything_the_system_takes(name: str, bundle: kedge.Bundle, tmp_path: pathlib.Path) -> None:
     path = tmp_path / name
     bundle.save(path)
     assert path.exists()
-    for same in (path, str(path), os.fsencode(path)):
+    written: list[Any] = [path, str(path), os.fsencode(path)]
+    for same in written:
         assert repr(kedge.load(same)) == repr(bundle)
 
 
-def test_paths_that_no_system_takes_are_refused(bundle, tmp_path):
+def test_paths_that_no_system_takes_are_refused(bundle: kedge.Bundle, tmp_path: pathlib.Path) -> None:
     bundle.save(tmp_path / "x.kedge")
     with pytest.raises(ValueError, match="zero byte"):
         kedge.load(str(tmp_path / "x.kedge") + "\0junk")
@@ -50,27 +54,33 @@ def test_paths_that_no_system_takes_are_refused(bundle, tmp_path):
         kedge.fit({"\udcff": np.eye(3)}, anchors=2)
 
 
-def read_only(array):
+def read_only(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
 
 
-OUTS = {"another type": lambda rows, cols: np.zeros((rows, cols)), "columns": lambda rows, cols: np.zeros((rows, cols), "f4", "F"),
+OUTS = {"another type": lambda rows, cols: np.zeros((rows, cols)),
+        "columns": lambda rows, cols: np.zeros((rows, cols), "f4", "F"),
         "every other": lambda rows, cols: np.zeros((rows, 2 * cols), "f4")[:, ::2],
         "too small": lambda rows, cols: np.zeros((rows - 1, cols), "f4"),
         "read-only": lambda rows, cols: read_only(np.zeros((rows, cols), "f4")), "a word": lambda rows, cols: "x"}
 
 
 @pytest.mark.parametrize("make", OUTS.values(), ids=OUTS)
-def test_an_out_that_cannot_hold_the_result_is_refused(make, bundle, spaces):
+def test_an_out_that_cannot_hold_the_result_is_refused(make: Callable[[int, int], Any], bundle: kedge.Bundle,
+                                                       spaces: dict[str, np.ndarray]) -> None:
     for function, rows in ((bundle["vit"], spaces["vit"]), (bundle.translator("rex", "vit"), spaces["rex"])):
         cols = function.weight.shape[0]
-        with pytest.raises(ValueError, match=f"out: expected a writable float32 array in C order of {len(rows)} x {cols}"):
+        with pytest.raises(ValueError,
+                           match=f"out: expected a writable float32 array in C order of {len(rows)} x {cols}"):
             function.transform(rows, out=make(len(rows), cols))
 
 
-def test_an_out_that_is_the_input_is_refused():
-    same = kedge.RelativeMap("same", "inner", np.eye(4), np.zeros(4), np.zeros(4))
+IDENTITY: list[Any] = [np.eye(4), np.zeros(4), np.zeros(4)]  # of float64, which is converted
+
+
+def test_an_out_that_is_the_input_is_refused() -> None:
+    same = kedge.RelativeMap("same", "inner", *IDENTITY)
     memory = np.arange(44, dtype=np.float32).reshape(11, 4)
     for rows, out in ((memory, memory), (memory[:10], memory[1:]), (memory[::-1], memory)):
         with pytest.raises(ValueError, match="out: it shares memory with X"):
@@ -79,25 +89,26 @@ def test_an_out_that_is_the_input_is_refused():
     np.testing.assert_array_equal(memory[6:], np.arange(20, dtype=np.float32).reshape(5, 4))
 
 
-def test_a_map_must_be_whole():
+def test_a_map_must_be_whole() -> None:
     for weight, name, says in ((np.full((2, 4), np.nan), "a", "finite"), (np.ones((2, 4)), "", "cannot be used"),
                                (np.ones((3, 4)), "a", "do not fit together")):
+        parts: list[Any] = [weight, np.zeros(2), np.zeros(4)]
         with pytest.raises(ValueError, match=says):
-            kedge.RelativeMap(name, "wip", weight, np.zeros(2), np.zeros(4))
+            kedge.RelativeMap(name, "wip", *parts)
 
 
-def test_a_pickled_map_remembers_how_it_was_made(bundle):
+def test_a_pickled_map_remembers_how_it_was_made(bundle: kedge.Bundle) -> None:
     again = pickle.loads(pickle.dumps(bundle["clip"]))
     assert (again.attached_by, again.r2, again.ridge) == ("ridge", bundle["clip"].r2, bundle["clip"].ridge)
 
 
-def test_views_cannot_be_written_to(bundle):
+def test_views_cannot_be_written_to(bundle: kedge.Bundle) -> None:
     for view in (bundle.mixture, bundle.support_ids, bundle["vit"].weight, bundle["vit"].bias):
         with pytest.raises(ValueError, match="read-only"):
             view[0] = 1
 
 
-def test_sweeps_leave_out_what_cannot_be(spaces):
+def test_sweeps_leave_out_what_cannot_be(spaces: dict[str, np.ndarray]) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         table = kedge.sweep(spaces, train=slice(300), test=slice(300, 400), anchors=[6, 100], support=[50],
@@ -128,15 +139,15 @@ time.sleep(1)
 """
 
 
-def test_daemon_threads_end_with_python():
+def test_daemon_threads_end_with_python() -> None:
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(END)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_kedge_may_be_called_within_a_report_of_its_own(spaces):
-    inner = []
+def test_kedge_may_be_called_within_a_report_of_its_own(spaces: dict[str, np.ndarray]) -> None:
+    inner: list[kedge.Bundle] = []
 
-    def report(step, done, total, detail):
+    def report(step: str, done: int, total: int, detail: str) -> None:
         if not inner:
             inner.append(kedge.fit(spaces, method="random", anchors=4))
 

@@ -4,12 +4,13 @@ import os
 import pathlib
 import pickle
 import re
-import tomllib
-
-import numpy as np
-import pytest
+from collections.abc import Callable
+from typing import Any
 
 import kedge
+import numpy as np
+import pytest
+import tomllib
 from kedge import _extras
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -17,13 +18,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOOD = np.random.default_rng(0).normal(size=(50, 6))
 
 
-def with_value(value, row=17):
+def with_value(value: float, row: int = 17) -> np.ndarray:
     rows = GOOD.copy()
     rows[row, 2] = value
     return rows
 
 
-FITS = {
+FITS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "NaN": (dict(a=with_value(np.nan)), {}, ValueError, "row 17.*NaN or infinite"),
     "infinity": (dict(a=GOOD, b=with_value(np.inf, 3)), {}, ValueError, "space 'b'.*row 3"),
     "too large for float32": (dict(a=with_value(1e300)), {}, ValueError, "too large"),
@@ -76,15 +77,15 @@ FITS = {
 
 
 @pytest.mark.parametrize("case", FITS)
-def test_fit_refuses(case, tmp_path, monkeypatch):
+def test_fit_refuses(case: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spaces, options, kind, says = FITS[case]
     with pytest.raises(kind, match=says):
-        kedge.fit(spaces, **{"anchors": 3, **options})
+        kedge.fit(spaces, **({"anchors": 3} | options))
 
 
 @pytest.mark.skipif(len(kedge.devices()) > 1, reason="this machine has a GPU")
-def test_without_a_gpu_fit_says_so():
+def test_without_a_gpu_fit_says_so() -> None:
     with pytest.raises(OSError, match="device='cpu'"):
         kedge.fit({"a": GOOD}, device="cuda", anchors=2)
 
@@ -103,7 +104,7 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("case", TRANSFORMS)
-def test_transform_refuses(case):
+def test_transform_refuses(case: str) -> None:
     rr = kedge.fit({"a": GOOD}, method="random", anchors=3)["a"]
     rows, says = TRANSFORMS[case]
     with pytest.raises(ValueError, match=says):
@@ -111,7 +112,7 @@ def test_transform_refuses(case):
     assert np.isfinite(rr.transform(GOOD)).all()
 
 
-def test_transform_refuses_what_no_matrix_could_be():
+def test_transform_refuses_what_no_matrix_could_be() -> None:
     rr = kedge.fit({"a": GOOD}, method="random", anchors=3)["a"]
     for nothing in (None, object(), kedge.fit):
         with pytest.raises(TypeError, match="X"):
@@ -119,12 +120,12 @@ def test_transform_refuses_what_no_matrix_could_be():
 
 
 @pytest.mark.skipif("ASAN_OPTIONS" in os.environ, reason="AddressSanitizer ends the process where memory runs out")
-def test_a_million_columns_are_too_many_to_whiten():
+def test_a_million_columns_are_too_many_to_whiten() -> None:
     with pytest.raises((MemoryError, ValueError), match="memory|values"):
         kedge.fit({"wide": np.random.default_rng(0).normal(size=(4, 1_000_000))}, method="random", anchors=2)
 
 
-def test_bundles_refuse(bundle, tmp_path):
+def test_bundles_refuse(bundle: kedge.Bundle, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="'z'.*vit, rex"):
         bundle["z"]
     with pytest.raises(ValueError, match="'z'"):
@@ -142,7 +143,7 @@ def test_bundles_refuse(bundle, tmp_path):
         bundle.save(None)
 
 
-def test_compare_refuses():
+def test_compare_refuses() -> None:
     for a, b, says in ((GOOD, GOOD[:40], "50"), (GOOD, GOOD[:, :3], "6"), (GOOD[:0], GOOD[:0], "A|empty|rows"),
                        (with_value(np.nan), GOOD, "row 17")):
         with pytest.raises(ValueError, match=says):
@@ -151,21 +152,23 @@ def test_compare_refuses():
         kedge.compare(GOOD, GOOD, recall_at=[0])
 
 
-def test_stitch_refuses():
+def test_stitch_refuses() -> None:
     spaces = {"a": GOOD, "b": GOOD * 2}
-    split = dict(train=slice(40), test=slice(40, 50), anchors=3, methods=["random-wip"])
-    for options, says in ((dict(labels=[1, 2]), "2 labels"), (dict(labels=["x"] * 50), "labels"),
-                          (dict(methods=["magic"]), "magic"), (dict(test=slice(30, 50)), "train|test"),
-                          (dict(hold_out=["z"]), "'z'"), (dict(report=True), "out"), (dict(keep_bundles=True), "out"),
-                          (dict(labels=np.arange(50) % 2, head="ridge"), "ridge")):
+    split: dict[str, Any] = dict(train=slice(40), test=slice(40, 50), anchors=3, methods=["random-wip"])
+    wrong: list[tuple[dict[str, Any], str]] = [
+        (dict(labels=[1, 2]), "2 labels"), (dict(labels=["x"] * 50), "labels"),
+        (dict(methods=["magic"]), "magic"), (dict(test=slice(30, 50)), "train|test"),
+        (dict(hold_out=["z"]), "'z'"), (dict(report=True), "out"), (dict(keep_bundles=True), "out"),
+        (dict(labels=np.arange(50) % 2, head="ridge"), "ridge")]
+    for options, says in wrong:
         with pytest.raises(ValueError, match=says):
-            kedge.stitch(spaces, **{**split, **options})
+            kedge.stitch(spaces, **(split | options))
     with pytest.raises(TypeError, match="train"):
-        kedge.stitch(spaces, test=slice(3))
+        kedge.stitch(spaces, test=slice(3))  # type: ignore[call-arg]  # which is the point
 
 
 WHOLE, NAME, BOOL = "expected a whole number", "expected a name, or a list of them", "expected True or False"
-RUNS = {
+RUNS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "seed below 0": (dict(seed=-1), ValueError, f"seed is -1, {WHOLE} of 0 or more"),
     "seed too large": (dict(seed=2**64), ValueError, f"seed is {2**64}, {WHOLE} from 0"),
     "seed that is a fraction": (dict(seed=1.5), TypeError, f"seed is 1.5, {WHOLE}"),
@@ -199,54 +202,57 @@ RUNS = {
                                 "targets: row 0 holds masked"),
     "targets that are a number": (dict(targets=5), TypeError, "targets: expected a matrix"),
 }
-SWEEPS = {
+SWEEPS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no anchors": (dict(anchors=0), ValueError, f"anchors is 0, {WHOLE} of 1 or more"),
     "anchors that are text": (dict(anchors="30"), TypeError, f"anchors is '30', {WHOLE}, or a list of them"),
     "anchors that are a fraction": (dict(anchors=[3, 2.5]), TypeError, f"anchors is 2.5, {WHOLE}"),
     "anchors that are a truth": (dict(anchors=[True]), TypeError, f"anchors is True, {WHOLE}"),
     "support below 0": (dict(support=-3), ValueError, f"support is -3, {WHOLE} of 1 or more"),
     "support that is nothing": (dict(support=[None]), TypeError, f"support is None, {WHOLE}"),
-    "shrinkage that is nothing": (dict(shrinkage=[None]), TypeError, "shrinkage is None, expected a number from 0 to 1"),
+    "shrinkage that is nothing": (dict(shrinkage=[None]), TypeError,
+                                  "shrinkage is None, expected a number from 0 to 1"),
     "shrinkage that is bytes": (dict(shrinkage=b"1"), TypeError, "shrinkage is b'1', expected a number from 0 to 1"),
     "an unknown rule": (dict(shrinkage="magic"), ValueError, "shrinkage is 'magic'"),
     "similarity that is a number": (dict(similarity=3), TypeError, f"similarity is 3, {NAME}"),
     "an unknown similarity": (dict(similarity=["x"]), ValueError, "unknown similarity 'x'"),
 }
-SPLIT = dict(train=slice(40), test=slice(40, 50), anchors=3, methods=["random-wip"])
+SPLIT: dict[str, Any] = dict(train=slice(40), test=slice(40, 50), anchors=3, methods=["random-wip"])
 
 
 @pytest.mark.parametrize("function", [kedge.stitch, kedge.sweep], ids=["stitch", "sweep"])
 @pytest.mark.parametrize("case", RUNS)
-def test_stitch_and_sweep_refuse(function, case):
+def test_stitch_and_sweep_refuse(function: Callable[..., Any], case: str) -> None:
     options, kind, says = RUNS[case]
     with pytest.raises(kind, match=says):
-        function({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
+        function({"a": GOOD, "b": GOOD * 2}, **(SPLIT | options))
 
 
 @pytest.mark.parametrize("case", SWEEPS)
-def test_sweep_refuses(case):
+def test_sweep_refuses(case: str) -> None:
     options, kind, says = SWEEPS[case]
     with pytest.raises(kind, match=says):
-        kedge.sweep({"a": GOOD, "b": GOOD * 2}, **{**SPLIT, **options})
+        kedge.sweep({"a": GOOD, "b": GOOD * 2}, **(SPLIT | options))
 
 
 @pytest.mark.long
-def test_targets_that_are_tensors():
+def test_targets_that_are_tensors() -> None:
     torch = pytest.importorskip("torch")
     spaces, pictures = {"a": GOOD, "b": GOOD * 2}, torch.tensor(GOOD, dtype=torch.float32).reshape(50, 2, 3)
-    options = dict(**SPLIT, head="linear")
-    for given, says in ((pictures.clone().requires_grad_(), "requires a gradient"), (pictures.to("meta"), "device meta"),
+    options: dict[str, Any] = dict(**SPLIT, head="linear")
+    for given, says in ((pictures.clone().requires_grad_(), "requires a gradient"),
+                        (pictures.to("meta"), "device meta"),
                         (pictures.to_sparse(), "expected a dense tensor")):
         for targets in (given, given.select(1, 0)):
             with pytest.raises(ValueError, match=f"targets: .*{says}"):
                 kedge.stitch(spaces, targets=targets, **options)
     rounded = pictures.bfloat16()
-    expected = kedge.stitch(spaces, targets=rounded.float().reshape(50, 6).numpy(), target_shape=np.array([2, 3]), **options)
+    shaped: dict[str, Any] = dict(target_shape=np.array([2, 3]), **options)
+    expected = kedge.stitch(spaces, targets=rounded.float().reshape(50, 6).numpy(), **shaped)
     for targets in (rounded, rounded.float(), rounded.float().tolist()):
         assert kedge.stitch(spaces, targets=targets, **options).equals(expected)
 
 
-def test_a_sweep_leaves_out_points_that_cannot_be():
+def test_a_sweep_leaves_out_points_that_cannot_be() -> None:
     spaces = {"a": GOOD, "b": GOOD * 2}
     with pytest.warns(UserWarning, match="20 anchors need at least as many support rows, so they are skipped"):
         table = kedge.sweep(spaces, **{**SPLIT, "anchors": [3, 20, 45]}, support=[10, 40])
@@ -255,15 +261,16 @@ def test_a_sweep_leaves_out_points_that_cannot_be():
         kedge.sweep(spaces, **{**SPLIT, "anchors": 45})
 
 
-def refuses_state(good, state, how):
-    bad = type(good).__new__(type(good))
+def refuses_state(good: Any, state: Any, how: str) -> None:
+    kind: Any = type(good)
+    bad = kind.__new__(kind)
     with pytest.raises((ValueError, OSError)):
         bad.__setstate__(state)
         pytest.fail(f"a state was taken that is wrong: {how}")
 
 
-def test_pickled_bundles_that_were_tampered_with_are_refused(bundle):
-    state = bundle.__getstate__()
+def test_pickled_bundles_that_were_tampered_with_are_refused(bundle: kedge.Bundle) -> None:
+    state: Any = bundle.__getstate__()
     for how, wrong in {"nothing": b"", "cut short": state[:-5], "cut in half": state[:len(state) // 2],
                        "too long": state + b"more", "another length": b"\xff" * 8 + state[8:],
                        "no text": state[:8] + b"\xff" * 40 + state[48:], "words": b"not a bundle at all"}.items():
@@ -274,9 +281,9 @@ def test_pickled_bundles_that_were_tampered_with_are_refused(bundle):
         pickle.loads(whole[:start] + b"\xff" * 64 + whole[start + 64:])
 
 
-def test_pickled_maps_that_were_tampered_with_are_refused(bundle):
+def test_pickled_maps_that_were_tampered_with_are_refused(bundle: kedge.Bundle) -> None:
     rr = bundle["vit"]
-    state = rr.__getstate__()
+    state: Any = rr.__getstate__()
     places = [place for place, part in enumerate(state) if isinstance(part, np.ndarray)]
     assert len(places) >= 2
     for place in places:
@@ -287,7 +294,7 @@ def test_pickled_maps_that_were_tampered_with_are_refused(bundle):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5000])
-def test_a_result_that_leaves_float32_in_one_column_only(rows):
+def test_a_result_that_leaves_float32_in_one_column_only(rows: int) -> None:
     """The anchors are the two rows: one value of the result is 1 while the other does not fit."""
     anchors = np.array([[1, 0], [0, 1e18]], np.float32)
     rr_map = kedge.fit({"a": anchors}, method="random", similarity="inner", anchors=2, support=2)["a"]
@@ -300,17 +307,18 @@ def test_a_result_that_leaves_float32_in_one_column_only(rows):
         rr_map.transform(x, normalize=True)
 
 
-def test_a_ridge_that_would_not_be_used():
+def test_a_ridge_that_would_not_be_used() -> None:
     bundle = kedge.fit({"a": GOOD, "b": GOOD[:, :4]}, method="random", anchors=3)
     words = "ridge was given, but spaces are attached by mixture; give attach='ridge'"
-    for more in ({}, {"attach": "mixture"}):
+    given: list[dict[str, Any]] = [{}, {"attach": "mixture"}]
+    for more in given:
         with pytest.raises(ValueError, match=words):
             bundle.attach("c", GOOD, ridge=0.5, **more)
     assert "c" not in bundle.spaces
     bundle.attach("c", GOOD, attach="ridge", ridge=0.5)
 
 
-def test_what_messages_install_is_what_pyproject_names():
+def test_what_messages_install_is_what_pyproject_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for extra, packages in project["optional-dependencies"].items():
         assert _extras.PACKAGES[extra] == [package for package in packages if ";" not in package]
@@ -319,6 +327,6 @@ def test_what_messages_install_is_what_pyproject_names():
     assert _extras.install("arrow").endswith("pip install 'pyarrow>=15'")
 
 
-def test_no_message_counts_on_an_index_that_has_kedge():
+def test_no_message_counts_on_an_index_that_has_kedge() -> None:
     for file in [*(ROOT / "python").rglob("*.py"), *(ROOT / "cli").glob("*"), *(ROOT / "docs").glob("*.md")]:
         assert not re.search(r"install\s+\S*kedge\[", file.read_text()), file

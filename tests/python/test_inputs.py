@@ -4,19 +4,26 @@ import fractions
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
+import kedge
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-
 from kedge._inputs import END, integers_of, range_of, rows_of
 
 X = np.array([[1, -2, 3], [4, 5, 6]], np.float32)
 WHOLE = X.astype(np.int64)
 
 
-def record_field():
+def matrix_of(given: Any) -> np.ndarray:
+    rows = rows_of(given, "X")
+    assert isinstance(rows, np.ndarray)
+    return rows
+
+
+def record_field() -> np.ndarray:
     """A field of a record, whose rows are no whole number of values apart."""
     records = np.zeros(2, [("id", "u1"), ("embedding", "f4", 3)])
     records["embedding"] = X
@@ -34,7 +41,7 @@ MATRICES = {
     "fractions": np.array([[fractions.Fraction(int(v)) for v in row] for row in X]),
     "nothing masked": np.ma.masked_array(X),
     "matrix": np.asmatrix(X),
-    "memoryview": memoryview(X),
+    "memoryview": X.data,
     "field of records": record_field(),
     "reversed": X[::-1, ::-1].copy()[::-1, ::-1],
     "fortran": np.asfortranarray(X),
@@ -49,48 +56,48 @@ MATRICES = {
 
 
 @pytest.mark.parametrize("given", MATRICES.values(), ids=MATRICES)
-def test_is_the_same_matrix(given):
-    rows = rows_of(given, "X")
-    assert type(rows) is not list and rows.shape == (2, 3)
-    assert rows.dtype in (np.float32, np.float64) and rows.dtype.isnative
+def test_is_the_same_matrix(given: Any) -> None:
+    rows = matrix_of(given)
+    assert rows.shape == (2, 3)
+    assert rows.dtype.type in (np.float32, np.float64) and rows.dtype.isnative
     np.testing.assert_array_equal(rows, X)
 
 
 @pytest.mark.parametrize("given", MATRICES.values(), ids=MATRICES)
-def test_is_transformed_as_its_floats_are(given):
+def test_is_transformed_as_its_floats_are(given: Any) -> None:
     import kedge
 
-    map = kedge.RelativeMap("toy", "inner", np.array([[1, 0, 0], [1, 1, 1]], np.float32), np.zeros(2, np.float32),
+    rr_map = kedge.RelativeMap("toy", "inner", np.array([[1, 0, 0], [1, 1, 1]], np.float32), np.zeros(2, np.float32),
                             np.zeros(3, np.float32))
-    np.testing.assert_array_equal(map.transform(given), [[1, 2], [4, 15]])
+    np.testing.assert_array_equal(rr_map.transform(given), [[1, 2], [4, 15]])
 
 
-def test_bytes_and_truths_are_numbers():
-    assert rows_of(X > 0, "X").tolist() == [[1, 0, 1], [1, 1, 1]]
-    assert rows_of(np.array([[200, 3]], np.uint8), "X").tolist() == [[200, 3]]
-    assert rows_of(np.array([[2**53, 1]]), "X").tolist() == [[2**53, 1]], "float32 would have lost the last digit"
+def test_bytes_and_truths_are_numbers() -> None:
+    assert matrix_of(X > 0).tolist() == [[1, 0, 1], [1, 1, 1]]
+    assert matrix_of(np.array([[200, 3]], np.uint8)).tolist() == [[200, 3]]
+    assert matrix_of(np.array([[2**53, 1]])).tolist() == [[2**53, 1]], "float32 would have lost the last digit"
 
 
-def test_bfloat16_of_numpy():
+def test_bfloat16_of_numpy() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="numpy has bfloat16 through ml_dtypes alone")
     np.testing.assert_array_equal(rows_of(X.astype(ml_dtypes.bfloat16), "X"), X)
 
 
-def test_a_frame_is_not_copied():
+def test_a_frame_is_not_copied() -> None:
     frame = pd.DataFrame(X)
     assert np.shares_memory(rows_of(frame, "X"), frame.to_numpy())
 
 
-def test_missing_values_of_a_frame_become_nan():
+def test_missing_values_of_a_frame_become_nan() -> None:
     frame = pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [1.0, 2.0]})
     np.testing.assert_array_equal(rows_of(frame, "X"), [[1, 1], [np.nan, 2]])
 
 
-def test_paths_stay_paths(tmp_path, bundle, spaces):
+def test_paths_stay_paths(tmp_path: pathlib.Path, bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     assert rows_of(pathlib.Path("a/b.npy"), "X") == "a/b.npy"
     np.save(tmp_path / "x.npy", spaces["vit"])
-    map = bundle["vit"]
-    np.testing.assert_array_equal(map.transform(tmp_path / "x.npy"), map.transform(spaces["vit"]))
+    rr_map = bundle["vit"]
+    np.testing.assert_array_equal(rr_map.transform(tmp_path / "x.npy"), rr_map.transform(spaces["vit"]))
 
 
 REFUSED = {
@@ -124,19 +131,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("given, kind, sentence", REFUSED.values(), ids=REFUSED)
-def test_is_refused_with_a_sentence(given, kind, sentence):
+def test_is_refused_with_a_sentence(given: Any, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=f"^space 'a': .*{sentence}"):
         rows_of(given, "space 'a'")
 
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if name != "a generator"])  # spent by now
-def test_is_refused_by_the_map_as_well(name, bundle):
+def test_is_refused_by_the_map_as_well(name: str, bundle: kedge.Bundle) -> None:
     given, kind, sentence = REFUSED[name]
     with pytest.raises(kind, match=sentence):
         bundle["vit"].transform(given)
 
 
-def test_nothing_is_imported_that_is_not_needed():
+def test_nothing_is_imported_that_is_not_needed() -> None:
     code = ("import sys, numpy, kedge; kedge.RelativeMap('a', 'inner', numpy.eye(2, dtype='f4'), numpy.zeros(2, 'f4'), "
             "numpy.zeros(2, 'f4')).transform([[1, 2]]); "
             "print([name for name in ('torch', 'pyarrow', 'pandas', 'matplotlib', 'sklearn') if name in sys.modules])")
@@ -148,7 +155,7 @@ def test_nothing_is_imported_that_is_not_needed():
     (None, None), (slice(0, 5), (0, 5)), (slice(None), (0, END)), (slice(2, None), (2, END)), (range(3, 9), (3, 9)),
     ("1:20", (1, 20)), (" 1 : 20 ", (1, 20)), (":", (0, END)), ("5:", (5, END)), (":5", (0, 5)), ((0, 5), (0, 5)),
     ((4, None), (4, END)), ((np.int32(1), np.uint8(3)), (1, 3))])
-def test_ranges(rows, meant):
+def test_ranges(rows: Any, meant: Any) -> None:
     assert range_of(rows) == meant
 
 
@@ -157,12 +164,12 @@ def test_ranges(rows, meant):
     ("5", "expected rows as"), (5, "expected rows as"),
     ("a:b", "expected row numbers, found 'a'"), ((0, 5.0), "expected row numbers, found 5.0"),
     (slice(-5, None), "start at 0 for the first row, found -5"), ("0:-1", "found -1"), ((0, 2**64), "start at 0")])
-def test_ranges_that_are_none(rows, sentence):
+def test_ranges_that_are_none(rows: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^train: .*{sentence}"):
         range_of(rows, "train")
 
 
-def test_an_open_range_reaches_the_last_row(spaces):
+def test_an_open_range_reaches_the_last_row(spaces: dict[str, np.ndarray]) -> None:
     import kedge
 
     made = kedge.fit({"vit": spaces["vit"]}, rows="390:", method="random", anchors=10)
@@ -174,12 +181,12 @@ def test_an_open_range_reaches_the_last_row(spaces):
     np.array([3, 1, 2], np.uint64), np.array([3, 1, 2], np.float32), np.array([3, 1, 2], object),
     np.array([3, 0, 1, 0, 2, 0])[::2], pd.Series([3, 1, 2], index=[5, 6, 7]), pd.Series([3, 1, 2], dtype="Int64"),
     pd.Series([3, 1, 2], dtype="category"), pd.Index([3, 1, 2])])
-def test_integers(values):
+def test_integers(values: Any) -> None:
     made = integers_of(values, "labels")
     assert made.dtype == np.int64 and made.flags.c_contiguous and made.tolist() == [3, 1, 2]
 
 
-def test_integers_of_other_kinds(tmp_path):
+def test_integers_of_other_kinds(tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "y.npy", np.array([1, 2], np.int16))
     assert integers_of(tmp_path / "y.npy", "labels").tolist() == [1, 2]
     assert integers_of(str(tmp_path / "y.npy"), "labels").tolist() == [1, 2]
@@ -193,12 +200,12 @@ def test_integers_of_other_kinds(tmp_path):
     (pd.Series(["cat", "dog"]), ValueError, "LabelEncoder"),
     (pd.Series(["cat", "dog"], dtype="category"), ValueError, "LabelEncoder"),
     (pd.Series([1, None], dtype="Int64"), ValueError, "in row 1"), (np.array([1, None], object), ValueError, "row 1"),
-    (np.ma.masked_array([1, 2], [0, 1]), ValueError, "row 1 holds masked"),
+    (np.ma.masked_array([1, 2], [False, True]), ValueError, "row 1 holds masked"),
     (np.array([1, 2**63], np.uint64), ValueError, "found 9223372036854775808 in row 1"),
     ([0, 2**70], ValueError, "in row 1"), (np.array([1e19]), ValueError, "in row 0"),
     (np.array([1 + 2j]), ValueError, "complex"), ([[1], [2]], ValueError, r"2 dimensions; use \.ravel\(\)"),
     (None, TypeError, "found NoneType"), (5, TypeError, "found int"),
     ("labels.csv", ValueError, r"a \.npy file, found 'labels\.csv'"), ("not/there.npy", OSError, "No such file")])
-def test_integers_that_are_none(values, kind, sentence):
+def test_integers_that_are_none(values: Any, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=f"^labels: .*{sentence}"):
         integers_of(values, "labels")

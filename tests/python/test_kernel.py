@@ -3,19 +3,21 @@
 import copy
 import json
 import os
+import pathlib
 import pickle
 import subprocess
+from typing import Any
 
+import kedge
 import numpy as np
 import onnxruntime
 import pytest
 from conftest import assert_near
+from kedge.sklearn import RelativeTransformer
 from safetensors.numpy import load_file
 
-import kedge
-from kedge.sklearn import RelativeTransformer
 
-def formula(affine, x):
+def formula(affine: Any, x: Any) -> np.ndarray:
     """What docs/format.md says, in float64."""
     kernel = affine.kernel
     f = x.astype(np.float64) - affine.mean
@@ -23,45 +25,53 @@ def formula(affine, x):
         f = f @ kernel["whitener"].astype(np.float64)
     f /= np.linalg.norm(f, axis=1, keepdims=True)
     u = kernel["width"] * f @ kernel["rows"].T.astype(np.float64)
-    return f @ affine.weight.T.astype(np.float64) + affine.bias + (np.expm1(u) - u) @ kernel["coefficients"]
+    made: np.ndarray = f @ affine.weight.T.astype(np.float64) + affine.bias + (np.expm1(u) - u) @ kernel["coefficients"]
+    return made
 
 
-def unexplained(found, true):
-    return np.square(found - true).sum() / np.square(true - 3).sum()
+def unexplained(found: np.ndarray, true: np.ndarray) -> float:
+    return float(np.square(found - true).sum() / np.square(true - 3).sum())
 
 
-def test_the_arrays_are_the_formula(function):
+def test_the_arrays_are_the_formula(function: tuple[Any, np.ndarray]) -> None:
     affine, x = function
     assert_near(affine.transform(x), formula(affine, x))
     assert_near(affine(x[:1])[0], affine.transform(x)[0])
 
 
-def test_a_map_says_how_it_was_made(shared, pair):
-    map = shared["b"]
-    assert map.attached_by == "kernel" and 0.5 < map.r2 < 1 and map.ridge is None and "kernel" in repr(map)
-    kernel = map.kernel
+def test_a_map_says_how_it_was_made(shared: kedge.Bundle, pair: dict[str, np.ndarray]) -> None:
+    rr_map = shared["b"]
+    assert rr_map.attached_by == "kernel" and rr_map.ridge is None and "kernel" in repr(rr_map)
+    assert rr_map.r2 is not None and 0.5 < rr_map.r2 < 1
+    kernel = rr_map.kernel
+    assert kernel is not None
     assert set(kernel) == {"width", "strength", "whitening", "whitener", "rows", "coefficients"}
     assert kernel["width"] > 0 and kernel["strength"] > 0 and kernel["whitening"] == 0.5
-    assert kernel["whitener"].shape == (8, 8) and kernel["rows"].shape == (240, 8) and kernel["coefficients"].shape == (240, shared.n_anchors)
+    assert kernel["whitener"].shape == (8, 8) and kernel["rows"].shape == (240, 8)
+    assert kernel["coefficients"].shape == (240, shared.n_anchors)
     assert not kernel["rows"].flags.writeable
     np.testing.assert_allclose(np.linalg.norm(kernel["rows"], axis=1), 1, atol=1e-5)
     assert kedge.fit(pair, anchors=4)["b"].kernel is None
 
 
-def test_every_choice_can_be_set_by_hand(pair, bent):
+def test_every_choice_can_be_set_by_hand(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray]) -> None:
     bundle = kedge.fit(pair, anchors=4, attach="kernel", kernel_width=3, kernel_strength=1e-4, kernel_whitening=0)
     for name in "ab":
         kernel = bundle[name].kernel
+        assert kernel is not None
         assert (kernel["width"], kernel["strength"], kernel["whitening"], kernel["whitener"]) == (3, 1e-4, 0, None)
     bundle.attach("c", bent["c"], kernel_width=2.5)
-    assert bundle["c"].kernel["width"] == 2.5
+    kernel = bundle["c"].kernel
+    assert kernel is not None and kernel["width"] == 2.5
     bundle.attach("d", bent["c"], attach="ridge")
     assert bundle["d"].kernel is None
 
 
-def test_auto_and_effort(pair, bent, spaces):
+def test_auto_and_effort(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray],
+                         spaces: dict[str, np.ndarray]) -> None:
     assert kedge.fit(pair, anchors=4, attach="auto")["b"].attached_by == "kernel"
-    assert kedge.fit({name: spaces[name] for name in ("vit", "rex")}, anchors=8, attach="auto")["vit"].attached_by == "ridge"
+    assert kedge.fit({name: spaces[name] for name in ("vit", "rex")}, anchors=8,
+                     attach="auto")["vit"].attached_by == "ridge"
     best = kedge.fit(pair, anchors=4, effort="best")
     both = kedge.fit(pair, anchors=4, attach="kernel", refine_epochs=30)
     np.testing.assert_array_equal(best["a"].transform(pair["a"]), both["a"].transform(pair["a"]))
@@ -80,12 +90,15 @@ def test_auto_and_effort(pair, bent, spaces):
     (dict(attach="gauss"), "kernel"),
     (dict(effort="huge"), "best"),
 ])
-def test_options_that_cannot_work(pair, options, words):
+def test_options_that_cannot_work(pair: dict[str, np.ndarray], options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         kedge.fit(pair, anchors=4, **options)
 
 
-def test_translation_is_better_than_a_line_and_files_are_the_commands(adapter, pair, bent, tmp_path):
+def test_translation_is_better_than_a_line_and_files_are_the_commands(adapter: kedge.Bundle,
+                                                                      pair: dict[str, np.ndarray],
+                                                                      bent: dict[str, np.ndarray],
+                                                                      tmp_path: pathlib.Path) -> None:
     line = kedge.fit(pair, method="ridge")
     for source, target in ("ab", "ba"):
         rest, true = bent[source][240:], bent[target][240:]
@@ -98,14 +111,15 @@ def test_translation_is_better_than_a_line_and_files_are_the_commands(adapter, p
     adapter.save(tmp_path / "python.kedge")
     for name, x in pair.items():
         np.save(tmp_path / f"{name}.npy", x)
-    subprocess.run([os.environ["KEDGE"], "fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "kernel", "--quiet",
+    subprocess.run([os.environ["KEDGE"], "fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "kernel",
+                    "--quiet",
                     "-o", "command.kedge"], cwd=tmp_path, check=True)
     assert (tmp_path / "python.kedge").read_bytes() == (tmp_path / "command.kedge").read_bytes()
     again = kedge.load(tmp_path / "python.kedge")
     np.testing.assert_array_equal(again.translator("b", "a")(bent["b"]), adapter.translator("b", "a")(bent["b"]))
 
 
-def test_moments_and_support_rows_are_enough(pair, bent):
+def test_moments_and_support_rows_are_enough(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray]) -> None:
     moments = kedge.Moments(pair)
     ids = np.arange(0, 240, 2)
     bundle = kedge.fit({name: x[ids] for name, x in pair.items()}, moments=moments, support_rows=True,
@@ -115,44 +129,46 @@ def test_moments_and_support_rows_are_enough(pair, bent):
         assert_near(bundle[name].transform(bent[name]), whole[name].transform(bent[name]), 1e-4)
 
 
-def test_copies_and_pickles(shared, adapter, bent):
+def test_copies_and_pickles(shared: kedge.Bundle, adapter: kedge.Bundle, bent: dict[str, np.ndarray]) -> None:
     x = bent["b"]
-    for map in (shared["b"], adapter["a"], adapter["b"]):
-        rows = bent[map.space]
-        for other in (pickle.loads(pickle.dumps(map)), copy.copy(map), copy.deepcopy(map)):
-            np.testing.assert_array_equal(other.transform(rows), map.transform(rows))
-            assert other.attached_by == map.attached_by and other.r2 == map.r2 and repr(other) == repr(map)
-            assert (other.kernel is None) == (map.kernel is None)
-            if map.kernel is not None:
+    for rr_map in (shared["b"], adapter["a"], adapter["b"]):
+        rows = bent[rr_map.space]
+        for other in (pickle.loads(pickle.dumps(rr_map)), copy.copy(rr_map), copy.deepcopy(rr_map)):
+            np.testing.assert_array_equal(other.transform(rows), rr_map.transform(rows))
+            assert other.attached_by == rr_map.attached_by and other.r2 == rr_map.r2 and repr(other) == repr(rr_map)
+            assert (other.kernel is None) == (rr_map.kernel is None)
+            if rr_map.kernel is not None and other.kernel is not None:
                 assert json.dumps([other.kernel[key] for key in ("width", "strength", "whitening")]) == json.dumps(
-                    [map.kernel[key] for key in ("width", "strength", "whitening")])
+                    [rr_map.kernel[key] for key in ("width", "strength", "whitening")])
     for bundle in (shared, adapter):
         other = pickle.loads(pickle.dumps(bundle))
         np.testing.assert_array_equal(other.translator("b", "a")(x), bundle.translator("b", "a")(x))
 
 
-def test_an_onnx_model_computes_the_same(function, tmp_path):
+def test_an_onnx_model_computes_the_same(function: tuple[Any, np.ndarray], tmp_path: pathlib.Path) -> None:
     affine, x = function
     affine.to_onnx(tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert_near(session.run(None, {"x": x})[0], affine.transform(x))
 
 
-def test_a_file_keeps_every_array(shared, tmp_path):
+def test_a_file_keeps_every_array(shared: kedge.Bundle, tmp_path: pathlib.Path) -> None:
     shared.save(tmp_path / "x.kedge")
     arrays = load_file(tmp_path / "x.kedge")
+    kernel, loaded = shared["b"].kernel, kedge.load(tmp_path / "x.kedge")["b"].kernel
+    assert kernel is not None and loaded is not None
     for name in ("whitener", "rows", "coefficients"):
-        np.testing.assert_array_equal(arrays[f"b.kernel_{name}"], shared["b"].kernel[name])
-    np.testing.assert_array_equal(kedge.load(tmp_path / "x.kedge")["b"].kernel["rows"], shared["b"].kernel["rows"])
+        np.testing.assert_array_equal(arrays[f"b.kernel_{name}"], kernel[name])
+    np.testing.assert_array_equal(loaded["rows"], kernel["rows"])
 
 
-def test_progress_is_told(pair):
+def test_progress_is_told(pair: dict[str, np.ndarray]) -> None:
     seen = []
     kedge.fit(pair, anchors=4, attach="kernel", progress=lambda *report: seen.append(report))
     made = [report for report in seen if "making the kernel map of" in str(report[0])]
     assert made and any("of b" in str(report[0]) for report in made)
 
-    def stop(*report):
+    def stop(*report: object) -> None:
         if "kernel" in str(report[0]):
             raise KeyboardInterrupt
 
@@ -160,9 +176,10 @@ def test_progress_is_told(pair):
         kedge.fit(pair, anchors=4, attach="kernel", progress=stop)
 
 
-def test_the_transformer_takes_it(pair, bent):
+def test_the_transformer_takes_it(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray]) -> None:
     x = pair["b"]
     made = RelativeTransformer(anchors=4, method="random", attach="kernel", kernel_width=2.0).fit(x)
-    assert made.bundle_["X"].attached_by == "kernel" and made.bundle_["X"].kernel["width"] == 2
+    learned = made.bundle_["X"]
+    assert learned.attached_by == "kernel" and learned.kernel is not None and learned.kernel["width"] == 2
     assert made.transform(bent["b"]).shape == (300, 4)
     assert RelativeTransformer(anchors=4, effort="best").fit(x).bundle_["X"].attached_by == "kernel"

@@ -2,19 +2,20 @@
 """Maps by kernel as modules: the same numbers, and a gradient for the input."""
 import copy
 import pickle
+from typing import Any
 
+import kedge
 import numpy as np
 import pytest
 from conftest import assert_near
 
-import kedge
-
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
+import torch  # noqa: E402
 
 pytestmark = pytest.mark.long
 
 
-def test_makes_what_the_function_makes(function):
+def test_makes_what_the_function_makes(function: tuple[Any, np.ndarray]) -> None:
     affine, x = function
     module = affine.to_torch()
     assert_near(module(torch.from_numpy(x)).numpy(), affine.transform(x))
@@ -23,35 +24,35 @@ def test_makes_what_the_function_makes(function):
     assert f"in_features={x.shape[1]}, out_features={affine.transform(x).shape[1]}" in repr(module)
 
 
-def test_a_row_at_the_mean_and_far_ones(shared):
-    map = shared["b"]
-    x = np.stack([map.mean, map.mean + 1e15, map.mean * 1e-15, np.zeros(8, np.float32)]).astype(np.float32)
-    made = map.to_torch()(torch.from_numpy(x)).numpy()
+def test_a_row_at_the_mean_and_far_ones(shared: kedge.Bundle) -> None:
+    rr_map = shared["b"]
+    x = np.stack([rr_map.mean, rr_map.mean + 1e15, rr_map.mean * 1e-15, np.zeros(8, np.float32)]).astype(np.float32)
+    made = rr_map.to_torch()(torch.from_numpy(x)).numpy()
     assert np.isfinite(made).all()
     for row in range(len(x)):
-        assert_near(made[row], map.transform(x[row:row + 1])[0])
+        assert_near(made[row], rr_map.transform(x[row:row + 1])[0])
     rows = torch.from_numpy(x[:1]).requires_grad_()
-    map.to_torch()(rows).sum().backward()
-    assert torch.isfinite(rows.grad).all()
+    rr_map.to_torch()(rows).sum().backward()
+    assert rows.grad is not None and torch.isfinite(rows.grad).all()
 
 
-def test_gradients_flow_to_the_input(function):
+def test_gradients_flow_to_the_input(function: tuple[Any, np.ndarray]) -> None:
     affine, x = function
     rows = torch.from_numpy(x[:3]).double().requires_grad_()
     assert torch.autograd.gradcheck(affine.to_torch().double(), rows, atol=1e-4)
 
 
-def test_half_precision_overflows_nowhere(pair, bent):
+def test_half_precision_overflows_nowhere(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray]) -> None:
     for width in (1, 16):
-        map = kedge.fit(pair, anchors=4, attach="kernel", kernel_width=width, kernel_strength=1e-2)["b"]
+        rr_map = kedge.fit(pair, anchors=4, attach="kernel", kernel_width=width, kernel_strength=1e-2)["b"]
         for dtype, share in ((torch.float16, 2e-2), (torch.bfloat16, 1e-1)):
             x = torch.from_numpy(bent["b"]).to(dtype)
-            made = map.to_torch().to(dtype)(x)
+            made = rr_map.to_torch().to(dtype)(x)
             assert made.dtype == dtype
-            assert_near(made.float().numpy(), map.transform(x.float().numpy()), share)
+            assert_near(made.float().numpy(), rr_map.transform(x.float().numpy()), share)
 
 
-def test_is_saved_exported_and_scripted(function):
+def test_is_saved_exported_and_scripted(function: tuple[Any, np.ndarray]) -> None:
     affine, x = function
     module, rows = affine.to_torch(), torch.from_numpy(x)
     wanted = module(rows)
@@ -67,6 +68,6 @@ def test_is_saved_exported_and_scripted(function):
 
 
 @pytest.mark.filterwarnings("ignore:.*TorchScript.*", "ignore:.*torch.jit.script.*")
-def test_is_scripted(function):
+def test_is_scripted(function: tuple[Any, np.ndarray]) -> None:
     affine, x = function
     assert_near(torch.jit.script(affine.to_torch())(torch.from_numpy(x)).numpy(), affine.transform(x))

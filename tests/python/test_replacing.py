@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be replaced, results of length 1, and messages that speak Python."""
 import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import kedge
 import numpy as np
@@ -10,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 
-def test_a_file_is_not_replaced_by_what_becomes_of_it(bundle, spaces, tmp_path):
+def test_a_file_is_not_replaced_by_what_becomes_of_it(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                                      tmp_path: pathlib.Path) -> None:
     for made in (bundle["vit"], bundle.translator("vit", "rex")):
         path = tmp_path / "x.npy"
         np.save(path, spaces["vit"])
@@ -24,7 +28,8 @@ def test_a_file_is_not_replaced_by_what_becomes_of_it(bundle, spaces, tmp_path):
 
 @pytest.mark.parametrize("write", [lambda b, *a, **k: b.save(*a, **k), lambda b, *a, **k: b["vit"].to_onnx(*a, **k),
                                    lambda b, *a, **k: b.translator("vit", "rex").to_onnx(*a, **k)])
-def test_results_replace_their_own_kind_only(bundle, spaces, tmp_path, write):
+def test_results_replace_their_own_kind_only(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                             tmp_path: pathlib.Path, write: Callable[..., None]) -> None:
     write(bundle, tmp_path / "result")
     write(bundle, tmp_path / "result")
     np.save(tmp_path / "x.npy", spaces["vit"])
@@ -35,7 +40,7 @@ def test_results_replace_their_own_kind_only(bundle, spaces, tmp_path, write):
     assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "result").read_bytes()
 
 
-def test_results_of_length_1(bundle, spaces, tmp_path):
+def test_results_of_length_1(bundle: kedge.Bundle, spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     for made in (bundle["vit"], bundle.translator("vit", "rex")):
         plain = made.transform(spaces["vit"])
         wanted = plain / np.linalg.norm(plain, axis=1, keepdims=True)
@@ -49,7 +54,7 @@ def test_results_of_length_1(bundle, spaces, tmp_path):
 
 
 @pytest.mark.long
-def test_modules_give_results_of_length_1(bundle, spaces):
+def test_modules_give_results_of_length_1(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     import torch
 
     for made in (bundle["vit"], bundle.translator("vit", "rex")):
@@ -57,7 +62,8 @@ def test_modules_give_results_of_length_1(bundle, spaces):
         np.testing.assert_allclose(made.to_torch(normalize=True)(torch.from_numpy(spaces["vit"])), wanted, atol=1e-5)
 
 
-def test_parquet_files_are_streamed(bundle, spaces, tmp_path):
+def test_parquet_files_are_streamed(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                    tmp_path: pathlib.Path) -> None:
     x = spaces["vit"]
     column = pa.FixedSizeListArray.from_arrays(x.ravel(), x.shape[1])
     pq.write_table(pa.table({"id": range(len(x)), "v": column}), tmp_path / "x.parquet", row_group_size=100)
@@ -68,14 +74,25 @@ def test_parquet_files_are_streamed(bundle, spaces, tmp_path):
     np.testing.assert_allclose(np.stack(found.column("v").to_pylist()), wanted, atol=1e-5 * np.abs(wanted).max())
 
 
-def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle, spaces, tmp_path, monkeypatch):
+def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                                              tmp_path: pathlib.Path,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.parquet"
     column = pa.FixedSizeListArray.from_arrays(spaces["vit"].ravel(), spaces["vit"].shape[1])
     pq.write_table(pa.table({"v": column}), path)
-    calls = []
+    calls: list[Any] = []
     replace, fsync = os.replace, os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
-    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append((old, new)), replace(old, new)))
+
+    def noted_fsync(file: int) -> None:
+        calls.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    def noted_replace(old: str, new: str) -> None:
+        calls.append((old, new))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
     bundle["vit"].transform_file(path, tmp_path / "apart.parquet")
     assert len(calls) == 1
     bundle["vit"].transform_file(path, path, in_place=True)
@@ -83,7 +100,7 @@ def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle, spaces, tm
     assert flushed == old and new == str(path) and folder == str(tmp_path)
 
 
-def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle):
+def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle: kedge.Bundle) -> None:
     for kind in (KeyError, ValueError):
         with pytest.raises(kind) as caught:
             bundle["vti"]
@@ -93,7 +110,7 @@ def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle):
     assert "kedge attach" not in str(caught.value)
 
 
-def test_messages_speak_python(spaces, tmp_path):
+def test_messages_speak_python(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="^refine_rate is -1"):
         kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, anchors=5, refine_epochs=1, refine_rate=-1)
     with pytest.raises(OSError, match=r"x\.csv.*\.parquet"):
@@ -102,7 +119,7 @@ def test_messages_speak_python(spaces, tmp_path):
         kedge.fit({"vit": spaces["vit"]}, rows=(300, 0))
 
 
-def test_a_fit_that_ends_well_leaves_no_checkpoint(spaces, tmp_path):
+def test_a_fit_that_ends_well_leaves_no_checkpoint(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="param", anchors=5, epochs=3, batch=100,
               checkpoint=tmp_path / "c", checkpoint_every=1)
     assert not (tmp_path / "c").exists()

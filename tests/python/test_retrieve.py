@@ -2,12 +2,15 @@
 """Judged retrieval against its definitions, and SVCCA against plain numpy."""
 import json
 import os
+import pathlib
 import subprocess
-
-import numpy as np
-import pytest
+from collections.abc import Sequence
+from typing import Any
 
 import kedge
+import numpy as np
+import pytest
+from conftest import Similarity
 
 RNG = np.random.default_rng(5)
 QUERIES, DOCUMENTS = RNG.normal(size=(40, 12)).astype(np.float32), RNG.normal(size=(700, 12)).astype(np.float32)
@@ -17,7 +20,8 @@ for query, document, grade in QRELS:  # so that there is something to find
     DOCUMENTS[document] += 0.7 * grade * QUERIES[query]
 
 
-def reference(queries, documents, qrels, k=10, recall_k=100, exclude=(), cosine=True):
+def reference(queries: np.ndarray, documents: np.ndarray, qrels: Any, k: int = 10, recall_k: int = 100,
+              exclude: Sequence[int] = (), cosine: bool = True) -> list[float]:
     """One sorted list for each query, in float64."""
     queries, documents = queries.astype(np.float64), documents.astype(np.float64)
     if cosine:
@@ -36,13 +40,13 @@ def reference(queries, documents, qrels, k=10, recall_k=100, exclude=(), cosine=
     return [len(found), *np.mean(found, axis=0)]
 
 
-def values(scores, k=10, recall_k=100):
+def values(scores: dict[str, Any], k: int = 10, recall_k: int = 100) -> list[float]:
     return [scores["queries"], scores[f"ndcg@{k}"], scores[f"recall@{recall_k}"], scores[f"mrr@{k}"]]
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "inner"])
 @pytest.mark.parametrize("k, recall_k", [(10, 100), (3, 7), (100, 10), (1000, 1000)])
-def test_equals_the_definitions(similarity, k, recall_k):
+def test_equals_the_definitions(similarity: Similarity, k: int, recall_k: int) -> None:
     found = kedge.retrieve(QUERIES, DOCUMENTS, QRELS, k=k, recall_k=recall_k, similarity=similarity)
     assert values(found, k, recall_k) == pytest.approx(
         reference(QUERIES, DOCUMENTS, QRELS, k, recall_k, cosine=similarity == "cosine"), rel=1e-6)
@@ -50,7 +54,7 @@ def test_equals_the_definitions(similarity, k, recall_k):
     assert found["documents"] == 700 and found["dim"] == 12 and found["queries"] + found["queries_without"] == 40
 
 
-def test_documents_are_left_out_with_their_judgements():
+def test_documents_are_left_out_with_their_judgements() -> None:
     out = np.unique(np.r_[QRELS[::3, 1], 5:300:7])
     mask = np.isin(np.arange(700), out)
     expected = reference(QUERIES, DOCUMENTS, QRELS, exclude=out.tolist())
@@ -63,13 +67,13 @@ def test_documents_are_left_out_with_their_judgements():
     assert values(half) == pytest.approx(reference(QUERIES, DOCUMENTS, QRELS, exclude=range(350, 700)), rel=1e-6)
 
 
-def test_ties_go_to_the_first_document():
+def test_ties_go_to_the_first_document() -> None:
     documents = np.repeat(DOCUMENTS[:1], 50, axis=0)
     found = kedge.retrieve(QUERIES[:2], documents, [(0, 3, 1), (1, 19, 1)], k=20)
     assert found["mrr@20"] == pytest.approx((1 / 4 + 1 / 20) / 2)
 
 
-def test_every_kind_of_input_gives_the_same(tmp_path):
+def test_every_kind_of_input_gives_the_same(tmp_path: pathlib.Path) -> None:
     expected = kedge.retrieve(QUERIES, DOCUMENTS, QRELS)
     for name, array in (("q", QUERIES), ("d", DOCUMENTS), ("r", QRELS.astype(np.int32))):
         np.save(tmp_path / f"{name}.npy", array)
@@ -89,19 +93,19 @@ def test_every_kind_of_input_gives_the_same(tmp_path):
     (QRELS > 0, "of bool"), ([(0, 1, 1), (0, 1, 2)], "document 1 is judged more than once for query 0"),
     ([(40, 0, 1)], "row 40 of the queries"), ([(0, -1, 1)], "row -1 of the documents"), ([(0, 1, -2)], "the grade -2"),
     ([(0, 1, 0)], "no query has a relevant document"), (np.array([(0, 1, 2**63)], np.uint64), "too large")])
-def test_judgements_that_cannot_be(qrels, words):
+def test_judgements_that_cannot_be(qrels: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         kedge.retrieve(QUERIES, DOCUMENTS, qrels)
 
 
-def test_rows_that_cannot_be():
+def test_rows_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="12 values and the documents 11"):
         kedge.retrieve(QUERIES, DOCUMENTS[:, :11], QRELS)
     for index in (0, 1):
         rows = [QUERIES.copy(), DOCUMENTS.copy()]
         rows[index][QRELS[-1][index], 3] = np.nan
         with pytest.raises(ValueError, match=f"row {QRELS[-1][index]} .*NaN"):
-            kedge.retrieve(*rows, QRELS)
+            kedge.retrieve(rows[0], rows[1], QRELS)
     with pytest.raises(ValueError, match="all 700 rows of the documents are left out"):
         kedge.retrieve(QUERIES, DOCUMENTS, QRELS, exclude=slice(0, 700))
     with pytest.raises(ValueError, match="asked for row 700"):
@@ -110,16 +114,16 @@ def test_rows_that_cannot_be():
         kedge.retrieve(QUERIES, DOCUMENTS, QRELS, k=0)
 
 
-def svcca(a, b):
+def svcca(a: np.ndarray, b: np.ndarray) -> float:
     """As Raghu et al. define it: SVD of each, the directions that hold 99 % of the variance, then CCA."""
-    def kept(x):
+    def kept(x: np.ndarray) -> np.ndarray:
         u, s, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
         return u[:, :1 + np.searchsorted(np.cumsum(s**2) / np.sum(s**2), 0.99)]
-    return np.linalg.svd(kept(a.astype(np.float64)).T @ kept(b.astype(np.float64)), compute_uv=False).mean()
+    return float(np.linalg.svd(kept(a.astype(np.float64)).T @ kept(b.astype(np.float64)), compute_uv=False).mean())
 
 
 @pytest.mark.parametrize("noise", [0.05, 1, 10])
-def test_svcca_equals_plain_numpy(noise):
+def test_svcca_equals_plain_numpy(noise: float) -> None:
     rng = np.random.default_rng(1)
     scale = np.geomspace(1, 1e-3, 20)  # so that 99 % of the variance are not all directions
     a = (rng.normal(size=(500, 20)) * scale + 4).astype(np.float32)

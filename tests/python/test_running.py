@@ -2,20 +2,21 @@
 """Long work: progress, Ctrl-C, threads."""
 import concurrent.futures
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from typing import Any
 
+import kedge
 import numpy as np
 import pytest
 
-import kedge
 
-
-def test_a_function_is_told_how_it_goes(spaces):
+def test_a_function_is_told_how_it_goes(spaces: dict[str, np.ndarray]) -> None:
     seen = []
     kedge.fit(spaces, method="param", anchors=8, support=50, epochs=3, progress=lambda *report: seen.append(report))
     assert all(done <= total for _, done, total, _ in seen)
@@ -23,29 +24,29 @@ def test_a_function_is_told_how_it_goes(spaces):
     assert learning[-1][1] == learning[-1][2] and "epoch 3 total" in learning[-1][3]
 
 
-def test_an_exception_of_that_function_ends_the_fit(spaces):
-    def stop(*_):
+def test_an_exception_of_that_function_ends_the_fit(spaces: dict[str, np.ndarray]) -> None:
+    def stop(*_: object) -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
         kedge.fit(spaces, anchors=8, support=50, progress=stop)
     with pytest.raises(TypeError, match="progress must be"):
-        kedge.fit(spaces, anchors=8, support=50, progress="yes")
+        kedge.fit(spaces, anchors=8, support=50, progress="yes")  # type: ignore[arg-type]  # which is the point
 
 
-def test_a_bar_is_drawn_where_it_is_asked_for(spaces, capfd):
+def test_a_bar_is_drawn_where_it_is_asked_for(spaces: dict[str, np.ndarray], capfd: pytest.CaptureFixture[str]) -> None:
     kedge.fit(spaces, method="param", anchors=8, support=50, epochs=2, progress=True)
     assert "learning" in capfd.readouterr().err
     kedge.fit(spaces, method="param", anchors=8, support=50, epochs=2)
     assert capfd.readouterr().err == ""
 
 
-def interrupted(code, folder, after="started"):
+def interrupted(code: str, folder: pathlib.Path, after: str = "started") -> tuple[int, str, str]:
     """Runs code, presses Ctrl-C half a second after its work has begun, and gives what it printed."""
     child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=folder, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     try:
-        assert child.stdout.readline().strip() == after
+        assert child.stdout is not None and child.stdout.readline().strip() == after
         time.sleep(0.5)
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=600)
@@ -68,7 +69,7 @@ def begin(*_):
 """
 
 
-def test_ctrl_c_stops_a_fit_and_leaves_a_checkpoint(tmp_path):
+def test_ctrl_c_stops_a_fit_and_leaves_a_checkpoint(tmp_path: pathlib.Path) -> None:
     long = SPACES + """
 try:
     kedge.fit(spaces, method="param", anchors=100, support=2000, epochs=100000, checkpoint="c.checkpoint", batch=500,
@@ -81,22 +82,22 @@ except KeyboardInterrupt:
     assert (tmp_path / "c.checkpoint").exists()
 
 
-def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces, tmp_path):
+def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     class Enough(Exception):
         pass
 
-    def stop(step, done, total, detail):
+    def stop(step: str, done: int, total: int, detail: str) -> None:
         if step == "learning" and done > total / 2:
             raise Enough
 
-    options = dict(method="param", anchors=8, support=50, epochs=6)
+    options: dict[str, Any] = dict(method="param", anchors=8, support=50, epochs=6)
     with pytest.raises(Enough):
         kedge.fit(spaces, checkpoint=tmp_path / "c", progress=stop, **options)
     resumed = kedge.fit(spaces, checkpoint=tmp_path / "c", resume=True, **options)
     np.testing.assert_array_equal(resumed.mixture, kedge.fit(spaces, **options).mixture)
 
 
-def test_ctrl_c_stops_a_stitch_on_its_worker_threads(tmp_path):
+def test_ctrl_c_stops_a_stitch_on_its_worker_threads(tmp_path: pathlib.Path) -> None:
     code, out, err = interrupted(SPACES + """
 try:
     kedge.stitch(spaces, train=slice(2000), test=slice(2000, 3000), methods=["param-multi"], epochs=100000, seeds=8,
@@ -107,7 +108,7 @@ except KeyboardInterrupt:
     assert (code, out.strip()) == (0, "stopped"), err
 
 
-def test_ctrl_c_belongs_to_python_again_afterwards(tmp_path):
+def test_ctrl_c_belongs_to_python_again_afterwards(tmp_path: pathlib.Path) -> None:
     code, out, err = interrupted(SPACES + """
 import time
 kedge.fit(spaces, method="consensus", anchors=10)
@@ -117,7 +118,7 @@ time.sleep(30)
     assert code == -signal.SIGINT and "KeyboardInterrupt" in err
 
 
-def test_a_handler_of_ones_own_is_called(tmp_path):
+def test_a_handler_of_ones_own_is_called(tmp_path: pathlib.Path) -> None:
     code, out, err = interrupted(SPACES + """
 import signal
 signal.signal(signal.SIGINT, lambda *_: print("mine", flush=True))
@@ -129,7 +130,7 @@ except KeyboardInterrupt:
     assert out.split() == ["mine", "stopped"], err
 
 
-def test_threads_may_share_a_map(bundle, spaces):
+def test_threads_may_share_a_map(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     rr, rows = bundle["vit"], spaces["vit"]
     expected = rr.transform(rows)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -137,7 +138,7 @@ def test_threads_may_share_a_map(bundle, spaces):
             np.testing.assert_array_equal(found, expected)
 
 
-def test_threads_may_attach_to_one_bundle(spaces):
+def test_threads_may_attach_to_one_bundle(spaces: dict[str, np.ndarray]) -> None:
     bundle = kedge.fit(spaces, method="consensus", anchors=4)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: bundle.attach(f"space {i}", spaces["rex"]), range(40)))
@@ -145,10 +146,10 @@ def test_threads_may_attach_to_one_bundle(spaces):
     np.testing.assert_array_equal(bundle["space 7"].weight, bundle["space 39"].weight)
 
 
-def test_other_threads_run_while_it_works(spaces):
+def test_other_threads_run_while_it_works(spaces: dict[str, np.ndarray]) -> None:
     count, done = 0, threading.Event()
 
-    def work():
+    def work() -> None:
         kedge.fit(spaces, method="param", anchors=8, support=100, epochs=300)
         done.set()
 
@@ -161,8 +162,9 @@ def test_other_threads_run_while_it_works(spaces):
 
 
 @pytest.mark.parametrize("variable", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"])
-def test_the_environment_says_how_many_threads(variable):
-    """Before and after work that takes BLAS' threads away for a while: results of a map do not change their last bits."""
+def test_the_environment_says_how_many_threads(variable: str) -> None:
+    """Before and after work that takes BLAS' threads away for a while: results of a map do not change their last
+    bits."""
     code = textwrap.dedent("""
         import numpy as np
         import kedge
@@ -177,11 +179,12 @@ def test_the_environment_says_how_many_threads(variable):
         print(kedge.threads(), np.array_equal(bundle["a"].transform(x), before))
     """)
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", code], env={**environment, variable: "1"}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env={**environment, variable: "1"}, capture_output=True,
+                          text=True)
     assert done.stdout.split() == ["1", "1", "True"], done.stdout + done.stderr
 
 
-def test_the_number_of_threads_can_be_set():
+def test_the_number_of_threads_can_be_set() -> None:
     before = kedge.threads()
     try:
         kedge.set_threads(1)
@@ -216,7 +219,7 @@ print(X.nbytes, fitted - before, peak() - fitted)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is counted otherwise")
-def test_float32_rows_are_not_copied():
+def test_float32_rows_are_not_copied() -> None:
     done = subprocess.run([sys.executable, "-c", NO_COPY], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     size, fit, transform = map(int, done.stdout.split())
@@ -244,7 +247,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
-def test_processes_may_be_started_after_use(how, tmp_path):
+def test_processes_may_be_started_after_use(how: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "children.py").write_text(CHILDREN)
     child = subprocess.Popen([sys.executable, "-W", "ignore", "children.py", how], cwd=tmp_path, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -2,9 +2,11 @@
 """RelativeTransformer as scikit-learn wants its transformers, and the swap of encoders under a fitted pipeline."""
 import inspect
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +14,14 @@ import pytest
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 import joblib  # noqa: E402
+import kedge  # noqa: E402
+from conftest import assert_near  # noqa: E402
+from kedge import RelativeTransformer, _core  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-
-import kedge  # noqa: E402
-from conftest import assert_near  # noqa: E402
-from kedge import RelativeTransformer, _core  # noqa: E402
 
 CHECKS = """
 import sys, warnings
@@ -34,7 +35,7 @@ for options in ({}, {"method": "param"}, {"similarity": "euclidean", "method": "
 
 
 @pytest.mark.long
-def test_scikit_learns_own_checks():
+def test_scikit_learns_own_checks() -> None:
     # Without this variable, which must be set before scipy is imported, one of the checks would skip itself.
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHECKS], capture_output=True, text=True,
                           env={**os.environ, "SCIPY_ARRAY_API": "1"})
@@ -44,7 +45,7 @@ def test_scikit_learns_own_checks():
     assert [line for line in lines if not line.startswith("passed ")] == []
 
 
-def test_defaults_are_those_of_fit():
+def test_defaults_are_those_of_fit() -> None:
     own = {name: parameter.default for name, parameter in inspect.signature(RelativeTransformer).parameters.items()
            if name not in ("bundle", "space")}
     table = {option["name"]: option["default"] for option in _core.fit_options()}
@@ -52,30 +53,30 @@ def test_defaults_are_those_of_fit():
     assert own == {name: table[name] for name in own}
 
 
-def test_learns_what_fit_learns(spaces):
-    learning = dict(method="param", anchors=20, epochs=3, seed=4)
+def test_learns_what_fit_learns(spaces: dict[str, np.ndarray]) -> None:
+    learning: dict[str, Any] = dict(method="param", anchors=20, epochs=3, seed=4)
     made = RelativeTransformer(space="vit", **learning).fit(spaces["vit"])
     bundle = kedge.fit({"vit": spaces["vit"]}, **learning)
     np.testing.assert_array_equal(made.transform(spaces["vit"]), bundle["vit"].transform(spaces["vit"]))
     assert made.bundle_.sources == ["vit"] and made.n_features_in_ == 24
 
 
-def test_every_option_reaches_fit(spaces):
+def test_every_option_reaches_fit(spaces: dict[str, np.ndarray]) -> None:
     rng = np.random.default_rng(0)
     changed = {"method": "random", "similarity": "cosine", "anchors": 7, "support": 50, "support_select": "fps",
                "keep": 3, "seed": 5, "shrinkage": 0.5, "epsilon": 1e-3, "attach": "ridge", "ridge": 0.1, "epochs": 2,
                "batch": 32, "lr": 0.3, "effort": "best", "kernel_width": 3.3, "kernel_strength": 0.033,
                "kernel_whitening": 0.33}
     kernels = {name: {"attach": "kernel"} for name in ("kernel_width", "kernel_strength", "kernel_whitening")}
-    beside = {**kernels, "ridge": {"attach": "ridge"}, "support_select": {"support": 50}, "method": {"epochs": 95}}
+    beside: dict[str, dict[str, Any]] = {
+        **kernels, "ridge": {"attach": "ridge"}, "support_select": {"support": 50}, "method": {"epochs": 95}}
     names = set(inspect.signature(RelativeTransformer).parameters) - {"bundle", "space"}
     assert {*changed, "power", "device"} == names
     X = spaces["vit"][:200] + rng.normal(size=(200, 24))
     for name, value in changed.items():
-        base = {"method": "param", "anchors": 12, "epochs": 1, **beside.get(name, {})}
-        before = RelativeTransformer(**base).fit(X).bundle_
-        after = RelativeTransformer(**{**base, name: value}).fit(X).bundle_
-        before, after = before["X"].weight, after["X"].weight
+        base: dict[str, Any] = {"method": "param", "anchors": 12, "epochs": 1, **beside.get(name, {})}
+        before = RelativeTransformer(**base).fit(X).bundle_["X"].weight
+        after = RelativeTransformer(**(base | {name: value})).fit(X).bundle_["X"].weight
         assert before.shape != after.shape or not np.array_equal(before, after), name
     with pytest.raises(ValueError, match="epochs belongs to the method param, but the method is consensus"):
         RelativeTransformer(epochs=2, anchors=5).fit(X)
@@ -86,7 +87,7 @@ def test_every_option_reaches_fit(spaces):
         RelativeTransformer(device="no such device").fit(X)
 
 
-def test_makes_as_many_anchors_as_there_can_be(spaces):
+def test_makes_as_many_anchors_as_there_can_be(spaces: dict[str, np.ndarray]) -> None:
     X = spaces["vit"]
     assert RelativeTransformer(method="random").fit(X[:30]).transform(X).shape == (400, 30)
     assert RelativeTransformer(method="random", support=15).fit(X).transform(X).shape == (400, 15)
@@ -95,21 +96,22 @@ def test_makes_as_many_anchors_as_there_can_be(spaces):
     assert made.bundle_.method == "consensus" and made.transform(X).shape == (400, 24)
 
 
-def test_knows_the_usual_number_of_support_rows():
+def test_knows_the_usual_number_of_support_rows() -> None:
     X = np.random.default_rng(0).normal(size=(5100, 3)).astype(np.float32)
     assert len(kedge.fit({"X": X}, method="random", anchors=1).support_ids) == 5000
     assert len(RelativeTransformer(method="random", anchors=1).fit(X).bundle_.support_ids) == 5000
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
-def test_types(spaces, dtype):
+def test_types(spaces: dict[str, np.ndarray], dtype: Any) -> None:
     X = (8 * spaces["vit"]).astype(dtype)
     made = RelativeTransformer(method="random", anchors=10).fit(X)
     assert made.transform(X).dtype == np.float32
     assert_near(made.transform(X), made.transform(X.astype(np.float64)))
 
 
-def test_encoders_are_swapped_under_a_fitted_pipeline(bundle, spaces, labels, tmp_path):
+def test_encoders_are_swapped_under_a_fitted_pipeline(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                                      labels: np.ndarray, tmp_path: pathlib.Path) -> None:
     bundle.save(tmp_path / "shared.kedge")
     for given in (bundle, tmp_path / "shared.kedge", str(tmp_path / "shared.kedge")):
         pipe = make_pipeline(RelativeTransformer(bundle=given, space="vit"), LogisticRegression(max_iter=500))
@@ -122,7 +124,7 @@ def test_encoders_are_swapped_under_a_fitted_pipeline(bundle, spaces, labels, tm
             assert pipe.n_features_in_ == spaces[other].shape[1]
 
 
-def test_a_bundle_needs_no_fit(bundle, spaces):
+def test_a_bundle_needs_no_fit(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     made = RelativeTransformer(bundle=bundle, space="clip")
     np.testing.assert_array_equal(made.transform(spaces["clip"]), bundle["clip"].transform(spaces["clip"]))
     assert made.fit(spaces["clip"]) is made and not hasattr(made, "bundle_")
@@ -133,7 +135,7 @@ def test_a_bundle_needs_no_fit(bundle, spaces):
         made.transform(spaces["rex"])
 
 
-def test_a_changed_file_is_read_again(spaces, tmp_path):
+def test_a_changed_file_is_read_again(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     path = tmp_path / "shared.kedge"
     for anchors in (5, 6):
         kedge.fit({"vit": spaces["vit"]}, method="random", anchors=anchors).save(path)
@@ -142,19 +144,19 @@ def test_a_changed_file_is_read_again(spaces, tmp_path):
 
 
 @pytest.mark.parametrize("space", [None, "dino"])
-def test_an_unknown_space_is_refused(bundle, spaces, space):
+def test_an_unknown_space_is_refused(bundle: kedge.Bundle, spaces: dict[str, np.ndarray], space: str | None) -> None:
     with pytest.raises(ValueError, match="expected one of the bundle's: vit, rex, clip; add another encoder"):
         RelativeTransformer(bundle=bundle, space=space).fit(spaces["vit"])
 
 
-def test_is_not_fitted_without_either(spaces):
+def test_is_not_fitted_without_either(spaces: dict[str, np.ndarray]) -> None:
     made = RelativeTransformer()
     with pytest.raises(NotFittedError):
         made.transform(spaces["vit"])
     assert not hasattr(made, "n_features_in_")
 
 
-def test_is_copied_and_kept(bundle, spaces, tmp_path):
+def test_is_copied_and_kept(bundle: kedge.Bundle, spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     learned = RelativeTransformer(method="random", anchors=8).fit(spaces["vit"])
     assert not hasattr(clone(learned), "bundle_")
     given = RelativeTransformer(bundle=bundle, space="vit")
@@ -165,7 +167,7 @@ def test_is_copied_and_kept(bundle, spaces, tmp_path):
             np.testing.assert_array_equal(again.transform(spaces["vit"]), expected)
 
 
-def test_names_of_columns(bundle, spaces):
+def test_names_of_columns(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     frame = pd.DataFrame(spaces["vit"], columns=[f"x{i}" for i in range(24)], index=range(100, 500))
     learned = RelativeTransformer(method="random", anchors=3).fit(frame)
     assert learned.get_feature_names_out().tolist() == [f"relativetransformer{i}" for i in range(3)]
@@ -176,13 +178,14 @@ def test_names_of_columns(bundle, spaces):
         assert table.columns[0] == "relativetransformer0"
 
 
-def test_frames_of_another_encoder_do_not_warn(bundle, spaces, recwarn):
+def test_frames_of_another_encoder_do_not_warn(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
+                                               recwarn: pytest.WarningsRecorder) -> None:
     made = RelativeTransformer(bundle=bundle, space="vit").fit(pd.DataFrame(spaces["vit"]).add_prefix("v"))
     made.set_params(space="rex").transform(pd.DataFrame(spaces["rex"]).add_prefix("r"))
     assert [str(warning.message) for warning in recwarn if "feature names" in str(warning.message)] == []
 
 
-def test_a_search_over_anchors(spaces, labels):
+def test_a_search_over_anchors(spaces: dict[str, np.ndarray], labels: np.ndarray) -> None:
     pipe = make_pipeline(RelativeTransformer(method="fps"), LogisticRegression(max_iter=500))
     search = GridSearchCV(pipe, {"relativetransformer__anchors": [2, 20]}, cv=3, n_jobs=2)
     search.fit(spaces["vit"], labels)
@@ -190,7 +193,7 @@ def test_a_search_over_anchors(spaces, labels):
     assert search.best_score_ > search.cv_results_["mean_test_score"][0]
 
 
-def test_others_are_let_in_later(spaces):
+def test_others_are_let_in_later(spaces: dict[str, np.ndarray]) -> None:
     learned = RelativeTransformer(space="vit", method="random", anchors=20).fit(spaces["vit"])
     learned.bundle_.attach("rex", spaces["rex"], attach="ridge")
     other = RelativeTransformer(bundle=learned.bundle_, space="rex")
@@ -198,8 +201,10 @@ def test_others_are_let_in_later(spaces):
     assert score["mrr"] > 0.9
 
 
-def test_a_path_that_leads_nowhere_is_refused_as_load_does(spaces, tmp_path):
-    for wrong in (tmp_path / "missing.kedge", tmp_path, 5):
+def test_a_path_that_leads_nowhere_is_refused_as_load_does(spaces: dict[str, np.ndarray],
+                                                           tmp_path: pathlib.Path) -> None:
+    places: list[Any] = [tmp_path / "missing.kedge", tmp_path, 5]
+    for wrong in places:
         with pytest.raises((OSError, TypeError)) as expected:
             kedge.load(wrong)
         with pytest.raises(type(expected.value)) as found:
@@ -207,7 +212,8 @@ def test_a_path_that_leads_nowhere_is_refused_as_load_does(spaces, tmp_path):
         assert str(found.value) == str(expected.value)
 
 
-def test_a_path_is_of_the_folder_one_is_in(spaces, tmp_path, monkeypatch):
+def test_a_path_is_of_the_folder_one_is_in(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
     for anchors in (5, 6):
         folder = tmp_path / str(anchors)
         folder.mkdir()
@@ -219,7 +225,7 @@ def test_a_path_is_of_the_folder_one_is_in(spaces, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["anchors", "support"])
 @pytest.mark.parametrize("value", ["x", 2.5, [3], True])
-def test_numbers_that_are_none_are_refused_as_fit_does(spaces, name, value):
+def test_numbers_that_are_none_are_refused_as_fit_does(spaces: dict[str, np.ndarray], name: str, value: Any) -> None:
     with pytest.raises(TypeError) as expected:
         kedge.fit({"X": spaces["vit"]}, **{"anchors": 5, name: value})
     with pytest.raises(TypeError) as found:
@@ -245,7 +251,7 @@ except AttributeError as error:
 """
 
 
-def test_the_rest_works_without_scikit_learn():
+def test_the_rest_works_without_scikit_learn() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "needs scikit-learn 1.6 or newer; " in done.stdout and "pip install 'scikit-learn>=1.6" in done.stdout

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ DOCUMENTS, QUERIES = 700, 60
 
 
 @pytest.fixture(scope="module")
-def collection(tmp_path_factory):
+def collection(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Two views of what texts mean, of which the old one is a curved function; every query is about one document."""
     rng = np.random.default_rng(0)
     meaning = rng.normal(size=(DOCUMENTS, 4))
@@ -29,20 +30,20 @@ def collection(tmp_path_factory):
     return folder
 
 
-def run(script, *argv, without=None):
+def run(script: str, *argv: object, without: Sequence[str] = ()) -> list[dict[str, str]]:
     """The lines of the table that a script prints, a dict for each."""
     code = f"import sys, runpy; sys.path.insert(0, {str(FOLDER)!r}); sys.argv = sys.argv[1:]\n"
-    code += "".join(f"sys.modules[{name!r}] = None\n" for name in without or ())
+    code += "".join(f"sys.modules[{name!r}] = None\n" for name in without)
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code, FOLDER / script, *map(str, argv)], capture_output=True, text=True,
-                          env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1800)
+    done = subprocess.run([sys.executable, "-c", code, FOLDER / script, *map(str, argv)], capture_output=True,
+                          text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1800)
     assert done.returncode == 0, done.stderr
     table = [[cell.strip() for cell in line.strip("|").split("|")]
              for line in done.stdout.splitlines() if line.startswith("|")]
     return [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
 
 
-def test_kernels_translate_what_is_curved(collection):
+def test_kernels_translate_what_is_curved(collection: pathlib.Path) -> None:
     table = run("translate.py", collection, "--pairs", "bent:flat", "--support", "100,300", "--seeds", "0,1")
     assert [line["K"] for line in table] == ["100"] * 8 + ["300"] * 8
     score = {line[""]: float(line["nDCG@10"]) for line in table[8:]}
@@ -54,16 +55,17 @@ def test_kernels_translate_what_is_curved(collection):
     assert float(kernel["fused, nDCG@10"]) > 0 and float(kernel["fit, s"]) >= 0
 
 
-def test_folders_joined_are_one_store(collection):
+def test_folders_joined_are_one_store(collection: pathlib.Path) -> None:
     """Twice the same collection: a query's document and its copy are equally near, and one of them is relevant."""
     options = ("--pairs", "bent:flat", "--support", 200, "--seeds", 0, "--methods", "ridge")
-    one, two = run("translate.py", collection, *options), run("translate.py", collection, collection, "--join", *options)
+    one, two = run("translate.py", collection, *options), run("translate.py", collection, collection, "--join",
+                                                              *options)
     assert two[0]["collection"] == f"{collection.name} + {collection.name}"
     assert len(one) == len(two) == 3
     assert 0 < float(two[-1]["MRR@10"]) < float(one[-1]["MRR@10"])
 
 
-def test_peers_are_asked_for_where_they_are_missing(collection):
+def test_peers_are_asked_for_where_they_are_missing(collection: pathlib.Path) -> None:
     table = run("peers.py", collection, "--pairs", "bent:flat", "--support", 300, "--seeds", 0,
                 without=("latentis", "embspec", "vectormigrate", "drift"))
     words = {line[""]: line["documents translated, nDCG@10"] for line in table}
@@ -72,7 +74,8 @@ def test_peers_are_asked_for_where_they_are_missing(collection):
     assert words["drift-spark, DriftAdapter"].endswith("pip install drift-spark")
 
 
-def test_a_peer_that_refuses_gets_a_line(collection, tmp_path, monkeypatch):
+def test_a_peer_that_refuses_gets_a_line(collection: pathlib.Path, tmp_path: pathlib.Path,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "embspec.py").write_text(
         "class DriftAdapter:\n"
         "    @staticmethod\n"

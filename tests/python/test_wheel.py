@@ -6,10 +6,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import nanobind
 import pytest
-
 import readme_example
 from bare_root import BareRoot, needed_by
 
@@ -28,7 +29,7 @@ pathlib.Path("maps").write_text("\\n".join(maps))
 """
 
 
-def must(words, **options):
+def must(words: Sequence[str | pathlib.Path], **options: Any) -> None:
     done = subprocess.run(words, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
@@ -36,16 +37,18 @@ def must(words, **options):
 class Environment:
     """A virtual environment of this machine, and a folder with the data to work in."""
 
-    def __init__(self, folder, python):
+    wheel: pathlib.Path  # what is installed in it, if it is a wheel
+
+    def __init__(self, folder: pathlib.Path, python: pathlib.Path) -> None:
         self.env, self.work = folder / "env", folder / "here"
         subprocess.run([python, "-m", "venv", self.env], check=True)
         shutil.copytree(ROOT / "data", self.work / "data")
 
-    def run(self, *words):
+    def run(self, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
         variables = {"PATH": f"{self.env}/bin:{os.environ['PATH']}", "HOME": str(self.work)}
         return subprocess.run(words, cwd=self.work, env=variables, capture_output=True, text=True)
 
-    def ok(self, *words):
+    def ok(self, *words: str | pathlib.Path) -> str:
         done = self.run(*words)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
@@ -54,17 +57,17 @@ class Environment:
 class Bare(Environment):
     """The same in a root folder of its own; /env and /here are in it."""
 
-    def __init__(self, root):
+    def __init__(self, root: BareRoot) -> None:
         self.root = root
         self.env, self.work = self.root.inside("/env"), self.root.inside("/here")
         self.ok(self.root.python, "-m", "venv", "/env")
         shutil.copytree(ROOT / "data", self.work / "data")
 
-    def run(self, *words):
+    def run(self, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
         return self.root.run(*words)
 
 
-def emptiest(folder, python):
+def emptiest(folder: pathlib.Path, python: pathlib.Path) -> Environment:
     """A root folder of its own, or a plain environment where that is not permitted."""
     root = BareRoot(folder / "root", python)
     works = root.run(root.python, "-c", "")
@@ -75,7 +78,7 @@ def emptiest(folder, python):
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
     """Version of Python -> the wheel that was made with it."""
     folder = tmp_path_factory.mktemp("dist")
     must([ROOT / "scripts" / "setup", "wheel"])
@@ -85,7 +88,7 @@ def wheels(tmp_path_factory):
     return made
 
 
-def python_of(wheel):
+def python_of(wheel: pathlib.Path) -> pathlib.Path:
     """A Python that takes this wheel: the latest that scripts/wheel made an environment of."""
     made = {int(folder.name.split(".")[1]): folder for folder in (ROOT / "build" / "wheel").glob("python3.*")}
     fits = [minor for minor in made if minor >= 12] if "-abi3-" in wheel.name else [11]
@@ -93,7 +96,8 @@ def python_of(wheel):
 
 
 @pytest.fixture(scope="module", params=["3.11", "3.12 or later"])
-def bare(request, wheels, tmp_path_factory):
+def bare(request: pytest.FixtureRequest, wheels: dict[str, pathlib.Path],
+         tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Where a wheel is installed without an index."""
     if request.param not in wheels:
         pytest.skip(f"scripts/wheel found no Python {request.param} here")
@@ -107,8 +111,8 @@ def bare(request, wheels, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def from_source(tmp_path_factory):
-    place = Environment(tmp_path_factory.mktemp("source"), sys.executable)
+def from_source(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    place = Environment(tmp_path_factory.mktemp("source"), pathlib.Path(sys.executable))
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     # With the compiler's name and the headers of the tests' own build, so that ccache has most of the objects already.
     install = '. scripts/use-ccache && CXX=c++ exec "$0/bin/pip" install -C cmake.define.nanobind_DIR="$1" .'
@@ -116,7 +120,7 @@ def from_source(tmp_path_factory):
     return place
 
 
-def test_nothing_of_the_build_machine_is_needed(bare):
+def test_nothing_of_the_build_machine_is_needed(bare: Environment) -> None:
     assert bare.wheel.stat().st_size < 30e6
     assert "stitch" in bare.ok("kedge", "--help")
     if not isinstance(bare, Bare):
@@ -130,16 +134,17 @@ def test_nothing_of_the_build_machine_is_needed(bare):
 
 
 @pytest.fixture(scope="module")
-def installed_wheel(bare):
+def installed_wheel(bare: Environment) -> Environment:
     """Also with libstdc++, which numpy's wheel counts on; ours has its own."""
     numpy = next(bare.env.rglob("_multiarray_umath*.so"))
-    for library in needed_by([numpy]) if isinstance(bare, Bare) else ():
-        if library.name.startswith("libstdc++"):
-            bare.root.add(library)
+    if isinstance(bare, Bare):
+        for library in needed_by([numpy]):
+            if library.name.startswith("libstdc++"):
+                bare.root.add(library)
     return bare
 
 
-def test_a_wheel_runs_the_readme_example_with_its_own_libraries(installed_wheel):
+def test_a_wheel_runs_the_readme_example_with_its_own_libraries(installed_wheel: Environment) -> None:
     work = installed_wheel.work
     (work / "example.py").write_text(readme_example.CODE)
     (work / "seen.py").write_text(SEEN)
@@ -150,7 +155,7 @@ def test_a_wheel_runs_the_readme_example_with_its_own_libraries(installed_wheel)
     assert any("openblas" in file for file in loaded) and all(file.startswith(home) for file in ours), loaded
 
 
-def test_the_command_and_the_package_give_the_same_bits(installed_wheel):
+def test_the_command_and_the_package_give_the_same_bits(installed_wheel: Environment) -> None:
     installed_wheel.ok("kedge", "fit", "--method", "consensus", "--anchors", "20", *SPACES, "-o", "command.kedge")
     fit = ("import kedge; kedge.fit({'a': 'data/slm/minilm-l6.npy', 'b': 'data/slm/use-multilingual.npy'}, "
            "method='consensus', anchors=20).save('python.kedge')")
@@ -159,17 +164,18 @@ def test_the_command_and_the_package_give_the_same_bits(installed_wheel):
     assert made[0] == made[1]
 
 
-def test_pip_install_from_source_runs_the_readme_example(from_source):
+def test_pip_install_from_source_runs_the_readme_example(from_source: Environment) -> None:
     (from_source.work / "example.py").write_text(readme_example.CODE)
     readme_example.check(from_source.ok("python", "example.py"))
 
 
-def check_programs(place):
+def check_programs(place: Environment) -> None:
     version = place.ok("python", "-c", "import kedge; print(kedge.__version__)").strip()
     assert place.ok("kedge", "--version").strip() == f"kedge {version}"
     assert "--model" in place.ok("kedge-encode", "--help")
     assert "results.json" in place.ok("kedge-report", "--help")
-    place.ok("kedge", "stitch", *SPACES, "--train", "0:500", "--test", "3000:3300", "--methods", "consensus", "--anchors",
+    place.ok("kedge", "stitch", *SPACES, "--train", "0:500", "--test", "3000:3300", "--methods", "consensus",
+             "--anchors",
              "20", "--support", "200", "-o", "out")
     assert "</html>" in (place.work / "out" / "report.html").read_text()
     package = next(place.env.glob("lib/python3*/site-packages/kedge"))
@@ -177,9 +183,9 @@ def check_programs(place):
     assert "class RelativeMap" in (package / "_core.pyi").read_text()
 
 
-def test_the_programs_and_types_of_a_wheel_are_there(installed_wheel):
+def test_the_programs_and_types_of_a_wheel_are_there(installed_wheel: Environment) -> None:
     check_programs(installed_wheel)
 
 
-def test_the_programs_and_types_from_source_are_there(from_source):
+def test_the_programs_and_types_from_source_are_there(from_source: Environment) -> None:
     check_programs(from_source)

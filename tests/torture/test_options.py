@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every hard space with the options that change the arithmetic, in stitch with every head, and in validate."""
-import numpy as np
-import pytest
+from collections.abc import Callable
+from typing import Any, Literal
 
 import kedge
+import numpy as np
+import pandas as pd
+import pytest
 import spaces as hard_spaces
+from steps import TakeSteps
 
 pytestmark = pytest.mark.long
 
 ADAPTERS = ("procrustes", "ridge", "cca")
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     **{f"{method}, wip": dict(method=method) for method in ADAPTERS},
     **{f"{method}, inner": dict(method=method, similarity="inner") for method in ADAPTERS[:2]},
     **{f"support by {select}, {similarity}": dict(method="random", support_select=select, similarity=similarity)
@@ -35,7 +39,7 @@ METHODS = ["absolute", "random-cosine", "random-wip", "kmeans-euclidean", "param
 
 
 @pytest.mark.parametrize("kind", hard_spaces.MAKERS)
-def test_options(kind, steps):
+def test_options(kind: str, steps: TakeSteps) -> None:
     step = steps("Hard spaces: adapters, choices of support, shrinkage, ridge", kind)
     for options in OPTIONS.values():
         hard = hard_spaces.MAKERS[kind]()
@@ -47,7 +51,7 @@ def test_options(kind, steps):
         step.use(bundle, spaces | ({} if attached is None else {"new": hard.new}))
 
 
-def scores_of(head):
+def scores_of(head: str) -> Callable[[pd.DataFrame], list[pd.DataFrame]]:
     """Those of every head; and those of retrieval wherever one encoder was put in place of another."""
     heads = ["mse", "psnr"] if head == "ridge" else ["accuracy", "weighted_f1", "macro_f1"]
     retrieval = ["mrr", "recall@1", "nmse", "rr_std", "paired_cosine", "linear_cka"]
@@ -56,7 +60,7 @@ def scores_of(head):
 
 @pytest.mark.parametrize("head", ["mlp", "linear", "ridge"])
 @pytest.mark.parametrize("kind", hard_spaces.MAKERS)
-def test_stitch(kind, head, steps):
+def test_stitch(kind: str, head: Literal["mlp", "linear", "ridge"], steps: TakeSteps) -> None:
     hard = hard_spaces.MAKERS[kind]()
     rows = len(hard.new)
     spaces = hard.spaces | {"clip": hard.new}
@@ -69,7 +73,7 @@ def test_stitch(kind, head, steps):
 
 
 @pytest.mark.parametrize("kind", hard_spaces.MAKERS)
-def test_validate(kind, steps):
+def test_validate(kind: str, steps: TakeSteps) -> None:
     hard = hard_spaces.MAKERS[kind]()
     spaces = hard.spaces | {"clip": hard.new}
     steps("Hard spaces: validate", kind).take(

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finite is not enough: what hard spaces give must also be right where it is known what is right."""
-import numpy as np
-import pytest
+from typing import Any
 
 import kedge
+import numpy as np
+import pytest
 import spaces as hard_spaces
+from spaces import METHODS, SIMILARITIES, Method, Similarity
+from tally import Tally
 
-METHODS = ["param", "consensus", "random", "kmeans", "fps"]
-SIMILARITIES = ["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
 SECTION = "What is known beforehand"
 every_way = pytest.mark.parametrize("method, similarity", [(m, s) for m in METHODS for s in SIMILARITIES])
 
 
-def fit(spaces, method, similarity, **options):
+def fit(spaces: dict[str, np.ndarray], method: Method, similarity: Similarity, **options: Any) -> kedge.Bundle:
     return kedge.fit(spaces, method=method, similarity=similarity, **hard_spaces.brief(method),
                      **{"anchors": 8, "support": 40, **options})
 
 
 @every_way
-def test_copies_of_a_space_get_equal_maps(method, similarity, tally):
+def test_copies_of_a_space_get_equal_maps(method: Method, similarity: Similarity, tally: Tally) -> None:
     rows = hard_spaces.views()["vit"].astype(np.float32)
     bundle = fit({"a": rows, "b": rows, "c": rows}, method, similarity)
     bundle.attach("d", rows)
@@ -35,7 +36,8 @@ def test_copies_of_a_space_get_equal_maps(method, similarity, tally):
 
 @every_way
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", ">f8"])
-def test_the_type_of_the_numbers_does_not_matter(method, similarity, dtype, tally):
+def test_the_type_of_the_numbers_does_not_matter(method: Method, similarity: Similarity, dtype: str,
+                                                 tally: Tally) -> None:
     exact = {name: rows.astype(np.float16) for name, rows in hard_spaces.views().items()}
     expected = fit(exact, method, similarity)
     found = fit({name: rows.astype(dtype) for name, rows in exact.items()}, method, similarity)
@@ -47,7 +49,7 @@ def test_the_type_of_the_numbers_does_not_matter(method, similarity, dtype, tall
 
 @pytest.mark.parametrize("scale", [1e-15, 1e-8, 1e8, 1e15])
 @pytest.mark.parametrize("method", METHODS)
-def test_wip_does_not_see_the_scale(method, scale, tally):
+def test_wip_does_not_see_the_scale(method: Method, scale: float, tally: Tally) -> None:
     """Without the epsilon, which is the one number that has a scale."""
     rows = hard_spaces.views()
     expected = fit(rows, method, "wip", epsilon=0.0)
@@ -61,7 +63,8 @@ def test_wip_does_not_see_the_scale(method, scale, tally):
 @pytest.mark.parametrize("similarity", ["cosine", "inner"])
 @pytest.mark.parametrize("method", ["random", "fps", "kmeans"])
 @pytest.mark.parametrize("size", [1e6, 1e15])
-def test_one_row_far_outside_leaves_the_anchors_of_the_others(method, similarity, size, tally):
+def test_one_row_far_outside_leaves_the_anchors_of_the_others(method: Method, similarity: Similarity, size: float,
+                                                              tally: Tally) -> None:
     """Anchors are mixtures of support rows, whatever the mean of all rows has become. (Wip and euclidean measure from
     that mean.)"""
     rows = hard_spaces.views()["vit"]
@@ -75,9 +78,10 @@ def test_one_row_far_outside_leaves_the_anchors_of_the_others(method, similarity
     tally(SECTION, "one row of 1e6 or 1e15 outside the support", "the anchors of the other rows")
 
 
-def test_every_row_as_an_anchor_finds_itself(tally):
+def test_every_row_as_an_anchor_finds_itself(tally: Tally) -> None:
     spaces = hard_spaces.views()
-    for similarity in ("cosine", "euclidean", "angular", "manhattan"):
+    distinct: list[Similarity] = ["cosine", "euclidean", "angular", "manhattan"]
+    for similarity in distinct:
         bundle = fit(spaces, "random", similarity, anchors=hard_spaces.ROWS, support=hard_spaces.ROWS)
         rr = bundle["vit"].transform(spaces["vit"])
         chosen = bundle.support_ids[bundle.mixture.argmax(axis=1)]
