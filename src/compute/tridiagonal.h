@@ -3,6 +3,7 @@
 
 #include <kedge/matrix.h>
 
+#include <mutex>
 #include <vector>
 
 namespace kedge {
@@ -32,6 +33,7 @@ class Tridiagonal {
  private:
   void multiply(char side, char trans, MatrixView<double> x) const;
 
+  mutable std::mutex lock_;  // dormtr overwrites some of the reflectors while it works, and restores them
   Matrix64 reflectors_;
   std::vector<double> scales_, diagonal_, off_diagonal_;
 };

@@ -3,7 +3,6 @@
 #include "compute/cpu/gemm.h"
 #include "compute/cpu/kernels.h"
 #include "compute/cpu/rows.h"
-#include "compute/cpu/strassen.h"
 #include "base/eigen.h"
 
 #include <cblas.h>
@@ -38,16 +37,6 @@ class HostIntegers final : public Integers {
   std::vector<std::uint32_t> cells_;
 };
 
-class Summed final : public Packed {
- public:
-  explicit Summed(ConstPanel matrix)
-      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::pays(matrix.rows, matrix.cols, threads())) {}
-  [[nodiscard]] cpu::StrassenMatrix& sums() { return sums_; }
-
- private:
-  cpu::StrassenMatrix sums_;
-};
-
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -79,10 +68,6 @@ class CpuBackend final : public Backend {
     as_eigen(view(y)).rowwise() = as_eigen(view(b)).row(0);
     cpu::gemm(CblasNoTrans, CblasTrans, x.cols, 1, x, w, 1, y);
   }
-
-  std::unique_ptr<Packed> pack(ConstPanel matrix) override { return std::make_unique<Summed>(matrix); }
-  void packed_nn(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nn(a, c); }
-  void packed_nt(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nt(a, c); }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });

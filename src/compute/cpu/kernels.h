@@ -17,10 +17,6 @@ void add_rows(MatrixView<const float> rows, std::span<const float> weights, std:
 /// out += sum of |row - x| for each of the rows, as long as x.
 void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 
-/// to = a + sign b.
-void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to);
-/// What is left to add between the products of StrassenMatrix: with u = b + a, b = u + d, d = u + c + d and c = u + c.
-void combine(std::span<const float> a, std::span<float> b, std::span<float> c, std::span<float> d);
 [[nodiscard]] float dot(std::span<const float> x, std::span<const float> y);
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
