@@ -15,7 +15,7 @@
 namespace kedge {
 namespace {
 
-// From here on, reading the matrix takes LAPACK longer than computing. Many threads make up for it.
+// From this size on, LAPACK spends more time on reading the matrix than on computing. Many threads make up for it.
 constexpr std::size_t kLeastReducedDim = 192;
 constexpr unsigned kMostReducingThreads = 2;
 

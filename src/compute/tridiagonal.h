@@ -8,8 +8,8 @@
 
 namespace kedge {
 
-/// A symmetric matrix as Q T Q^T with T tridiagonal, by LAPACK: half of an eigendecomposition, and all that is needed
-/// to solve with A + k I for any k. Safe to use from several threads.
+/// A symmetric matrix A = Q T Q^T with T tridiagonal: half of an eigendecomposition, and all that is needed to solve
+/// with A + k I for any k. Safe to use from several threads.
 class Tridiagonal {
  public:
   /// Only the upper triangle is read.

@@ -111,8 +111,7 @@ class CpuBackend final : public Backend {
     }
     add(loss, losses);
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                    Panel loss) override {
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
     double total = 0;
     const float strength = 2 * weighted.share * weighted.weight / static_cast<float>(a.rows);
     for (std::size_t r = 0; r < a.rows; ++r) {
@@ -160,15 +159,15 @@ class CpuBackend final : public Backend {
     turn(cosines, turned);
   }
 
-  void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
+  void softmax_rows(ConstPanel logits, float temperature, Panel softmax) override {
     cpu::for_rows(logits.rows, logits.cols,
-                  [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
+                  [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(softmax).row(i)); });
   }
-  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
-                   Panel first_moment, Panel second_moment, Panel mixture) override {
+  void step_logits(ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel softmax) override {
     cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) {
-      cpu::step_logits(view(dmixture).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
-                       view(first_moment).row(i), view(second_moment).row(i), view(mixture).row(i));
+      cpu::step_logits(view(dsoftmax).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
+                       view(first_moment).row(i), view(second_moment).row(i), view(softmax).row(i));
     });
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,

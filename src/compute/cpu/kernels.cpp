@@ -208,11 +208,11 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
   return expected;
 }
 
-void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& step,
-                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture) {
-  adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(),
-       second.data(), logits.size());
-  softmax(logits, temperature, mixture);
+void step_logits(std::span<const float> dout, float inner, float temperature, const AdamStep& step,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> out) {
+  adam(out.data(), dout.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(), second.data(),
+       logits.size());
+  softmax(logits, temperature, out);
 }
 
 void step_values(std::span<const float> dvalues, const AdamStep& step, std::span<float> values, std::span<float> first,

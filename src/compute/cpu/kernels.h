@@ -9,7 +9,7 @@
 // kind of processor; the right ones are chosen when the program starts.
 namespace kedge::cpu {
 
-/// out += rows x, for rows as long as x; what BLAS would do on one thread, and faster where rows are few.
+/// out += rows x, for rows as long as x; as BLAS does on one thread, but faster for few rows.
 void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 /// out += the sum of the rows, each times its weight.
 void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
@@ -38,8 +38,8 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
                std::span<float> dr, std::span<float> sums, std::span<float> scratch);
 
 /// One row of Backend::step_logits.
-void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& adam,
-                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture);
+void step_logits(std::span<const float> dout, float inner, float temperature, const AdamStep& adam,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> out);
 /// One row of Backend::step_values.
 void step_values(std::span<const float> dvalues, const AdamStep& adam, std::span<float> values, std::span<float> first,
                  std::span<float> second);
