@@ -47,16 +47,16 @@ double median(std::vector<double> values) {
 /// A map of random values.
 struct Map {
   Map(std::size_t support, bool whitened)
-      : whitener(whitened ? unit_rows(kDim, kDim, 1) : Matrix()),
+      : projection(whitened ? unit_rows(kDim, kDim, 1) : Matrix()),
         rows(unit_rows(support, kDim, 2)),
         coefficients(unit_rows(support, kOutputs, 3)),
         weight(unit_rows(kOutputs, kDim, 4)),
         bias(kOutputs),
         mean(kDim) {}
   [[nodiscard]] KernelFunction function() const {
-    return {2, whitener.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
+    return {2, projection.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
   }
-  Matrix whitener, rows, coefficients, weight;
+  Matrix projection, rows, coefficients, weight;
   std::vector<float> bias, mean;
 };
 

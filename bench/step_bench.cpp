@@ -81,8 +81,8 @@ class TimedBackend final : public kedge::Backend {
                 Panel loss) override {
     timed(others_ms["coverage"], [&] { inner_->coverage(r, xl, al, tau, w, dr, pull, loss); });
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted w, Panel da, Panel loss) override {
-    timed(others_ms["pull_anchors"], [&] { inner_->pull_anchors(a, lengths, pull, w, da, loss); });
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted w, Panel da, Panel loss) override {
+    timed(others_ms["pull_rows"], [&] { inner_->pull_rows(a, lengths, pull, w, da, loss); });
   }
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
     timed(others_ms["orthogonality"], [&] { inner_->orthogonality(gram, share, loss); });

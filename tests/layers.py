@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that includes point one way: no file includes a header of its own height or above, but for its own folder."""
+"""Checks that includes point one way: no file includes a header of its own height or above, but for its own folder.
+Checks also that devices are chosen in src/compute: nothing above it in the core names CUDA."""
 import pathlib
 import re
 import sys
@@ -62,6 +63,12 @@ def order_problems(source: pathlib.Path, layer: str, text: str) -> Iterator[str]
             yield f"{source.relative_to(ROOT)}: {layer} must not include {include}, which is above it"
 
 
+def device_problems(source: pathlib.Path, layer: str, text: str) -> Iterator[str]:
+    named = re.search(r"cuda::|Device::cuda|/cuda/|#include <cuda|#include <cublas", text)
+    if layer in CORE[CORE.index("compute") + 1:] and named:
+        yield f"{source.relative_to(ROOT)}: {layer} names CUDA ({named[0]}); compute chooses the device"
+
+
 def problems() -> Iterator[str]:
     for house in ("include", "lab/include"):
         yield from public_problems(house)
@@ -74,6 +81,7 @@ def problems() -> Iterator[str]:
                 yield f"{source.relative_to(ROOT)}: {layer} is no layer of {house}"
             else:
                 yield from order_problems(source, layer, source.read_text())
+                yield from device_problems(source, layer, source.read_text())
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ class CollectingBackend final : public Backend {
 
   std::string name() const override { return inner_.name(); }
   std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override { return inner_.make(rows, cols); }
-  std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) override {
-    return inner_.make_mixture(rows, cols);
+  std::unique_ptr<Tensor> make_softmax(std::size_t rows, std::size_t cols) override {
+    return inner_.make_softmax(rows, cols);
   }
   std::unique_ptr<Integers> make_integers(std::size_t count) override { return inner_.make_integers(count); }
   void upload(MatrixView<const float> from, Panel to) override { inner_.upload(from, to); }
@@ -82,9 +82,8 @@ class CollectingBackend final : public Backend {
                 Panel pull, Panel loss) override {
     keep("coverage", r, 0, [=](Backend& on) { on.coverage(r, x_lengths, a_lengths, tau, weighted, dr, pull, loss); });
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                    Panel loss) override {
-    keep("pull_anchors", a, 0, [=](Backend& on) { on.pull_anchors(a, lengths, pull, weighted, da, loss); });
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
+    keep("pull_rows", a, 0, [=](Backend& on) { on.pull_rows(a, lengths, pull, weighted, da, loss); });
   }
   void orthogonality(ConstPanel gram, float share, Panel loss) override {
     keep("orthogonality", gram, 0, [=](Backend& on) { on.orthogonality(gram, share, loss); });

@@ -3,8 +3,9 @@
 // how long its linear system takes. Prints a table.
 //   kedge_gpu_kernel_bench [apply] [stream] [system]      all of them by default
 #include "compute/cuda/check.h"
-#include "compute/cuda/cuda.h"
 #include "compute/cuda/kernel_apply.h"
+#include "compute/kernel_system.h"
+#include "compute/row_worker.h"
 #include "base/parallel.h"
 #include "measure.h"
 
@@ -29,16 +30,16 @@ Matrix unit_rows(std::size_t rows, std::size_t cols, std::uint64_t seed) {
 /// A map of random values.
 struct Map {
   explicit Map(std::size_t support)
-      : whitener(unit_rows(kDim, kDim, 1)),
+      : projection(unit_rows(kDim, kDim, 1)),
         rows(unit_rows(support, kDim, 2)),
         coefficients(unit_rows(support, kOutputs, 3)),
         weight(unit_rows(kOutputs, kDim, 4)),
         bias(kOutputs),
         mean(kDim) {}
   [[nodiscard]] KernelFunction function() const {
-    return {2, whitener.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
+    return {2, projection.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
   }
-  Matrix whitener, rows, coefficients, weight;
+  Matrix projection, rows, coefficients, weight;
   std::vector<float> bias, mean;
 };
 
@@ -95,7 +96,7 @@ void measure_apply(std::size_t support, std::size_t rows, Precision precision) {
 void measure_stream(std::size_t support, Precision precision) {
   constexpr std::size_t kRows = 400'000, kBlock = 5'120;
   const Map map(support);
-  const MakeRowWorker make = cuda::kernel_rows(map.function(), precision);
+  const MakeRowWorker make = kernel_workers(map.function(), Device::cuda, precision);
   const Matrix block = random_rows(kBlock, kDim, 5);
   const unsigned workers = std::min(threads() + 2, 16U);
   const auto all = [&] {
@@ -135,7 +136,7 @@ void measure_system(std::size_t support) {
   const double ridge = 1e-8 * static_cast<double>(support);
   const Matrix rows = unit_rows(support, kDim, 2);
   std::unique_ptr<KernelSystem> system;
-  const double made = seconds_of([&] { system = cuda::make_kernel_system(rows.view()); });
+  const double made = seconds_of([&] { system = make_kernel_system(rows.view(), Device::cuda); });
   double factored = 0;
   for (const double width : {1.0, kWidth}) {
     factored = seconds_of([&] {
@@ -155,7 +156,7 @@ void measure_system(std::size_t support) {
 
 void run(const std::set<std::string>& wanted) {
   const auto wants = [&](const char* name) { return wanted.empty() || wanted.contains(name); };
-  cuda::require();
+  require_device(Device::cuda);
   for (const Precision precision : {Precision::fp32, Precision::tf32}) {
     for (const std::size_t support : {3'000U, 10'000U}) {
       if (wants("apply")) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/cuda.h"
+#include "compute/block_covariance.h"
 #include "compute/threads.h"
-#include "compute/whitened_covariance.h"
+#include "compute/block_covariance.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
 #include "anchors/consensus.h"
@@ -85,16 +85,14 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
 nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
   Steps steps;
   const Moments joint = compute_joint_moments(spaces, {}, device, Highest::second);
-  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::shared_ptr<const ChangeOfBasis>> whiteners;
   std::vector<std::size_t> dims;
   for (const Statistics& own : statistics_of_each(joint, device)) {
     whiteners.push_back(basis_of(own)->whitener());
     dims.push_back(own.dim());
   }
   const auto covariance = steps.time("whitened covariance", [&] {
-    return on_gpu(joint.dim(), device)
-               ? cuda::whiten_covariance(joint.scatter().view(), 1 / static_cast<double>(joint.rows()), whiteners, dims)
-               : whiten_covariance(joint.covariance(), whiteners, dims);
+    return make_block_covariance(joint.scatter(), static_cast<double>(joint.rows()), whiteners, dims, device);
   });
   (void)steps.time("directions", [&] { return covariance->leading(kAnchors); });
   const Matrix64 widest = joint.of(spaces[1].name()).covariance();

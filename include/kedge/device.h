@@ -16,7 +16,7 @@ enum class Device { cpu, cuda };
 enum class Precision {
   fp32,
   tf32,  ///< 10 bits of fraction on a GPU: several times as fast; fp32 on a processor
-  bf16,  ///< on a GPU only: 7 bits in products with the support, which are most of the work, and tf32 in all others
+  bf16,  ///< on a GPU only: 7 bits in products with the support, most of the work; tf32 in all others
 };
 
 /// A place where kedge can compute.

@@ -54,7 +54,8 @@ class Moments {
   /// The covariance's trace.
   [[nodiscard]] double total_variance() const;
   /// The sum of centred products, dim x dim; its lower triangle.
-  [[nodiscard]] const Matrix64& scatter() const { return scatter_; }
+  [[nodiscard]] const Matrix64& scatter() const& { return scatter_; }
+  [[nodiscard]] Matrix64 scatter() && { return std::move(scatter_); }
   /// What Ledoit-Wolf needs, of each space's centred rows y: the sum of |y|^2 y, side by side, and that of |y|^4. Empty
   /// where they are not known, as of sums taken on a GPU.
   [[nodiscard]] std::span<const double> third() const { return third_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/logistic.h"
 
+#include "compute/device.h"
 #include "compute/products.h"
 #include "base/eigen.h"
 #include "head/lbfgs.h"
@@ -75,16 +76,16 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
       dim_(static_cast<Eigen::Index>(features.cols)),
       penalty_(l2 / static_cast<double>(features.rows)) {
   Matrix64 covariance;
-  if (device == Device::cpu) {
+  if (!off_processor(device)) {
     Moments moments({{"features", features.cols}});
     for_blocks(features, [&](std::size_t, MatrixView<double> block) { moments.add_side_by_side(block); });
     mean_ = as_eigen(moments.mean());
     covariance = std::move(moments).covariance();
   } else {
     mean_ = mean_of(features);
-    on_gpu_ = cuda::make_logistic_rows(features, std::span(mean_.data(), features.cols), classes, class_count);
+    on_device_ = make_logistic_rows(features, std::span(mean_.data(), features.cols), classes, class_count, device);
     covariance = Matrix64(features.cols, features.cols);
-    on_gpu_->covariance(covariance.view());
+    on_device_->covariance(covariance.view());
     auto cells = as_eigen(covariance.view());
     cells.triangularView<Eigen::StrictlyLower>() = cells.transpose();
   }
@@ -107,7 +108,7 @@ double LogisticLoss::value(const Eigen::VectorXd& parameters, Eigen::VectorXd& g
   const auto weight = parameters.head(dim_ * class_count_);
   gradient.head(weight.size()) = penalty_ * weight;
   gradient.tail(class_count_).setZero();
-  const double loss = on_gpu_ ? cross_entropy_on_gpu(parameters, gradient) : cross_entropy(parameters, gradient);
+  const double loss = on_device_ ? cross_entropy_on_device(parameters, gradient) : cross_entropy(parameters, gradient);
   return loss + penalty_ / 2 * weight.squaredNorm();
 }
 
@@ -139,11 +140,11 @@ double LogisticLoss::cross_entropy(const Eigen::VectorXd& parameters, Eigen::Vec
   return loss;
 }
 
-double LogisticLoss::cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
+double LogisticLoss::cross_entropy_on_device(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const {
   const std::size_t dim = features_.cols;
   const auto class_count = static_cast<std::size_t>(class_count_);
   const std::size_t weights = class_count * dim;
-  return on_gpu_->cross_entropy(
+  return on_device_->cross_entropy(
       {parameters.data(), class_count, dim, dim}, std::span(parameters.data() + weights, class_count),
       {gradient.data(), class_count, dim, dim}, std::span(gradient.data() + weights, class_count));
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compute/cholesky.h"
-#include "head/cuda/cuda_heads.h"
+#include "head/device_heads.h"
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
@@ -42,13 +42,13 @@ class LogisticLoss {
  private:
   /// The value without its penalty; adds to the gradient.
   [[nodiscard]] double cross_entropy(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
-  [[nodiscard]] double cross_entropy_on_gpu(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
+  [[nodiscard]] double cross_entropy_on_device(const Eigen::VectorXd& parameters, Eigen::VectorXd& gradient) const;
 
   MatrixView<const float> features_;
   std::span<const std::size_t> classes_;
   Eigen::Index class_count_, dim_;
   double penalty_;
-  std::unique_ptr<cuda::LogisticRows> on_gpu_;  ///< none on the processor
+  std::unique_ptr<LogisticRows> on_device_;  ///< none on the processor
   Eigen::RowVectorXd mean_;
   std::optional<Cholesky> bound_;  ///< of the Hessian
 };

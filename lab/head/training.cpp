@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/training.h"
 
+#include "compute/device.h"
+
 #include <fmt/format.h>
 #include <kedge/error.h>
 
@@ -113,25 +115,25 @@ Mlp<float> learn_on_processor(MatrixView<const float> features, const MlpTruth& 
   return mlp;
 }
 
-/// The host draws, the GPU learns.
-Mlp<float> learn_on_gpu(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
-                        const Watch& go_on) {
+/// The host draws, the device learns.
+Mlp<float> learn_on_device(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
+                           const Watch& go_on) {
   Random random(training.seed);
   Mlp<float> mlp(training.shape, random);
   const Dropout dropout(training.dropout);
   const MlpShape& shape = training.shape;
-  const cuda::MlpRecipe recipe{shape.inputs,
-                               shape.hidden,
-                               shape.outputs,
-                               shape.norms,
-                               training.batch,
-                               static_cast<float>(training.learning_rate),
-                               static_cast<float>(training.weight_decay),
-                               training.dropout > 0,
-                               dropout.limit,
-                               dropout.kept};
+  const MlpRecipe recipe{shape.inputs,
+                         shape.hidden,
+                         shape.outputs,
+                         shape.norms,
+                         training.batch,
+                         static_cast<float>(training.learning_rate),
+                         static_cast<float>(training.weight_decay),
+                         training.dropout > 0,
+                         dropout.limit,
+                         dropout.kept};
   const std::span<float> parameters(mlp.parameters().data(), static_cast<std::size_t>(mlp.parameters().size()));
-  const auto trainer = cuda::make_mlp_trainer(recipe, features, truth, parameters);
+  const auto trainer = make_mlp_trainer(recipe, features, truth, parameters, training.device);
   const auto now = [&]() -> const Mlp<float>& {
     trainer->read(parameters);
     return mlp;
@@ -150,7 +152,7 @@ Mlp<float> learn_on_gpu(MatrixView<const float> features, const MlpTruth& truth,
 
 Mlp<float> learn(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                  const Watch& go_on) {
-  return (training.device == Device::cuda ? learn_on_gpu : learn_on_processor)(features, truth, training, go_on);
+  return (off_processor(training.device) ? learn_on_device : learn_on_processor)(features, truth, training, go_on);
 }
 
 Mlp<float> learn_for(std::size_t epochs, MatrixView<const float> features, const MlpTruth& truth,

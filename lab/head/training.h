@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "head/cuda/cuda_heads.h"
+#include "head/device_heads.h"
 #include "head/mlp.h"
 
 #include <kedge/lab/head.h>
@@ -19,14 +19,11 @@ struct MlpTraining {
   Device device = Device::cpu;
 };
 
-/// What the mlp is to say of each row; decides between cross-entropy and the mean squared error.
-using cuda::MlpTruth;
-
 /// Adam on shuffled batches, the last of an epoch being as small as the rows leave it. Without a number of epochs, the
 /// mlp is trained without a tenth of the rows until its loss on them no longer falls, and is given back as it was when
 /// that was lowest; another one trained on all rows for as long would take twice the time and is hardly better. Every
 /// device starts and draws alike, so that only rounding tells their heads apart.
-/// Throws Error(Code::failed) where the loss is not finite.
+/// Throws Error(Code::failed) if the loss is not finite.
 [[nodiscard]] Mlp<float> train_mlp(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
                                    const Progress& progress);
 

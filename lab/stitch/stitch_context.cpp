@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/stitch_context.h"
 
+#include "base/refuse.h"
 #include "base/parallel.h"
 #include "base/eigen.h"
 #include "fit/fit_spaces.h"
@@ -17,11 +18,6 @@
 
 namespace kedge {
 namespace {
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
-}
 
 /// What messages call the rows of a part.
 std::string shown(RowRange range, const RowIds& rows) {

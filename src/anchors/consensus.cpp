@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
 
-#include "compute/cuda/cuda.h"
-#include "compute/eigh.h"
-#include "compute/whitened_covariance.h"
+#include "compute/block_covariance.h"
 #include "base/eigen.h"
 
 #include <fmt/format.h>
@@ -24,7 +22,7 @@ struct Direction {
   double agreement;
 };
 
-/// 0 where the spaces are independent or contradict each other, about 1 where all say the same and say it strongly:
+/// 0 if the spaces are independent or contradict each other, about 1 if all say the same and say it strongly:
 /// shrinkage leaves directions of little variance less than 1, and strong ones a little more. So that the latter do not
 /// pass for agreement, some of the variance has to be shared. One space always agrees with itself.
 double agreement_on(double variance, double own_variance, std::size_t spaces) {
@@ -76,7 +74,7 @@ EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directi
   std::size_t first = 0;
   for (std::size_t i = 0; i < task.rows.size(); first += task.bases[i].dim(), ++i) {
     const auto folded = all.middle_cols(first, task.bases[i].dim());
-    task.bases[i].whitener()->fold_rows(folded);
+    task.bases[i].whitener()->adjoint_to_rows(folded);
     const Matrix64 own = task.rows[i]->times(folded);
     scores += as_eigen(own.view());
   }
@@ -101,17 +99,16 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   if (!(options.power >= 0) || std::isinf(options.power)) {
     throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
   }
-  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::shared_ptr<const ChangeOfBasis>> bases;
   std::vector<std::size_t> dims;
   for (const WhiteningBasis& basis : task.bases) {
-    whiteners.push_back(basis.whitener());
+    bases.push_back(basis.whitener());
     dims.push_back(basis.dim());
   }
   const std::size_t dim = joint.dim();
   const std::size_t rows = joint.rows();
-  const auto covariance = on_gpu(dim, device) ? cuda::whiten_covariance(joint.scatter().view(),
-                                                                        1 / static_cast<double>(rows), whiteners, dims)
-                                              : whiten_covariance(std::move(joint).covariance(), whiteners, dims);
+  const auto covariance =
+      make_block_covariance(std::move(joint).scatter(), static_cast<double>(rows), bases, dims, device);
   Directions leading = covariance->leading(task.anchors);
   std::size_t anchors = directions(leading.pairs.values, rows, dim);
   std::vector<Direction> found = directions_of(leading, anchors, dims.size());

@@ -28,10 +28,9 @@ struct Consensus {
   std::vector<double> eigenvalues;  ///< of each anchor, descending
 };
 
-/// `joint` are the moments of the spaces side by side. Where the spaces agree on fewer directions than anchors were
-/// asked for, there are fewer anchors. Throws Error(Code::bad_argument) where they agree on none or the power is no
-/// number
-/// >= 0.
+/// `joint` are the moments of the spaces side by side. If the spaces agree on fewer directions than anchors were asked
+/// for, there are fewer anchors. Throws Error(Code::bad_argument) if they agree on none or the power is not a number of
+/// 0 or more.
 [[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
                                        Device device = Device::cpu);
 

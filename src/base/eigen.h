@@ -30,4 +30,15 @@ template <class T>
                                                                                 static_cast<Eigen::Index>(v.size()));
 }
 
+/// A matrix of Eigen's, seen as one of ours without a copy.
+template <class T>
+[[nodiscard]] MatrixView<T> view_of(EigenRows<T>& m) {
+  const auto cols = static_cast<std::size_t>(m.cols());
+  return {m.data(), static_cast<std::size_t>(m.rows()), cols, cols};
+}
+template <class T>
+[[nodiscard]] MatrixView<const T> view_of(const EigenRows<T>& m) {
+  return view_of(const_cast<EigenRows<T>&>(m));
+}
+
 }  // namespace kedge

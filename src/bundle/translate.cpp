@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/cuda.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "map/fold.h"
@@ -79,16 +78,14 @@ void translate(const Translator& translator, const Space& input, const std::stri
                const Progress& progress, const StreamOptions& options) {
   const Work work;
   require_device(options.device);
-  const auto apply = [&](MatrixView<const float> x, MatrixView<float> y) { translator.apply(x, y); };
-  const std::size_t from = translator.input_dim(), to = translator.output_dim();
-  const auto gpu_rows = [&] {
-    return translator.kernel() ? cuda::kernel_rows(kernel_function(*translator.kernel(), translator.weight(),
-                                                                   translator.bias(), translator.mean()),
-                                                   options.precision)
-                               : cuda::affine_rows(translator.weight().view(), translator.bias(), options.precision);
-  };
-  const MakeRowWorker make_worker = options.device == Device::cuda ? gpu_rows() : processor_rows(from, to, apply);
-  stream({translator.from(), "translating", from, to, make_worker}, input, output_path, options, progress);
+  const Matrix& weight = translator.weight();
+  const MakeRowWorker make_worker =
+      translator.kernel()
+          ? kernel_workers(kernel_function(*translator.kernel(), weight, translator.bias(), translator.mean()),
+                           options.device, options.precision)
+          : affine_workers(weight.view(), translator.bias(), options.device, options.precision);
+  stream({translator.from(), "translating", translator.input_dim(), translator.output_dim(), make_worker}, input,
+         output_path, options, progress);
 }
 
 }  // namespace kedge

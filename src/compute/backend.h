@@ -21,7 +21,7 @@ template <class T>
 struct BasicPanel {
   T* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
-  void* narrow = nullptr;  ///< the same in fewer bits, of a whole matrix from make_mixture()
+  void* narrow = nullptr;  ///< the same in fewer bits, of a whole matrix from make_softmax()
 
   [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const {
     return {data + first, rows, count, stride};
@@ -42,8 +42,8 @@ class Tensor {
   [[nodiscard]] virtual Panel panel() = 0;
 };
 
-/// Row numbers in a backend's own memory. Where there are several batches, `turn` (in that memory too) says whose turn
-/// it is: batch number turn modulo batches, of `count` rows each.
+/// Row numbers in a backend's own memory. If there are several batches of `count` rows, it is the turn of batch number
+/// *turn modulo batches; `turn` is in that memory too.
 struct Ids {
   const std::uint32_t* data = nullptr;
   std::size_t count = 0;
@@ -64,8 +64,8 @@ struct AdamStep {
   const std::uint32_t* number = nullptr;  ///< which step it is, from 1, in the backend's memory
 };
 
-/// A matrix that never changes and is multiplied again and again, in the form the backend likes best for that. This one
-/// leaves it where it is.
+/// A matrix that never changes and is multiplied again and again, in the form that the backend multiplies fastest. This
+/// one leaves it as it is.
 class Packed {
  public:
   explicit Packed(ConstPanel matrix) : matrix_(matrix) {}
@@ -88,19 +88,19 @@ struct Weighted {
   float share = 1, weight = 1;
 };
 
-/// The operations that learning anchors needs, in the order they are called; only upload() and download() wait.
-/// Operations that are losses add `share` times their value to `loss`, a 1 x 1 panel, and make the gradient of `weight`
-/// times that. Shapes are the caller's duty.
+/// The operations of a step of gradient descent. They run in the order they are called; only upload() and download()
+/// wait. Losses add `share` times their value to `loss`, a 1 x 1 panel, and make the gradient of `weight` times that.
+/// Shapes are the caller's duty.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Where it computes and how: results are the same bits only where this is the same.
+  /// Where it computes and how. Results are the same bits only if this is the same.
   [[nodiscard]] virtual std::string name() const { return "cpu"; }
   /// Zero-filled.
   [[nodiscard]] virtual std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) = 0;
-  /// For a matrix that only softmax_rows() and step_logits() write: in all forms that packed_nn() would make of it.
-  [[nodiscard]] virtual std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) {
+  /// For a matrix that only softmax_rows() and step_logits() write, in every form that packed_nn() may need.
+  [[nodiscard]] virtual std::unique_ptr<Tensor> make_softmax(std::size_t rows, std::size_t cols) {
     return make(rows, cols);
   }
   [[nodiscard]] virtual std::unique_ptr<Integers> make_integers(std::size_t count) = 0;
@@ -115,7 +115,7 @@ class Backend {
   virtual void gemm_nt(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a b^T + beta c
   virtual void gemm_tn(float alpha, ConstPanel a, ConstPanel b, float beta, Panel c) = 0;  ///< c = alpha a^T b + beta c
   virtual void gram(ConstPanel a, Panel c) = 0;                                            ///< c = a a^T, all of it
-  /// y = x w^T + b, with b a row; in full float32 whatever the precision where `exact`.
+  /// y = x w^T + b, with b a row; if `exact`, in full float32 whatever the precision.
   virtual void affine(ConstPanel x, ConstPanel w, ConstPanel b, bool exact, Panel y) = 0;
 
   /// The matrix must outlive it.
@@ -135,26 +135,26 @@ class Backend {
   virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
 
   /// Soft k-means distortion, from the products r = x a^T and the lengths of the rows of x and a (columns):
-  /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr is the gradient of r; that of
-  /// a through |a|^2 is pull_r a_r, where pull, a column, is added to. dr may be r.
+  /// D = |x|^2 + |a|^2 - 2 r, q = softmax_row(-D / tau), the value is the sum of q D. dr, which may be r, is the
+  /// gradient of r. The gradient of a through |a|^2 is pull_r a_r; pull is a column, and is added to.
   virtual void coverage(ConstPanel r, ConstPanel x_lengths, ConstPanel a_lengths, float tau, Weighted weighted,
                         Panel dr, Panel pull, Panel loss) = 0;
-  /// Length control, the mean of (|a| - 1)^2; da += its gradient plus pull_r a_r.
-  virtual void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                            Panel loss) = 0;
-  /// The mean squared cosine of different anchors, (|gram|_F^2 - m) / (m (m - 1)); 0 for one anchor. Its gradient is a
-  /// product, not made here.
+  /// The mean of (|a| - 1)^2 over the rows; da += its gradient plus pull_r a_r.
+  virtual void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
+                         Panel loss) = 0;
+  /// The mean squared cosine of different rows, from their m x m cosines: (|gram|_F^2 - m) / (m (m - 1)); 0 for one
+  /// row. Its gradient is a product, not made here.
   virtual void orthogonality(ConstPanel gram, float share, Panel loss) = 0;
-  /// The mean of both directions of InfoNCE of cosines / tau, n x n, whose diagonal is right. The cosines are replaced
-  /// by their gradient, and `turned` by its transpose. Needs tau >= kLeastTau.
+  /// The mean of both directions of InfoNCE of cosines / tau, n x n: each row's and column's match is on the diagonal.
+  /// The cosines are replaced by their gradient, and `turned` by its transpose. Needs tau >= kLeastTau.
   virtual void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) = 0;
 
-  /// mixture = softmax_row(logits / temperature).
-  virtual void softmax_rows(ConstPanel logits, float temperature, Panel mixture) = 0;
-  /// One pass by row: the gradient of the logits from that of the mixture, Adam's step, and the new mixture. `inner`, a
-  /// column, is mixture . dmixture by row.
-  virtual void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
-                           Panel first_moment, Panel second_moment, Panel mixture) = 0;
+  /// softmax = softmax_row(logits / temperature).
+  virtual void softmax_rows(ConstPanel logits, float temperature, Panel softmax) = 0;
+  /// One pass by row: the gradient of the logits from that of the softmax, Adam's step, and the new softmax. `inner`, a
+  /// column, is softmax . dsoftmax by row.
+  virtual void step_logits(ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                           Panel first_moment, Panel second_moment, Panel softmax) = 0;
   /// Adam's step on values that are parameters themselves.
   virtual void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                            Panel second_moment) = 0;

@@ -13,32 +13,32 @@
 namespace kedge {
 namespace {
 
-Matrix64 whitened(Matrix64 gram, const Whitener* whitener) {
-  if (whitener == nullptr) return gram;
-  whitener->whiten_rows(gram.view());
-  whitener->whiten_columns(gram.view());
+Matrix64 changed(Matrix64 gram, const ChangeOfBasis* basis) {
+  if (basis == nullptr) return gram;
+  basis->apply_to_rows(gram.view());
+  basis->apply_to_columns(gram.view());
   return gram;
 }
 
 class TridiagonalGram final : public DecomposedGram {
  public:
-  TridiagonalGram(Matrix64 gram, std::shared_ptr<const Whitener> whitener)
-      : whitener_(std::move(whitener)), tridiagonal_(whitened(std::move(gram), whitener_.get())) {}
+  TridiagonalGram(Matrix64 gram, std::shared_ptr<const ChangeOfBasis> basis)
+      : basis_(std::move(basis)), tridiagonal_(changed(std::move(gram), basis_.get())) {}
 
   [[nodiscard]] std::size_t dim() const override { return tridiagonal_.dim(); }
   [[nodiscard]] std::vector<double> eigenvalues() const override { return tridiagonal_.eigenvalues(); }
   void to_inside(MatrixView<double> cross) const override {
-    if (whitener_) whitener_->whiten_columns(cross);
+    if (basis_) basis_->apply_to_columns(cross);
     tridiagonal_.to_inside(cross);
   }
   void solve(double k, MatrixView<const double> x, MatrixView<double> y) const override { tridiagonal_.solve(k, x, y); }
   void to_outside(MatrixView<double> solution) const override {
     tridiagonal_.to_outside(solution);
-    if (whitener_) whitener_->fold_columns(solution);
+    if (basis_) basis_->adjoint_to_columns(solution);
   }
 
  private:
-  std::shared_ptr<const Whitener> whitener_;
+  std::shared_ptr<const ChangeOfBasis> basis_;
   Tridiagonal tridiagonal_;
 };
 
@@ -71,13 +71,13 @@ class RowsInMemory final : public CentredRows {
     return result;
   }
   [[nodiscard]] std::shared_ptr<const DecomposedGram> decompose(
-      std::shared_ptr<const Whitener> whitener) const override {
+      std::shared_ptr<const ChangeOfBasis> basis) const override {
     std::call_once(has_gram_, [this] {
       gram_ = Matrix64(dim(), dim());
       add_gram(gram_.view(), Triangle::lower, rows_.view(), share());
       mirror_lower(gram_.view());
     });
-    return decompose_gram(gram_, std::move(whitener));
+    return decompose_gram(gram_, std::move(basis));
   }
 
  private:
@@ -90,8 +90,8 @@ class RowsInMemory final : public CentredRows {
 
 }  // namespace
 
-std::shared_ptr<const DecomposedGram> decompose_gram(Matrix64 gram, std::shared_ptr<const Whitener> whitener) {
-  return std::make_shared<TridiagonalGram>(std::move(gram), std::move(whitener));
+std::shared_ptr<const DecomposedGram> decompose_gram(Matrix64 gram, std::shared_ptr<const ChangeOfBasis> basis) {
+  return std::make_shared<TridiagonalGram>(std::move(gram), std::move(basis));
 }
 
 std::unique_ptr<const CentredRows> centre_rows(const Matrix64& rows, std::span<const double> mean, Device device) {

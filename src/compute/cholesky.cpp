@@ -54,37 +54,21 @@ void Cholesky::solve(MatrixView<double> x) const {
                                        checked_int(x.stride, "a matrix's stride")));
 }
 
-// The factor is R in A = R R^T, the lower triangle of LAPACK's columns, which are our rows: its transpose to BLAS here.
-void Cholesky::divide_rows(bool transposed, MatrixView<double> x) const {
+// Our rows are LAPACK's columns, so BLAS sees x transposed.
+void Cholesky::divide_rows(MatrixView<double> x, Side side) const {
   const int dim = static_cast<int>(factor_.rows());
   const BlasCall call;
-  cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit, dim,
+  cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, side == Side::plain ? CblasNoTrans : CblasTrans, CblasNonUnit, dim,
               checked_int(x.rows, "a matrix's rows"), 1, factor_.cells().data(), dim, x.data,
               checked_int(x.stride, "a matrix's stride"));
 }
 
-void Cholesky::whiten(MatrixView<double> x) const {
-  divide_rows(false, x);
-}
-
-void Cholesky::fold(MatrixView<double> x) const {
-  divide_rows(true, x);
-}
-
-void Cholesky::divide_columns(bool transposed, MatrixView<double> x) const {
+void Cholesky::divide_columns(MatrixView<double> x, Side side) const {
   const int dim = static_cast<int>(factor_.rows());
   const BlasCall call;
-  cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, transposed ? CblasTrans : CblasNoTrans, CblasNonUnit,
+  cblas_dtrsm(CblasColMajor, CblasRight, CblasLower, side == Side::plain ? CblasTrans : CblasNoTrans, CblasNonUnit,
               checked_int(x.cols, "a matrix's columns"), dim, 1, factor_.cells().data(), dim, x.data,
               checked_int(x.stride, "a matrix's stride"));
-}
-
-void Cholesky::whiten_columns(MatrixView<double> x) const {
-  divide_columns(true, x);
-}
-
-void Cholesky::fold_columns(MatrixView<double> x) const {
-  divide_columns(false, x);
 }
 
 }  // namespace kedge

@@ -5,32 +5,29 @@
 
 namespace kedge {
 
-/// The Cholesky decomposition of a symmetric matrix, by LAPACK.
+/// The Cholesky decomposition A = R R^T of a symmetric matrix, by LAPACK.
 class Cholesky {
  public:
   explicit Cholesky(Matrix64 symmetric);
 
-  /// Whether the matrix is positive definite; if it is not, nothing below may be called.
+  /// Whether A is positive definite; if it is not, nothing below may be called.
   [[nodiscard]] bool exists() const { return exists_; }
-  /// R of R R^T in its lower triangle, by columns as LAPACK has it; what is above means nothing.
+  /// R in the lower triangle, by columns as LAPACK has it; what is above means nothing.
   [[nodiscard]] const Matrix64& factor() const { return factor_; }
-  /// About the reciprocal of the matrix's condition number.
+  /// About the reciprocal of A's condition number.
   [[nodiscard]] double reciprocal_condition() const;
-  /// Every row of x becomes the solution for that row.
+  /// Whether A is far from where float64 would call it singular.
+  [[nodiscard]] bool is_comfortable() const { return exists() && reciprocal_condition() > kComfortable; }
+  static constexpr double kComfortable = 1e-10;  ///< reciprocal condition
+  /// x = x A^-1
   void solve(MatrixView<double> x) const;
-  /// Every row of x becomes one of another basis, in which the matrix is the identity.
-  void whiten(MatrixView<double> x) const;
-  /// The same for every column of x.
-  void whiten_columns(MatrixView<double> x) const;
-  /// Every row of x becomes one whose product with any row is that of x with the row whitened.
-  void fold(MatrixView<double> x) const;
-  /// The same for every column of x.
-  void fold_columns(MatrixView<double> x) const;
+  enum class Side { plain, adjoint };
+  /// x = x R^-T, which makes x x^T what x A^-1 x^T was; adjoint: x = x R^-1.
+  void divide_rows(MatrixView<double> x, Side side = Side::plain) const;
+  /// x = R^-1 x; adjoint: x = R^-T x.
+  void divide_columns(MatrixView<double> x, Side side = Side::plain) const;
 
  private:
-  void divide_rows(bool transposed, MatrixView<double> x) const;
-  void divide_columns(bool transposed, MatrixView<double> x) const;
-
   Matrix64 factor_;
   double norm_ = 0;
   bool exists_ = false;

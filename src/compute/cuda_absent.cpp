@@ -51,17 +51,17 @@ std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double>, std::sp
   refuse();
 }
 
-std::unique_ptr<const WhitenedCovariance> whiten_covariance(MatrixView<const double>, double,
-                                                            std::span<const std::shared_ptr<const Whitener>>,
-                                                            std::span<const std::size_t>) {
+std::unique_ptr<const BlockCovariance> make_block_covariance(MatrixView<const double>, double,
+                                                             std::span<const std::shared_ptr<const ChangeOfBasis>>,
+                                                             std::span<const std::size_t>) {
   refuse();
 }
 
-MakeRowWorker affine_rows(MatrixView<const float>, std::span<const float>, Precision) {
+MakeRowWorker affine_workers(MatrixView<const float>, std::span<const float>, Precision) {
   refuse();
 }
 
-MakeRowWorker kernel_rows(const KernelFunction&, Precision) {
+MakeRowWorker kernel_workers(const KernelFunction&, Precision) {
   refuse();
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compute/device.h"
+
 #include "base/wording.h"
 #include "compute/cuda/cuda.h"
 #include "compute/threads.h"
 
 #include <fmt/format.h>
-#include <kedge/device.h>
 #include <kedge/error.h>
 #include <unistd.h>
+
+#include <system_error>
 
 namespace kedge {
 
@@ -28,6 +31,19 @@ void require_precision(Device device, Precision precision) {
   throw Error(Code::bad_argument,
               fmt::format("precision bf16 is for learning on a GPU, but the device is the processor; use {} or {}",
                           option_words("precision", "fp32"), option_words("device", "cuda")));
+}
+
+bool off_processor(Device device) {
+  return device != Device::cpu;
+}
+
+std::jthread prepare(Device device) {
+  if (!off_processor(device)) return {};
+  try {
+    return std::jthread(cuda::warm_up);
+  } catch (const std::system_error&) {
+    return {};
+  }
 }
 
 }  // namespace kedge

@@ -6,6 +6,7 @@
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "base/parallel.h"
+#include "base/unit_rows.h"
 
 #include <kedge/device.h>
 
@@ -16,18 +17,11 @@
 namespace kedge {
 namespace {
 
-// Rows that are taken through the support together, and support rows at a time: their products stay in a core's cache
-// from one multiplication through the exponential to the next. Measured by bench/kernel_bench.cpp.
+// Rows of x that are taken through the function together, and rows of the function at a time: their products stay in a
+// core's cache from one multiplication through the exponential to the next. Measured by bench/kernel_bench.cpp.
 constexpr std::size_t kBlockRows = 256, kTile = 512;
 // Fewer rows than this are not worth a thread of their own.
 constexpr std::size_t kFewRows = 16;
-
-/// Length 1, but for zero; squares of float32 stay in float64.
-void normalize(std::span<float> row) {
-  const auto wide = as_eigen(std::span<const float>(row)).cast<double>();
-  const double length = wide.norm();
-  if (length > 0) as_eigen(row) = (wide / length).cast<float>();
-}
 
 /// What one thread takes a block of rows through.
 class Block {
@@ -35,18 +29,18 @@ class Block {
   Block(const KernelFunction& function, std::size_t rows)
       : function_(function),
         unit_(rows, function.input_dim()),
-        centred_(function.whitener.rows > 0 ? rows : 0, function.input_dim()),
+        centred_(function.projection.rows > 0 ? rows : 0, function.input_dim()),
         curves_(rows * std::min(kTile, function.rows.rows)) {}
 
   void apply(MatrixView<const float> x, MatrixView<float> y) {
-    const auto unit = unit_rows(x);
+    const auto unit = unit_rows_of(x);
     as_eigen(y).rowwise() = as_eigen(function_.bias);
     add_product(y, unit, as_eigen(function_.weight).transpose());
-    const MatrixView<const float> support = function_.rows;
-    for (std::size_t first = 0; first < support.rows; first += kTile) {
-      const std::size_t count = std::min(kTile, support.rows - first);
+    const MatrixView<const float> rows = function_.rows;
+    for (std::size_t first = 0; first < rows.rows; first += kTile) {
+      const std::size_t count = std::min(kTile, rows.rows - first);
       const MatrixView<float> curves{curves_.data(), x.rows, count, count};
-      set_product(curves, unit, as_eigen(support.middle_rows(first, count)).transpose(), function_.width);
+      set_product(curves, unit, as_eigen(rows.middle_rows(first, count)).transpose(), function_.width);
       cpu::exp_without_line(std::span(curves_).first(x.rows * count));
       add_product(y, curves, function_.coefficients.middle_rows(first, count));
     }
@@ -54,13 +48,13 @@ class Block {
 
  private:
   /// f(x)
-  MatrixView<float> unit_rows(MatrixView<const float> x) {
-    const bool whiten = function_.whitener.rows > 0;
+  MatrixView<float> unit_rows_of(MatrixView<const float> x) {
+    const bool project = function_.projection.rows > 0;
     const auto unit = unit_.view().middle_rows(0, x.rows);
-    const auto centred = whiten ? centred_.view().middle_rows(0, x.rows) : unit;
+    const auto centred = project ? centred_.view().middle_rows(0, x.rows) : unit;
     as_eigen(centred) = as_eigen(x).rowwise() - as_eigen(function_.mean);
-    if (whiten) set_product(unit, centred, function_.whitener);
-    for (std::size_t r = 0; r < unit.rows; ++r) normalize(unit.row(r));
+    if (project) set_product(unit, centred, function_.projection);
+    for (std::size_t r = 0; r < unit.rows; ++r) set_unit(unit.row(r), unit.row(r));
     return unit;
   }
 
@@ -97,15 +91,15 @@ void apply_kernel(const KernelFunction& function, MatrixView<const float> x, Mat
 
 void apply_kernel(const KernelFunction& function, std::span<const float> x, std::span<float> y) {
   const std::size_t dim = function.input_dim();
-  Values centred(dim), whitened(dim);
+  Values centred(dim), projected(dim);
   auto unit = centred.span();
   for (std::size_t i = 0; i < dim; ++i) unit[i] = x[i] - function.mean[i];
-  if (function.whitener.rows > 0) {
-    unit = whitened.span();
+  if (function.projection.rows > 0) {
+    unit = projected.span();
     std::ranges::fill(unit, 0.0F);
-    cpu::add_rows(function.whitener, centred.span(), unit);
+    cpu::add_rows(function.projection, centred.span(), unit);
   }
-  normalize(unit);
+  set_unit(unit, unit);
   std::ranges::copy(function.bias, y.begin());
   cpu::add_dots(function.weight, unit, y);
   std::array<float, kTile> tile;

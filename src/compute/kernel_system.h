@@ -16,7 +16,7 @@ class KernelSystem {
  public:
   virtual ~KernelSystem() = default;
 
-  /// To be called before the others, and as often as one likes. False where rounding leaves nothing to solve.
+  /// To be called before the others, and as often as one likes. False if rounding leaves nothing to solve.
   [[nodiscard]] virtual bool factor(double width, double ridge) = 0;
   /// x = (K + ridge I)^-1 x, for the columns of x, which has a row for each row.
   virtual void solve(MatrixView<double> x) const = 0;

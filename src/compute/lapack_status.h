@@ -10,12 +10,12 @@
 
 namespace kedge {
 
-/// LAPACKE gives its own lack of memory back as a status, among those of matrices that do not converge.
+/// LAPACKE reports its own lack of memory by a status.
 inline void require_lapack_memory(lapack_int status) {
   if (status == LAPACK_WORK_MEMORY_ERROR || status == LAPACK_TRANSPOSE_MEMORY_ERROR) throw std::bad_alloc();
 }
 
-/// Of a decomposition of a symmetric matrix; LAPACKE also refuses one with a value that is NaN.
+/// For the decomposition of a symmetric matrix. LAPACKE also refuses one that holds NaN.
 inline void require_converged(lapack_int status, std::size_t dim) {
   require_lapack_memory(status);
   if (status == 0) return;

@@ -60,7 +60,7 @@ std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::si
     const auto count = static_cast<Id>(rows.rows());
     faiss::ClusteringParameters parameters;
     parameters.seed = static_cast<int>(seed % static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
-    parameters.min_points_per_centroid = 1;  // no warning on stderr: support rows are few by design
+    parameters.min_points_per_centroid = 1;  // no warning on stderr if there are few
     parameters.max_points_per_centroid =
         std::numeric_limits<int>::max() / static_cast<int>(clusters);  // use all of them
     faiss::Clustering clustering(static_cast<int>(rows.cols()), static_cast<int>(clusters), parameters);

@@ -3,6 +3,7 @@
 
 #include "compute/threads.h"
 #include "base/checked.h"
+#include "base/mirror.h"
 
 #include <cblas.h>
 
@@ -110,6 +111,13 @@ Eigen::RowVectorXd column_means(const Factor<double>& rows) {
   return mean_columns(rows);
 }
 
+void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
+                  MatrixView<float> y) {
+  const Work work;
+  as_eigen(y).rowwise() = as_eigen(bias);
+  add_product(y, x, as_eigen(weight).transpose());
+}
+
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale) {
   require_shapes(to.rows == rows.cols && to.cols == rows.cols);
   const CBLAS_UPLO which = triangle == Triangle::upper ? CblasUpper : CblasLower;
@@ -122,18 +130,11 @@ void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double>
   }
 }
 
-/// Tile by tile, so that what is read down the columns stays in the cache.
 void mirror_lower(MatrixView<double> square) {
-  constexpr std::size_t kTile = 32;
   require_shapes(square.rows == square.cols);
-  for (std::size_t top = 0; top < square.rows; top += kTile) {
-    for (std::size_t left = 0; left <= top; left += kTile) {
-      for (std::size_t r = top; r < std::min(top + kTile, square.rows); ++r) {
-        const double* const from = square.row(r).data();
-        for (std::size_t c = left; c < std::min(left + kTile, r); ++c) square.data[c * square.stride + r] = from[c];
-      }
-    }
-  }
+  for_lower_triangle(square.rows, [&](std::size_t r, std::size_t c) {
+    square.data[c * square.stride + r] = square.data[r * square.stride + c];
+  });
 }
 
 }  // namespace kedge

@@ -8,7 +8,7 @@
 
 namespace kedge {
 
-/// One side of a product: rows that lie in memory, of a matrix of ours or of Eigen's, or their transpose.
+/// One side of a product: a matrix of ours or of Eigen's, or its transpose, whose rows lie in memory.
 template <class T>
 struct Factor {
   const T* data;
@@ -67,10 +67,14 @@ void add_product(const Target<double>& to, const Factor<double>& a, const Factor
 [[nodiscard]] Eigen::RowVectorXf column_means(const Factor<float>& rows);
 [[nodiscard]] Eigen::RowVectorXd column_means(const Factor<double>& rows);
 
+/// y = weight x + bias, row by row.
+void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
+                  MatrixView<float> y);
+
 enum class Triangle { upper, lower };
-/// One triangle of: to += scale rows^T rows, which lie apart from it.
+/// to += scale rows^T rows, one triangle of it. The rows may not overlap it.
 void add_gram(MatrixView<double> to, Triangle triangle, MatrixView<const double> rows, double scale = 1);
-/// The lower triangle of a square matrix becomes the upper one too.
+/// Copies the lower triangle of a square matrix to the upper one.
 void mirror_lower(MatrixView<double> square);
 
 }  // namespace kedge

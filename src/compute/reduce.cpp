@@ -2,7 +2,6 @@
 #include "compute/reduce.h"
 
 #include "compute/lapack_status.h"
-#include "compute/symmetric_product.h"
 #include "compute/threads.h"
 #include "base/checked.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/symmetric_product.h"
+#include "compute/reduce.h"
 
 #include <algorithm>
 

@@ -19,7 +19,7 @@
 #include <new>
 #include <thread>
 
-// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+// OpenMP is in the process only if FAISS or OpenBLAS brings it.
 extern "C" {
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
@@ -85,7 +85,7 @@ unsigned usable_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-/// All cores, or fewer where the environment says so to BLAS. Asked before kedge tells BLAS anything.
+/// All cores, or fewer if the environment tells BLAS so. Called before kedge tells BLAS anything.
 unsigned default_threads() {
   constexpr const char* kNames[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
   const bool said =

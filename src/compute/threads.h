@@ -5,8 +5,8 @@
 
 namespace kedge {
 
-/// Around every public operation that computes. In its thread, threads() stays what it was when the outermost one
-/// began; afterwards the thread's number of OpenMP threads and its GPU are what they were.
+/// Around every public operation that computes. While it lives, threads() does not change in its thread; afterwards the
+/// thread's number of OpenMP threads and its GPU are what they were.
 class Work {
  public:
   Work();

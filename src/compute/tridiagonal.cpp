@@ -15,7 +15,7 @@
 namespace kedge {
 namespace {
 
-// From here on, reading the matrix takes LAPACK longer than computing. Many threads make up for it.
+// From this size on, LAPACK spends more time on reading the matrix than on computing. Many threads make up for it.
 constexpr std::size_t kLeastReducedDim = 192;
 constexpr unsigned kMostReducingThreads = 2;
 
@@ -61,10 +61,9 @@ void Tridiagonal::multiply(char side, char trans, MatrixView<double> x) const {
   const lapack_int rows = checked_int(x.rows, "a matrix's rows");
   const lapack_int cols = checked_int(x.cols, "a matrix's columns");
   const auto n = static_cast<lapack_int>(dim());
-  // LAPACK takes them as constant, but changes some of them while it works, and other threads may be multiplying too.
-  const Matrix64 own = reflectors_;
+  const std::scoped_lock one_at_a_time(lock_);
   const BlasCall call;
-  require_converged(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, own.cells().data(), n,
+  require_converged(LAPACKE_dormtr(LAPACK_COL_MAJOR, side, 'L', trans, cols, rows, reflectors_.cells().data(), n,
                                    scales_.data(), x.data, checked_int(x.stride, "a matrix's stride")),
                     dim());
 }

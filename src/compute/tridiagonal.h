@@ -3,12 +3,13 @@
 
 #include <kedge/matrix.h>
 
+#include <mutex>
 #include <vector>
 
 namespace kedge {
 
-/// A symmetric matrix as Q T Q^T with T tridiagonal, by LAPACK: half of an eigendecomposition, and all that is needed
-/// to solve with A + k I for any k. Safe to use from several threads.
+/// A symmetric matrix A = Q T Q^T with T tridiagonal: half of an eigendecomposition, and all that is needed to solve
+/// with A + k I for any k. Safe to use from several threads.
 class Tridiagonal {
  public:
   /// Only the upper triangle is read.
@@ -32,6 +33,7 @@ class Tridiagonal {
  private:
   void multiply(char side, char trans, MatrixView<double> x) const;
 
+  mutable std::mutex lock_;  // dormtr overwrites some of the reflectors while it works, and restores them
   Matrix64 reflectors_;
   std::vector<double> scales_, diagonal_, off_diagonal_;
 };

@@ -4,8 +4,8 @@
 #include "compute/products.h"
 #include "compute/svd.h"
 #include "compute/threads.h"
+#include "base/unit_rows.h"
 #include "base/eigen.h"
-#include "eval/unit_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -72,7 +72,7 @@ Matrix64 copy_of(const EigenRows<double>& cells) {
   return copy;
 }
 
-/// `with_vectors` only where they are needed: they take longer than the values.
+/// Ask `with_vectors` only if they are needed: they take longer than the values.
 Eigenpairs decompose(const EigenRows<double>& centred_products, bool with_vectors) {
   if (with_vectors) return eigh(copy_of(centred_products));
   return {eigenvalues(copy_of(centred_products)), {}};

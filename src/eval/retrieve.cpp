@@ -3,15 +3,16 @@
 
 #include "base/eigen.h"
 #include "base/parallel.h"
+#include "base/refuse.h"
+#include "base/unit_rows.h"
 #include "base/wording.h"
+#include "compute/count_larger.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "eval/count_better.h"
-#include "eval/unit_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
-#include <kedge/error.h>
+#include <kedge/relative_map.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +28,6 @@ namespace {
 
 constexpr std::size_t kQueries = 256;     // rows of a block of products
 constexpr std::size_t kDocuments = 2048;  // columns
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(Code::bad_argument, what);
-}
 
 /// Rows in the order of the file, in which ties are broken.
 Space in_file_order(const Space& space) {
@@ -60,8 +57,8 @@ Matrix read_places(const Space& space, std::span<const std::size_t> places, Sear
 
 void require_row(std::int64_t row, const Space& space, std::size_t judgement) {
   if (row >= 0 && static_cast<std::size_t>(row) < space.source().rows()) return;
-  refuse(fmt::format("judgement {} is of row {} of the {}, but {} has rows 0:{}", judgement, row, space.name(),
-                     space.source().label(), space.source().rows()));
+  refuse("judgement {} is of row {} of the {}, but {} has rows 0:{}", judgement, row, space.name(),
+         space.source().label(), space.source().rows());
 }
 
 void require_judgements(std::span<const Judgement> judgements, const Space& queries, const Space& documents) {
@@ -71,17 +68,17 @@ void require_judgements(std::span<const Judgement> judgements, const Space& quer
     require_row(judgements[i].document, documents, i);
     if (judgements[i].grade < 0) {
       refuse(
-          fmt::format("judgement {} has the grade {}, expected 0 for a document that is not relevant, and more for "
-                      "one that is",
-                      i, judgements[i].grade));
+          "judgement {} has the grade {}, expected 0 for a document that is not relevant, and more for "
+          "one that is",
+          i, judgements[i].grade);
     }
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (const Judgement& judgement : judgements) pairs.emplace_back(judgement.query, judgement.document);
   std::ranges::sort(pairs);
   if (const auto repeated = std::ranges::adjacent_find(pairs); repeated != pairs.end()) {
-    refuse(fmt::format("document {} is judged more than once for query {}; keep one judgement of each pair",
-                       repeated->second, repeated->first));
+    refuse("document {} is judged more than once for query {}; keep one judgement of each pair", repeated->second,
+           repeated->first);
   }
 }
 
@@ -111,9 +108,9 @@ Search prepare(const Space& queries, const Space& documents, std::span<const Jud
   }
   if (search.relevant.empty()) {
     refuse(
-        fmt::format("no query has a relevant document among the {} that are searched; a grade above 0 makes one "
-                    "relevant",
-                    documents.rows()));
+        "no query has a relevant document among the {} that are searched; a grade above 0 makes one "
+        "relevant",
+        documents.rows());
   }
   std::ranges::sort(search.relevant, {}, [](const Relevant& one) { return std::tuple(one.query, one.document); });
   std::vector<std::size_t> asked, judged;
@@ -154,10 +151,7 @@ class Counter {
   void count(std::size_t first, std::size_t rows) {
     const MatrixView<float> block = read_.view().middle_rows(0, rows);
     documents_.read(first, block);
-    if (options_.similarity == SearchBy::cosine) {
-      const Matrix unit = unit_rows(block);
-      std::ranges::copy(unit.cells(), block.data);
-    }
+    if (options_.similarity == SearchBy::cosine) normalize_rows(block);
     const double longest_document = options_.similarity == SearchBy::cosine ? 1 : longest(block);
     std::size_t next = 0;
     for (std::size_t query = 0; query < search_.queries.rows(); query += kQueries) {
@@ -169,7 +163,7 @@ class Counter {
       for (; next < better_.size() && search_.relevant[next].query < query + count; ++next) {
         if (better_[next] >= cut_) continue;
         const Relevant& one = search_.relevant[next];
-        better_[next] += count_better({one.document, one.product, true}, products.row(one.query - query),
+        better_[next] += count_before({one.document, one.product, true}, products.row(one.query - query),
                                       search_.queries.row(one.query), block, first, near);
       }
     }
@@ -183,9 +177,9 @@ class Counter {
     const double largest = longest(asked) * longest_document;
     if (largest > std::numeric_limits<float>::max() / 4) {
       refuse(
-          fmt::format("rows of length {:.2g} in {} have inner products that float32 cannot hold; scale them, or use "
-                      "{}",
-                      longest_document, documents_.source().label(), option_words("similarity", "cosine")));
+          "rows of length {:.2g} in {} have inner products that float32 cannot hold; scale them, or use "
+          "{}",
+          longest_document, documents_.source().label(), option_words("similarity", "cosine"));
     }
     return near_tie(asked.cols) * static_cast<float>(largest) + std::numeric_limits<float>::min();
   }
@@ -246,11 +240,11 @@ RetrievalScores retrieve(const Space& queries, const Space& documents, std::span
                          const RetrieveOptions& options, const Progress& progress) {
   const Work work;
   if (queries.dim() != documents.dim()) {
-    refuse(fmt::format("the queries have {} values and the documents {}; embed or translate both into one space",
-                       queries.dim(), documents.dim()));
+    refuse("the queries have {} values and the documents {}; embed or translate both into one space", queries.dim(),
+           documents.dim());
   }
   if (options.k == 0 || options.recall_k == 0) {
-    refuse(fmt::format("{} and {} must be 1 or more", option_words("k"), option_words("recall-k")));
+    refuse("{} and {} must be 1 or more", option_words("k"), option_words("recall-k"));
   }
   require_judgements(judgements, queries, documents);
   RetrievalScores scores;
@@ -285,8 +279,7 @@ Space without_rows(const Space& space, const Space& left_out) {
   for (std::size_t row = 0; row < space.rows(); ++row) {
     if (!place_of(without, space.file_row(row))) kept.ids.push_back(space.file_row(row));
   }
-  if (kept.ids.empty())
-    refuse(fmt::format("all {} rows of the {} are left out; none remains", space.rows(), space.name()));
+  if (kept.ids.empty()) refuse("all {} rows of the {} are left out; none remains", space.rows(), space.name());
   return space.with_rows(std::move(kept));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/fit_spaces.h"
 
-#include "compute/cuda/cuda.h"
+#include "compute/device.h"
 #include "compute/threads.h"
 #include "fit/choose_support.h"
 #include "fit/fit.h"
@@ -13,8 +13,6 @@
 #include <kedge/error.h>
 
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 namespace kedge {
@@ -54,16 +52,6 @@ void require_widths(const Moments& moments, std::span<const Space> spaces) {
     throw Error(Code::bad_argument,
                 fmt::format("space '{}': the moments are of rows of {} values, but {} has {}", spaces[i].name(),
                             moments.parts()[i].dim, spaces[i].source().label(), spaces[i].dim()));
-  }
-}
-
-/// A fit gets on without it, where no thread is to be had.
-std::optional<std::jthread> load_beside(Device device) {
-  if (device != Device::cuda) return {};
-  try {
-    return std::jthread(cuda::warm_up);
-  } catch (const std::system_error&) {
-    return {};
   }
 }
 
@@ -119,7 +107,7 @@ Bundle fit(std::span<const Space> spaces, const FitOptions& asked, const Progres
   require_own_options(options);
   FitInput input;
   if (options.method == Method::consensus) {
-    const std::optional<std::jthread> loading = load_beside(options.device);
+    const std::jthread loading = prepare(options.device);
     if (!bundle.support_ids.empty()) read_support(bundle, spaces, input);
     input.joint = read_moments(spaces, options.shrinkage_rule, options.device, progress);
     input.statistics = split(*input.joint, options);

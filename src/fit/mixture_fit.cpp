@@ -21,7 +21,7 @@ Eigen::VectorXd squared_lengths(const Matrix64& rows, const Statistics& statisti
   cells = as_eigen(rows.view()).rowwise() - as_eigen(statistics.moments.mean());
   const Cholesky factor(shrunk_covariance(statistics.moments, statistics.options));
   if (factor.exists()) {
-    factor.whiten(centred.view());
+    factor.divide_rows(centred.view());
   } else {
     cells = as_eigen(rows.view());
     whiten(whitening_of(statistics), centred.view());

@@ -7,7 +7,7 @@
 
 namespace kedge {
 
-/// Where plain distance agrees with the similarity.
+/// Coordinates in which plain distance agrees with the similarity.
 class Coordinates {
  public:
   Coordinates(Similarity similarity, const Statistics& statistics);

@@ -13,26 +13,22 @@
 
 namespace kedge {
 
-/// A map computed in float64 becomes one of float32. Throws Error(Code::bad_file) where a value leaves its range.
+/// A map computed in float64 becomes one of float32. Throws Error(Code::bad_file) if a value leaves its range.
 [[nodiscard]] RelativeMap fold(const std::string& space, Similarity similarity, const EigenRows<double>& weight,
                                const Eigen::RowVectorXd& bias, const Eigen::RowVectorXd& mean);
 
 /// Values that left float32 would make a map that cannot be used, or read back: throws Error(Code::bad_file).
 void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias);
 
-/// Rows of y are written while rows of x are still to be read: throws Error(Code::bad_argument) where they share
+/// Rows of y are written while rows of x are still to be read: throws Error(Code::bad_argument) if they share
 /// memory.
 void require_apart(MatrixView<const float> x, MatrixView<const float> y);
-
-/// y = weight x + bias, row by row.
-void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
-                  MatrixView<float> y);
 
 /// What a map with a kernel computes; the parts must outlive it.
 [[nodiscard]] KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
                                              std::span<const float> mean);
 
-/// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 as it is defined, for where that
+/// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 as it is defined, for when that
 /// difference has lost its digits.
 template <class Direct>
 [[nodiscard]] float distance(float x_squared, float a_squared, float product, const Direct& direct) {
@@ -42,7 +38,7 @@ template <class Direct>
   return std::sqrt(squared < kCancelled * scale ? direct() : squared);
 }
 
-/// 1 - angle / pi, from the cosine. `direct(sign)` gives |x - sign a|^2 of the two as unit rows, for where the cosine
+/// 1 - angle / pi, from the cosine. `direct(sign)` gives |x - sign a|^2 of the two as unit rows, for when the cosine
 /// has lost the digits of the angle: they point the same way (sign 1) or opposite ways (-1).
 template <class Direct>
 [[nodiscard]] float angular(float cosine, const Direct& direct) {

@@ -3,6 +3,7 @@
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"
+#include "base/unit_rows.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
@@ -13,28 +14,20 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 namespace kedge {
 namespace {
 
-template <class Rows>
-void normalize(Rows&& rows) {
-  using Value = typename std::decay_t<Rows>::Scalar;
-  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-    const auto row = rows.row(r).template cast<double>();
-    // Squares of float32 stay in float64, where the plain way is several times as fast.
-    const double length = std::is_same_v<Value, float> ? row.norm() : row.stableNorm();
-    if (length > 0) rows.row(r) = (rows.row(r).template cast<double>() / length).template cast<Value>();
-  }
+template <class T>
+void normalize(MatrixView<T> rows) {
+  for (std::size_t r = 0; r < rows.rows; ++r) set_unit(rows.row(r), rows.row(r));
 }
 
 void apply_cosine(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
   const Work work;
-  EigenRows<float> unit = as_eigen(x);
-  normalize(unit);
-  set_product(rr, unit, as_eigen(map.weight().view()).transpose());
+  const Matrix unit = unit_rows(x);
+  set_product(rr, unit.view(), as_eigen(map.weight().view()).transpose());
 }
 
 /// |x - a|^2 = |x|^2 + |a|^2 - 2 x.a, around the mean so that the terms are no larger than they must be.
@@ -55,8 +48,8 @@ void apply_euclidean(const RelativeMap& map, MatrixView<const float> x, MatrixVi
 
 void apply_angular(const RelativeMap& map, MatrixView<const float> x, MatrixView<float> rr) {
   const Work work;
-  EigenRows<float> unit = as_eigen(x);
-  normalize(unit);
+  const Matrix units = unit_rows(x);
+  const auto unit = as_eigen(units.view());
   const auto anchors = as_eigen(map.weight().view());
   auto out = as_eigen(rr);
   set_product(rr, unit, anchors.transpose());
@@ -78,14 +71,12 @@ void apply_manhattan(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   }
 }
 
-/// Rows times the inverse of the shrunk covariance, without its eigenvectors; false where it is so near to singular
+/// Rows times the inverse of the shrunk covariance, without its eigenvectors; false if it is so near to singular
 /// that those must be looked at.
 bool times_inverse(EigenRows<double>& rows, Matrix64 covariance) {
-  constexpr double kComfortable = 1e-10;  // far from where float64 would call it singular
   const Cholesky cholesky(std::move(covariance));
-  if (!cholesky.exists() || !(cholesky.reciprocal_condition() > kComfortable)) return false;
-  const auto dim = static_cast<std::size_t>(rows.cols());
-  cholesky.solve({rows.data(), static_cast<std::size_t>(rows.rows()), dim, dim});
+  if (!cholesky.is_comfortable()) return false;
+  cholesky.solve(view_of(rows));
   return true;
 }
 
@@ -207,7 +198,7 @@ RelativeMap make_relative_map(const std::string& space, Similarity similarity, c
       break;
     }
     case Similarity::cosine:
-    case Similarity::angular: normalize(weight); break;
+    case Similarity::angular: normalize(view_of(weight)); break;
     case Similarity::euclidean:
       require_squares(space, weight, moments.total_variance());
       weight.rowwise() -= mean.cast<float>().cast<double>();  // the very mean that apply() subtracts
@@ -254,15 +245,7 @@ void require_finite(const std::string& space, const Matrix& weight, std::span<co
 }
 
 void normalize_rows(MatrixView<float> rows) {
-  normalize(as_eigen(rows));  // in float64, where no square overflows
-}
-
-void apply_affine(MatrixView<const float> weight, std::span<const float> bias, MatrixView<const float> x,
-                  MatrixView<float> y) {
-  const Work work;
-  auto out = as_eigen(y);
-  out.rowwise() = as_eigen(bias);
-  add_product(y, x, as_eigen(weight).transpose());
+  normalize(rows);
 }
 
 }  // namespace kedge

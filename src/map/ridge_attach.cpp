@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "map/ridge_attach.h"
 
+#include "anchors/consensus.h"
 #include "compute/products.h"
 #include "map/fold.h"
-#include "anchors/consensus.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -17,9 +17,6 @@
 namespace kedge {
 namespace {
 
-// How far the coordinates that the penalty is measured in may be whitened instead of fully: a direction of little
-// variance is then held back more, which is worth much where support rows are few.
-constexpr double kHalf = 0.5;
 // The estimate is noisy itself: less than this, and the whitened coordinates of the similarity stay.
 constexpr double kClearlyBetter = 0.99;
 // With so many support rows per value of an embedding, the choice makes no difference worth its time.
@@ -64,8 +61,8 @@ RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
       repeated_(support.view()) {}
 
 void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses) {
-  // Where the support is all of the rows, the mean is its own: with fewer rows than values, not counting the degree of
-  // freedom that it takes makes a map that only repeats its rows look perfect.
+  // If the support is all of the rows, the mean is its own and takes a degree of freedom. With fewer rows than values,
+  // a map that only repeats its rows would look perfect if that were not counted.
   const double taken = statistics.of_support ? 1 : taken_by_centring(means_, mean_squares_);
   const auto add = [&](double whitening, const WhiteningBasis* basis) {
     const auto gram = rows_->decompose(basis == nullptr ? nullptr : basis->whitener());
@@ -79,8 +76,8 @@ void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, boo
 RelativeMap RidgeRows::mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const {
   Matrix64 anchors = rows_->cross(weights);
   const auto basis = basis_of(statistics);
-  basis->whitener()->whiten_columns(anchors.view());
-  basis->whitener()->fold_columns(anchors.view());
+  basis->whitener()->apply_to_columns(anchors.view());
+  basis->whitener()->adjoint_to_columns(anchors.view());
   Matrix64 weight(anchors.cols(), anchors.rows());
   as_eigen(weight.view()) = static_cast<double>(rows_->rows()) * as_eigen(anchors.view()).transpose();
   rr = rows_->times(weight.view());

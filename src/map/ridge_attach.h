@@ -85,8 +85,7 @@ class RidgeSupport {
 
   /// The map that regresses the targets; the rows must be prepared. Without a strength, generalised cross-validation
   /// chooses it, and among the candidates the first, but for one that is clearly better. The mean of all rows has
-  /// targets of 0; where the statistics are of the support, it is that of the support, which has the mean of the
-  /// targets.
+  /// targets of 0; if the statistics are of the support, its mean has the mean of the targets.
   [[nodiscard]] Attachment map(Similarity similarity, const Statistics& statistics,
                                std::optional<double> strength) const;
   /// The way back, from the targets to the support rows.

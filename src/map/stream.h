@@ -8,7 +8,6 @@
 #include <kedge/relative_map.h>
 #include <kedge/space.h>
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,12 +18,8 @@ struct RowFunction {
   std::string space;  ///< whose embeddings it takes
   std::string_view doing;
   std::size_t input_dim = 0, output_dim = 0;
-  MakeRowWorker make_worker;  ///< where the options of the stream say
+  MakeRowWorker make_worker;  ///< on the device of the stream's options
 };
-
-/// Workers on the processor; `apply` is called from several threads.
-[[nodiscard]] MakeRowWorker processor_rows(std::size_t input_dim, std::size_t output_dim,
-                                           std::function<void(MatrixView<const float>, MatrixView<float>)> apply);
 
 /// Streams a space through it into an `.npy` file, on all threads; memory does not grow with rows.
 void stream(const RowFunction& function, const Space& input, const std::string& output_path,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/aligned.h"
 #include "base/finite.h"
 #include "base/parallel.h"
 #include "base/wording.h"
-#include "compute/cuda/cuda.h"
+#include "compute/device.h"
 #include "compute/threads.h"
 #include "map/fold.h"
 #include "map/stream.h"
@@ -24,12 +23,8 @@
 namespace kedge {
 namespace {
 
-constexpr std::size_t kBlockValues = std::size_t{1} << 20;     // near a size that stays in a core's cache
-constexpr std::size_t kGpuBlockValues = std::size_t{1} << 22;  // large enough to be worth a round trip
-
 /// Rows per block: a multiple of what the writer likes.
-std::size_t block_rows(const RowFunction& function, Device device) {
-  const std::size_t values = device == Device::cuda ? kGpuBlockValues : kBlockValues;
+std::size_t block_rows(const RowFunction& function, std::size_t values) {
   const std::size_t fitting = values / (function.input_dim + function.output_dim);
   return std::max(RowWriter::kAlignment, fitting / RowWriter::kAlignment * RowWriter::kAlignment);
 }
@@ -44,35 +39,7 @@ void require_finite(const RowFunction& function, const Space& input, std::size_t
                                           input.file_row(first + row), input.source().label(), function.space));
 }
 
-// Threads that wait for the disk leave their core to these.
-constexpr unsigned kSpareWorkers = 2;
-// Each takes memory of the GPU and of the host that cannot be swapped; so many read faster than a bus carries.
-constexpr unsigned kMostGpuWorkers = 16;
-
-unsigned workers_on(Device device) {
-  const unsigned all = threads() + kSpareWorkers;
-  return device == Device::cuda ? std::min(all, kMostGpuWorkers) : all;
-}
-
-class ProcessorWorker final : public RowWorker {
- public:
-  using Apply = std::function<void(MatrixView<const float>, MatrixView<float>)>;
-  ProcessorWorker(const Apply& apply, std::size_t most_rows, std::size_t input_dim, std::size_t output_dim)
-      : apply_(apply), x_(most_rows, input_dim), y_(most_rows, output_dim) {}
-
-  MatrixView<float> input(std::size_t rows) override { return x_.view().middle_rows(0, rows); }
-  MatrixView<float> apply(std::size_t rows) override {
-    const auto result = y_.view().middle_rows(0, rows);
-    apply_(input(rows), result);
-    return result;
-  }
-
- private:
-  const Apply& apply_;
-  PageAlignedMatrix x_, y_;
-};
-
-/// Unit rows before the GPU takes the products: cosines, to the last bit of what the processor normalises.
+/// Rows become unit rows before they are multiplied, which makes cosines of the products.
 class UnitRowWorker final : public RowWorker {
  public:
   explicit UnitRowWorker(std::unique_ptr<RowWorker> products) : products_(std::move(products)) {}
@@ -86,35 +53,33 @@ class UnitRowWorker final : public RowWorker {
   std::unique_ptr<RowWorker> products_;
 };
 
-MakeRowWorker gpu_rows(const RelativeMap& map, Precision precision) {
+MakeRowWorker workers_of(const RelativeMap& map, Device device, Precision precision) {
   if (map.kernel()) {
-    return cuda::kernel_rows(kernel_function(*map.kernel(), map.weight(), map.bias(), map.mean()), precision);
+    return kernel_workers(kernel_function(*map.kernel(), map.weight(), map.bias(), map.mean()), device, precision);
   }
   switch (map.similarity()) {
     case Similarity::wip:
-    case Similarity::inner: return cuda::affine_rows(map.weight().view(), map.bias(), precision);
+    case Similarity::inner: return affine_workers(map.weight().view(), map.bias(), device, precision);
     case Similarity::cosine: {
-      const std::vector<float> no_bias(map.output_dim());
-      return [products = cuda::affine_rows(map.weight().view(), no_bias, precision)](std::size_t most_rows) {
-        return std::make_unique<UnitRowWorker>(products(most_rows));
-      };
+      const auto no_bias = std::make_shared<const std::vector<float>>(map.output_dim());
+      const MakeRowWorker products = affine_workers(map.weight().view(), *no_bias, device, precision);
+      return
+          [no_bias, products](std::size_t most_rows) { return std::make_unique<UnitRowWorker>(products(most_rows)); };
     }
     case Similarity::euclidean:
     case Similarity::angular:
     case Similarity::manhattan: break;
   }
-  throw Error(Code::bad_argument,
-              fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use {}",
-                          map.space(), to_string(map.similarity()), option_words("device", "cpu")));
+  if (off_processor(device)) {
+    throw Error(Code::bad_argument,
+                fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use {}",
+                            map.space(), to_string(map.similarity()), option_words("device", "cpu")));
+  }
+  return function_workers(map.input_dim(), map.output_dim(),
+                          [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); });
 }
 
 }  // namespace
-
-MakeRowWorker processor_rows(std::size_t input_dim, std::size_t output_dim, ProcessorWorker::Apply apply) {
-  return [=, apply = std::make_shared<const ProcessorWorker::Apply>(std::move(apply))](std::size_t most_rows) {
-    return std::make_unique<ProcessorWorker>(*apply, most_rows, input_dim, output_dim);
-  };
-}
 
 void stream(const RowFunction& function, const Space& input, const std::string& output_path,
             const StreamOptions& options, const Progress& progress) {
@@ -126,10 +91,11 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
                             function.space, function.input_dim, input.source().label(), input.dim()));
   }
   RowWriter writer(output_path, input.rows(), function.output_dim);
-  const std::size_t block = block_rows(function, options.device);
+  const RowFlow flow = row_flow(options.device);
+  const std::size_t block = block_rows(function, flow.block_values);
   std::mutex progress_lock;
   std::size_t done = 0;
-  parallel_blocks(input.rows(), block, workers_on(options.device), [&] {
+  parallel_blocks(input.rows(), block, flow.workers, [&] {
     // A short input needs no long buffers, and pinned ones take their time to get.
     auto worker = function.make_worker(std::min(block, input.rows()));
     return [&, worker = std::move(worker)](std::size_t first, std::size_t rows) {
@@ -150,12 +116,9 @@ void transform(const RelativeMap& map, const Space& input, const std::string& ou
                const StreamOptions& options) {
   const Work work;
   require_device(options.device);
-  const auto apply = [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); };
-  const MakeRowWorker make_worker = options.device == Device::cuda
-                                        ? gpu_rows(map, options.precision)
-                                        : processor_rows(map.input_dim(), map.output_dim(), apply);
-  stream({map.space(), "transforming", map.input_dim(), map.output_dim(), make_worker}, input, output_path, options,
-         progress);
+  stream({map.space(), "transforming", map.input_dim(), map.output_dim(),
+          workers_of(map, options.device, options.precision)},
+         input, output_path, options, progress);
 }
 
 }  // namespace kedge

@@ -5,7 +5,9 @@
 
 #include "compute/kernel_system.h"
 #include "compute/products.h"
+#include "base/pick_rows.h"
 #include "base/random.h"
+#include "base/unit_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -44,12 +46,6 @@ std::vector<double> axis(std::span<const double> grid, const std::optional<doubl
   return given ? std::vector{*given} : std::vector<double>(grid.begin(), grid.end());
 }
 
-Matrix64 pick(MatrixView<const double> rows, std::span<const std::size_t> positions) {
-  Matrix64 picked(positions.size(), rows.cols);
-  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
-  return picked;
-}
-
 Matrix64 mix_outputs(Matrix64 residuals) {
   if (residuals.cols() <= kMixtures) return residuals;
   Random random(0);
@@ -66,8 +62,8 @@ class Sample {
          std::array<std::vector<double>, 3> axes)
       : task_(task), axes_(std::move(axes)) {
     const std::vector<std::size_t> positions = pick_spread(rows, most);
-    residuals_ = mix_outputs(pick(residuals.view(), positions));
-    const Matrix64 picked = pick(task.support, positions);
+    residuals_ = mix_outputs(pick_rows(residuals.view(), positions));
+    const Matrix64 picked = pick_rows(task.support, positions);
     const EigenRows<double> centred = as_eigen(picked.view()).rowwise() - as_eigen(std::span(task.coordinates.mean));
     rotated_ = product(centred, as_eigen(task.coordinates.vectors.view()).transpose());
   }
@@ -105,7 +101,7 @@ class Sample {
     return best;
   }
 
-  /// None where the grid ends.
+  /// None if the grid ends.
   std::optional<Place> step_from(Place place, const Step& step) const {
     for (std::size_t i = 0; i < place.size(); ++i) {
       if (step[i] < 0 && place[i] == 0) return {};
@@ -147,7 +143,8 @@ class Sample {
     whitening_ = index;
     EigenRows<double> scaled = rotated_;
     scaled.array().rowwise() *= whitening_scale(task_.coordinates.values, axes_[kWhitening][index]).array();
-    const Matrix unit = unit_rows(scaled);
+    // As float32, since a map will have no more of them: what is solved is then what is applied.
+    const Matrix unit = unit_rows(view_of(scaled));
     system_.reset();
     system_ = make_kernel_system(unit.view(), task_.device);
     all_.resize(unit.rows());

@@ -26,10 +26,7 @@ struct KernelChoice {
 /// These rows, or `most` of them, evenly spread.
 [[nodiscard]] std::vector<std::size_t> pick_spread(std::span<const std::size_t> rows, std::size_t most);
 
-/// Rows of length 1, or 0. As float32, since a map will have no more of them: what is solved is then what is applied.
-[[nodiscard]] Matrix unit_rows(const EigenRows<double>& rows);
-
-/// What each eigenvector of a covariance is multiplied by where its space is whitened so far.
+/// What each eigenvector of a covariance is multiplied by to whiten its space so far.
 [[nodiscard]] Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening);
 
 }  // namespace kedge

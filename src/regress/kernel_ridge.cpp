@@ -2,6 +2,7 @@
 #include "regress/kernel_ridge.h"
 
 #include "base/eigen.h"
+#include "base/unit_rows.h"
 #include "base/wording.h"
 #include "compute/kernel_system.h"
 #include "compute/products.h"
@@ -33,7 +34,7 @@ Matrix64 whitener_of(const Whitening& coordinates, double whitening) {
 Matrix features_of(const KernelTask& task, const Matrix64& whitener) {
   EigenRows<double> rows = as_eigen(task.support).rowwise() - as_eigen(std::span(task.coordinates.mean));
   if (whitener.rows() != 0) rows = product(rows, whitener.view());
-  return unit_rows(rows);
+  return unit_rows(view_of(rows));
 }
 
 Matrix64 centred(MatrixView<const double> targets, const Eigen::RowVectorXd& means) {
@@ -99,15 +100,6 @@ std::vector<std::size_t> pick_spread(std::span<const std::size_t> rows, std::siz
   std::vector<std::size_t> picked(count);
   for (std::size_t i = 0; i < count; ++i) picked[i] = rows[i * rows.size() / count];
   return picked;
-}
-
-Matrix unit_rows(const EigenRows<double>& rows) {
-  Matrix unit(static_cast<std::size_t>(rows.rows()), static_cast<std::size_t>(rows.cols()));
-  for (Eigen::Index r = 0; r < rows.rows(); ++r) {
-    const double length = rows.row(r).stableNorm();
-    if (length > 0) as_eigen(unit.row(static_cast<std::size_t>(r))) = (rows.row(r) / length).cast<float>();
-  }
-  return unit;
 }
 
 Eigen::RowVectorXd whitening_scale(std::span<const double> variances, double whitening) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "space/whitening_basis.h"
+
 #include <kedge/device.h>
 #include <kedge/kernel.h>
 #include <kedge/whitening.h>
@@ -14,7 +16,7 @@ constexpr double kLeastWidth = 1e-3, kMostWidth = 64;
 constexpr double kLeastStrength = 1e-9, kMostStrength = 1e6;
 
 // Half-whitened rows find the same row of another space most often, but translate a little worse than these.
-constexpr double kHalf = 0.5, kQuarter = 0.25;
+constexpr double kQuarter = 0.25;
 
 /// What a kernel map is regressed on and to.
 struct KernelTask {
@@ -36,7 +38,7 @@ struct KernelRegression {
 };
 
 /// Chooses what the options leave open by the leave-one-out error in closed form, and solves for all rows. Rows that
-/// are the same are left out together. Where there are many, a part of them chooses. Throws Error(Code::bad_argument)
+/// are the same are left out together. If there are many, a part of them chooses. Throws Error(Code::bad_argument)
 /// for options out of range.
 [[nodiscard]] KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options);
 

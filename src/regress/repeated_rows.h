@@ -14,9 +14,8 @@ class RepeatedRows {
  public:
   explicit RepeatedRows(MatrixView<const double> rows);
 
-  /// For each row, one that stands for all with the same values whose targets are the same too, but for rounding; most
-  /// stand for themselves. Rows that are the same where targets are not are other inputs, which the space cannot tell
-  /// apart.
+  /// For each row, one that stands for all with the same values and, but for rounding, the same targets; most rows
+  /// stand for themselves. Equal rows with other targets are other inputs, which the space cannot tell apart.
   [[nodiscard]] std::vector<std::size_t> stand_ins(MatrixView<const double> targets) const;
   /// How many rows are left if each is there once.
   [[nodiscard]] std::size_t distinct(MatrixView<const double> targets) const;

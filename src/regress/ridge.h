@@ -19,14 +19,14 @@ struct RidgeBasis {
   std::vector<double> values;                  ///< its eigenvalues
   double mean_value = 0;
   double noise = 0;  ///< eigenvalues below it mean nothing
-  double means = 0;  ///< degrees of freedom that centring took: 1 where the rows are centred on their own mean
+  double means = 0;  ///< degrees of freedom that centring took: 1 if the rows are centred on their own mean
 };
 
 /// What centring took of rows with these means of columns, and of their squares: 1 if the means are zero but for
 /// rounding, which they never are by chance, and 0 if the rows were centred on another mean.
 [[nodiscard]] double taken_by_centring(std::span<const double> means, std::span<const double> mean_squares);
 
-/// `noise` is known of features whose own rounding is coarser than float64's.
+/// Give `noise` if the features were rounded more coarsely than float64.
 [[nodiscard]] std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const DecomposedGram> gram,
                                                                  std::size_t rows, double noise = 0, double means = 0);
 
@@ -36,9 +36,9 @@ struct Spread {
 };
 [[nodiscard]] Spread spread_of(MatrixView<const double> targets);
 
-/// Least squares with a penalty, targets ~ features M, for every strength from one decomposition: where the features'
-/// products are tridiagonal, a strength costs no more than reading the targets' products. The strength is relative: rho
-/// stands for rho times the mean eigenvalue of features^T features / rows. No intercept: centre both, or mean it.
+/// Least squares with a penalty, targets ~ features M, for every strength from one decomposition: each strength costs
+/// no more than reading the targets' products. The strength is relative: rho stands for rho times the mean eigenvalue
+/// of features^T features / rows. There is no intercept: centre both unless you want none.
 class Ridge {
  public:
   /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many rows are left if each is there once,

@@ -2,6 +2,8 @@
 #include "base/wording.h"
 #include "space/row_ids.h"
 
+#include "base/refuse.h"
+
 #include <fmt/format.h>
 #include <kedge/draw.h>
 
@@ -46,11 +48,6 @@ std::optional<std::int64_t> decimal(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc() || end != text.data() + text.size()) return {};
   return number;
-}
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
 std::string described(const SupportDraw& draw) {

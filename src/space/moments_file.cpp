@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/mirror.h"
 #include "io/byte_source.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
@@ -71,18 +72,11 @@ std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& 
   return tensors;
 }
 
-/// Copies the lower triangle of a square of float64 to the upper one, so that any language can use it. In tiles: whole
-/// columns would miss the cache with every value.
+/// Copies the lower triangle of a square of float64, which may lie anywhere, to the upper one, so that any language can
+/// use it.
 void mirror(char* square, std::size_t dim) {
-  constexpr std::size_t kTile = 32;
   const auto at = [&](std::size_t row, std::size_t col) { return square + (row * dim + col) * sizeof(double); };
-  for (std::size_t top = 0; top < dim; top += kTile) {
-    for (std::size_t left = 0; left <= top; left += kTile) {
-      for (std::size_t i = top; i < std::min(top + kTile, dim); ++i) {
-        for (std::size_t j = left; j < std::min(left + kTile, i); ++j) std::memcpy(at(j, i), at(i, j), sizeof(double));
-      }
-    }
-  }
+  for_lower_triangle(dim, [&](std::size_t i, std::size_t j) { std::memcpy(at(j, i), at(i, j), sizeof(double)); });
 }
 
 /// Sums of products of real rows: symmetric, and none larger than its squares allow, but for what rounding leaves of

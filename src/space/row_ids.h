@@ -9,8 +9,7 @@
 
 namespace kedge {
 
-/// Throws Error(Code::bad_argument) unless there is an id for each of the rows where the draw needs them, and none
-/// where it does not.
+/// Throws Error(Code::bad_argument) unless there are as many ids as rows, or none if the draw needs none.
 void require_ids(const SupportDraw& draw, std::span<const std::int64_t> ids, std::size_t rows);
 
 }  // namespace kedge

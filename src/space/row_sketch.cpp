@@ -38,7 +38,7 @@ void whiten(EigenRows<double>& rows) {
   const double mean_variance = cells.trace() / static_cast<double>(width);
   cells.diagonal().array() += kShrinkage * mean_variance;
   const Cholesky factor(std::move(covariance));
-  if (factor.exists()) factor.whiten({rows.data(), static_cast<std::size_t>(rows.rows()), width, width});
+  if (factor.exists()) factor.divide_rows({rows.data(), static_cast<std::size_t>(rows.rows()), width, width});
 }
 
 /// Positions that are looked up together, and the others.

@@ -20,7 +20,7 @@ constexpr std::size_t kMostCheckedRows = 1500;
 /// Any scale and any width will do.
 [[nodiscard]] EigenRows<float> sketch_rows(MatrixView<const double> rows);
 
-/// Onto `width` random directions, where there are more: the same for all rows of a width, and on every machine.
+/// Onto `width` random directions, if there are more: the same for all rows of a width, and on every machine.
 [[nodiscard]] EigenRows<float> project_rows(const EigenRows<float>& rows, Eigen::Index width);
 
 /// One row that was looked up, against all partners it could have had.

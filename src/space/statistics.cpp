@@ -38,7 +38,6 @@ std::shared_ptr<const WhiteningBasis> basis_of(const Statistics& statistics) {
 }
 
 std::shared_ptr<const WhiteningBasis> half_basis_of(const Statistics& statistics) {
-  constexpr double kHalf = 0.5;
   if (statistics.whitening) return std::make_shared<WhiteningBasis>(*statistics.whitening, kHalf);
   return std::make_shared<WhiteningBasis>(statistics.moments, statistics.options, statistics.device, kHalf);
 }

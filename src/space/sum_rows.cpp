@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/sum_rows.h"
 
-#include "compute/cuda/cuda.h"
-#include "compute/products.h"
+#include "compute/device.h"
+#include "compute/row_sums.h"
 #include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
@@ -27,9 +27,9 @@ namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
-// Pinning memory takes its time, and so does starting a product.
-constexpr std::size_t kGpuBlockValues = std::size_t{1} << 20;
-constexpr unsigned kMostGpuReaders = 8;
+// For a device that rows are carried to: pinning memory takes its time, and so does starting a product.
+constexpr std::size_t kCarriedBlockValues = std::size_t{1} << 20;
+constexpr unsigned kMostCarriers = 8;
 
 void read_side_by_side(std::span<const Space> spaces, std::size_t first, MatrixView<double> to) {
   std::size_t column = 0;
@@ -105,11 +105,11 @@ std::vector<double> means_of(std::span<const MatrixView<T>> spaces) {
   return means;
 }
 
-/// Reads a block into a buffer of its own, then has the GPU sum it up, which it does while others are read.
+/// Reads a block into a buffer of its own, then has the device sum it up while others are read.
 template <class T>
-struct GpuReader {
+struct Carrier {
   std::span<const Space> spaces;
-  cuda::RowSums<T>& sums;
+  RowSums<T>& sums;
   const Tell& tell;
   std::size_t buffer;
   std::vector<MatrixView<T>> block = {};
@@ -126,18 +126,16 @@ struct GpuReader {
 };
 
 template <class T>
-Moments sum_on_gpu(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
+Moments sum_on(Device device, std::span<const Space> spaces, const Moments& none, const Tell& tell) {
   const std::size_t dim = none.dim();
   const std::size_t total = spaces.front().rows();
-  const std::size_t block_rows = std::clamp<std::size_t>(kGpuBlockValues / dim, 1, total);
+  const std::size_t block_rows = std::clamp<std::size_t>(kCarriedBlockValues / dim, 1, total);
   std::vector<std::size_t> dims;
   for (const Space& space : spaces) dims.push_back(space.dim());
-  const unsigned workers = std::clamp(threads(), 2U, kMostGpuReaders);
-  const auto sums = cuda::make_row_sums<T>(dims, block_rows, workers);
+  const unsigned workers = std::clamp(threads(), 2U, kMostCarriers);
+  const auto sums = make_row_sums<T>(dims, block_rows, workers, device);
   std::atomic<std::size_t> next_buffer{0};
-  parallel_blocks_in_order(total, block_rows, workers, [&] {
-    return GpuReader<T>{spaces, *sums, tell, next_buffer++};
-  });
+  parallel_blocks_in_order(total, block_rows, workers, [&] { return Carrier<T>{spaces, *sums, tell, next_buffer++}; });
   std::vector<double> mean(dim);
   Matrix64 scatter(dim, dim);
   sums->finish(mean, scatter.view());
@@ -196,9 +194,9 @@ Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, 
                const Tell& tell) {
   Moments sums(std::move(parts));
   if (highest == Highest::second) sums = without_fourth(sums);
-  if (device == Device::cuda) {
+  if (off_processor(device)) {
     const bool narrow = std::ranges::all_of(spaces, [](const Space& space) { return space.source().fits_float32(); });
-    return narrow ? sum_on_gpu<float>(spaces, sums, tell) : sum_on_gpu<double>(spaces, sums, tell);
+    return narrow ? sum_on<float>(device, spaces, sums, tell) : sum_on<double>(device, spaces, sums, tell);
   }
   if (sums.dim() <= kWidestShared) return sum_in_shares(spaces, sums, tell);
   add_wide(sums, spaces, tell);
@@ -231,7 +229,7 @@ void add_moments(Moments& moments, std::span<const Space> spaces, std::span<cons
   };
   moments.require_parts(parts);
   const Chosen chosen = choose_support(moments.support(), spaces, ids);
-  if (moments.rows() > 0 && device == Device::cpu && moments.dim() > kWidestShared) {
+  if (moments.rows() > 0 && !off_processor(device) && moments.dim() > kWidestShared) {
     require_finite(spaces);
     add_wide(moments, spaces, tell);
     chosen.add_to(moments.support());

@@ -10,20 +10,17 @@
 namespace kedge {
 namespace {
 
-constexpr double kComfortable = 1e-10;  // far from where float64 would call a matrix singular
-
 /// Row i of B is eigenvector i, divided by its value to the power of whitened / 2.
-std::shared_ptr<const Whitener> whitener_of(Matrix64 vectors, std::span<const double> values, double whitened) {
+std::shared_ptr<const ChangeOfBasis> whitener_of(Matrix64 vectors, std::span<const double> values, double whitened) {
   as_eigen(vectors.view()).array().colwise() *= as_eigen(values).array().pow(-whitened / 2).transpose();
-  return std::make_shared<Whitener>(std::move(vectors));
+  return std::make_shared<ChangeOfBasis>(std::move(vectors));
 }
 
-/// No eigenvalue is below the variance that shrinkage spreads evenly, and none above all the variance there is, so that
-/// the condition need not be estimated where the shrinkage is worth its name.
+/// No eigenvalue is below the variance that shrinkage spreads evenly, and none is above all the variance there is: much
+/// shrinkage makes an estimate of the condition unnecessary.
 bool is_comfortable(const Cholesky& factor, const WhiteningOptions& options) {
-  if (!factor.exists()) return false;
   const auto dim = static_cast<double>(factor.factor().rows());
-  return options.shrinkage / dim > kComfortable || factor.reciprocal_condition() > kComfortable;
+  return factor.exists() && (options.shrinkage / dim > Cholesky::kComfortable || factor.is_comfortable());
 }
 
 }  // namespace
@@ -37,7 +34,7 @@ WhiteningBasis::WhiteningBasis(const Moments& moments, const WhiteningOptions& o
   if (whitened == 1) {
     Cholesky factor(shrunk_covariance(moments, options));
     if (is_comfortable(factor, options)) {
-      whitener_ = std::make_shared<Whitener>(std::move(factor));
+      whitener_ = std::make_shared<ChangeOfBasis>(std::move(factor));
       return;
     }
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compute/eigh.h"
-#include "compute/whitener.h"
+#include "compute/change_of_basis.h"
 
 #include <kedge/matrix.h>
 #include <kedge/whitening.h>
@@ -12,11 +12,15 @@
 
 namespace kedge {
 
-/// A matrix B that whitens, B Sigma B^T = I, and so L but for a rotation, which neither a consensus nor a ridge can
-/// see. A Cholesky decomposition finds one in a small part of the time that eigenvectors take.
+/// How far coordinates may be whitened instead of fully: a direction of little variance is then held back more, which
+/// is worth much if support rows are few.
+constexpr double kHalf = 0.5;
+
+/// A matrix B that whitens, B Sigma B^T = I. It is L but for a rotation, which makes no difference to a consensus or a
+/// ridge, and a Cholesky decomposition finds it in a small part of the time that eigenvectors take.
 class WhiteningBasis {
  public:
-  /// Of the shrunk covariance, whitened so far: 1 all the way, 0 not at all. Eigenvectors are taken where it is nearly
+  /// Of the shrunk covariance, whitened so far: 1 all the way, 0 not at all. Eigenvectors are taken if it is nearly
   /// singular, or not to be whitened all the way. Throws what make_whitening throws.
   WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device = Device::cpu,
                  double whitened = 1);
@@ -25,14 +29,14 @@ class WhiteningBasis {
 
   [[nodiscard]] const std::vector<double>& mean() const { return mean_; }
   [[nodiscard]] std::size_t dim() const { return mean_.size(); }
-  [[nodiscard]] const std::shared_ptr<const Whitener>& whitener() const { return whitener_; }
+  [[nodiscard]] const std::shared_ptr<const ChangeOfBasis>& whitener() const { return whitener_; }
 
  private:
   std::vector<double> mean_;
-  std::shared_ptr<const Whitener> whitener_;
+  std::shared_ptr<const ChangeOfBasis> whitener_;
 };
 
-/// The eigenpairs of a shrunk covariance. Throws Error(Code::bad_argument) where some direction never varies.
+/// The eigenpairs of a shrunk covariance. Throws Error(Code::bad_argument) if some direction never varies.
 [[nodiscard]] Eigenpairs whitening_eigenpairs(const Matrix64& shrunk, Device device);
 
 }  // namespace kedge

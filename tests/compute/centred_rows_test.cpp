@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/centred_rows.h"
 
-#include "compute/cuda/cuda.h"
+#include "compute/block_covariance.h"
 #include "compute/devices.h"
 #include "compute/products.h"
-#include "compute/whitened_covariance.h"
+#include "compute/block_covariance.h"
 #include "support.h"
 
 #include <Eigen/LU>
@@ -92,8 +92,8 @@ TEST_P(CentredRowsTest, SolutionsSolveWhatTheyAreAskedFor) {
   const Matrix64 gram = cross_by_loops(centred_, centred_);
   Matrix64 shrunk = gram;
   for (std::size_t i = 0; i < kDim; ++i) shrunk.row(i)[i] += 0.5;
-  const std::shared_ptr<const Whitener> whiteners[] = {nullptr, std::make_shared<Whitener>(Cholesky(shrunk)),
-                                                       std::make_shared<Whitener>(shrunk)};
+  const std::shared_ptr<const ChangeOfBasis> whiteners[] = {nullptr, std::make_shared<ChangeOfBasis>(Cholesky(shrunk)),
+                                                            std::make_shared<ChangeOfBasis>(shrunk)};
   constexpr double kPenalty = 0.3;
   for (const auto& whitener : whiteners) {
     const Matrix64 cross = random_rows(kDim, kOutputs, 4);
@@ -110,9 +110,9 @@ TEST_P(CentredRowsTest, SolutionsSolveWhatTheyAreAskedFor) {
     as_eigen(residual.view()) -= as_eigen(cross.view());
     Matrix64 inner = solution;
     if (whitener) {
-      whitener->whiten_columns(residual.view());
+      whitener->apply_to_columns(residual.view());
       EigenRows<double> turned = EigenRows<double>::Identity(kDim, kDim);  // B^T, to be taken off the solution
-      whitener->fold_columns({turned.data(), kDim, kDim, kDim});
+      whitener->adjoint_to_columns({turned.data(), kDim, kDim, kDim});
       as_eigen(inner.view()) = turned.fullPivLu().solve(as_eigen(solution.view()));
     }
     as_eigen(residual.view()) += kPenalty * as_eigen(inner.view());
@@ -123,33 +123,31 @@ TEST_P(CentredRowsTest, SolutionsSolveWhatTheyAreAskedFor) {
 INSTANTIATE_TEST_SUITE_P(EveryDevice, CentredRowsTest, ::testing::Values(Device::cpu, Device::cuda),
                          [](const auto& place) { return std::string(to_string(place.param)); });
 
-class WhitenedCovarianceTest : public ::testing::TestWithParam<Device> {};
+class BlockCovarianceTest : public ::testing::TestWithParam<Device> {};
 
-TEST_P(WhitenedCovarianceTest, DirectionsAreEigenvectorsOfWhitenedSpacesSideBySide) {
+TEST_P(BlockCovarianceTest, DirectionsAreEigenvectorsInTheCoordinatesOfTheBlocks) {
   if (const auto reason = test::missing(GetParam())) GTEST_SKIP() << *reason;
   const std::vector<std::size_t> dims{90, 170};
   const Matrix64 rows = random_rows(600, 260, 5);
   Matrix64 scatter = cross_by_loops(rows, rows);
-  std::vector<std::shared_ptr<const Whitener>> whiteners;
+  std::vector<std::shared_ptr<const ChangeOfBasis>> whiteners;
   EigenRows<double> all = EigenRows<double>::Zero(260, 260);  // both whiteners, block by block
   std::size_t first = 0;
   for (const std::size_t dim : dims) {
     Matrix64 own(dim, dim);
     as_eigen(own.view()) = as_eigen(scatter.view().middle_rows(first, dim).middle_cols(first, dim));
     as_eigen(own.view()).diagonal().array() += 0.1;
-    whiteners.push_back(first == 0 ? std::make_shared<Whitener>(Cholesky(own)) : std::make_shared<Whitener>(own));
+    whiteners.push_back(first == 0 ? std::make_shared<ChangeOfBasis>(Cholesky(own))
+                                   : std::make_shared<ChangeOfBasis>(own));
     const auto at = static_cast<Eigen::Index>(first), size = static_cast<Eigen::Index>(dim);
     EigenRows<double> b = EigenRows<double>::Identity(size, size);
-    whiteners.back()->whiten_columns({b.data(), dim, dim, dim});
+    whiteners.back()->apply_to_columns({b.data(), dim, dim, dim});
     all.block(at, at, size, size) = b;
     first += dim;
   }
   const EigenRows<double> whitened = 2 * product(product(all, scatter.view()), all.transpose());
-  Matrix64 doubled = scatter;
-  as_eigen(doubled.view()) *= 2;
   as_eigen(scatter.view()).triangularView<Eigen::StrictlyUpper>().setConstant(99);  // which nobody reads
-  const auto covariance = GetParam() == Device::cuda ? cuda::whiten_covariance(scatter.view(), 2, whiteners, dims)
-                                                     : whiten_covariance(doubled, whiteners, dims);
+  const auto covariance = make_block_covariance(scatter, 0.5, whiteners, dims, GetParam());
   for (const std::size_t count : {5U, 260U}) {
     const Directions found = covariance->leading(count);
     ASSERT_EQ(found.pairs.values.size(), count);
@@ -166,7 +164,7 @@ TEST_P(WhitenedCovarianceTest, DirectionsAreEigenvectorsOfWhitenedSpacesSideBySi
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryDevice, WhitenedCovarianceTest, ::testing::Values(Device::cpu, Device::cuda),
+INSTANTIATE_TEST_SUITE_P(EveryDevice, BlockCovarianceTest, ::testing::Values(Device::cpu, Device::cuda),
                          [](const auto& place) { return std::string(to_string(place.param)); });
 
 TEST(MirrorLower, CopiesWhatIsBelowTheDiagonal) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/backend.h"
-#include "compute/cuda/cuda.h"
+#include "compute/row_worker.h"
 #include "compute/eigh.h"
 #include "compute/kernel_cases.h"
 #include "compute/kernel_system.h"
@@ -224,7 +224,7 @@ TEST_F(OnTheGpu, TranslationAgrees) {
 }
 
 Matrix through_worker(const test::KernelCase& c, const Matrix& x, Precision precision) {
-  const auto worker = cuda::kernel_rows(c.function(), precision)(x.rows());
+  const auto worker = kernel_workers(c.function(), Device::cuda, precision)(x.rows());
   std::ranges::copy(x.cells(), worker->input(x.rows()).data);
   const MatrixView<float> y = worker->apply(x.rows());
   Matrix result(y.rows, y.cols);
@@ -233,14 +233,14 @@ Matrix through_worker(const test::KernelCase& c, const Matrix& x, Precision prec
 }
 
 TEST_F(OnTheGpu, KernelFunctionsAgree) {
-  for (const bool whitened : {false, true}) {
+  for (const bool projected : {false, true}) {
     for (const std::size_t support : {1U, 700U, 9001U}) {  // the last in several tiles, and an odd rest
-      const test::KernelCase c(37, 11, support, 3, whitened);
+      const test::KernelCase c(37, 11, support, 3, projected);
       Matrix x = c.embeddings(1001);
       std::ranges::copy(c.mean, x.row(5).begin());
       Matrix wanted(x.rows(), 11);
       apply_kernel(c.function(), x.view(), wanted.view());
-      SCOPED_TRACE(testing::Message() << support << " support rows, whitened " << whitened);
+      SCOPED_TRACE(testing::Message() << support << " support rows, projected " << projected);
       EXPECT_LT(difference(through_worker(c, x, Precision::fp32), wanted), 1e-5);
       EXPECT_LT(difference(through_worker(c, x, Precision::tf32), wanted), 2e-2);
       EXPECT_LT(difference(through_worker(c, x, Precision::bf16), wanted), 2e-2);

@@ -23,9 +23,9 @@ inline Matrix unit_rows(std::size_t rows, std::size_t dim, unsigned seed) {
 
 /// A random kernel function, what it takes, and what must become of that.
 struct KernelCase {
-  KernelCase(std::size_t dim, std::size_t outputs, std::size_t support, float kernel_width, bool whitened)
+  KernelCase(std::size_t dim, std::size_t outputs, std::size_t support, float kernel_width, bool projected)
       : width(kernel_width),
-        whitener(whitened ? random_matrix(dim, dim, 1) : Matrix()),
+        projection(projected ? random_matrix(dim, dim, 1) : Matrix()),
         rows(unit_rows(support, dim, 2)),
         coefficients(random_matrix(support, outputs, 3)),
         weight(random_matrix(outputs, dim, 4)),
@@ -33,7 +33,7 @@ struct KernelCase {
         mean(row_of(dim, 6)) {}
 
   [[nodiscard]] KernelFunction function() const {
-    return {width, whitener.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
+    return {width, projection.view(), rows.view(), coefficients.view(), weight.view(), bias, mean};
   }
 
   [[nodiscard]] Matrix embeddings(std::size_t count, std::size_t cols = 0) const {
@@ -56,7 +56,7 @@ struct KernelCase {
   }
 
   float width;
-  Matrix whitener, rows, coefficients, weight;
+  Matrix projection, rows, coefficients, weight;
   std::vector<float> bias, mean;
 
  private:
@@ -75,9 +75,9 @@ struct KernelCase {
     std::vector<double> centred(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) centred[i] = static_cast<double>(x[i]) - mean[i];
     std::vector<double> unit = centred;
-    for (std::size_t j = 0; j < unit.size() && whitener.rows() > 0; ++j) {
+    for (std::size_t j = 0; j < unit.size() && projection.rows() > 0; ++j) {
       unit[j] = 0;
-      for (std::size_t i = 0; i < centred.size(); ++i) unit[j] += centred[i] * whitener.row(i)[j];
+      for (std::size_t i = 0; i < centred.size(); ++i) unit[j] += centred[i] * projection.row(i)[j];
     }
     double square = 0;
     for (const double value : unit) square += value * value;

@@ -37,13 +37,13 @@ void expect_close(const Matrix& found, const Matrix64& wanted) {
 }
 
 TEST(KernelFunction, IsThePlainSum) {
-  for (const bool whitened : {false, true}) {
+  for (const bool projected : {false, true}) {
     for (const std::size_t support : {1U, 3U, 511U, 1700U}) {
       for (const float width : {0.01F, 1.0F, 20.0F}) {
-        const KernelCase c(7, 5, support, width, whitened);
+        const KernelCase c(7, 5, support, width, projected);
         const Matrix x = c.embeddings(33);
         const Matrix64 wanted = c.expected(x);
-        SCOPED_TRACE(testing::Message() << support << " support rows, width " << width << ", whitened " << whitened);
+        SCOPED_TRACE(testing::Message() << support << " support rows, width " << width << ", projected " << projected);
         expect_close(applied(c, x), wanted);
         expect_close(applied_by_vector(c, x), wanted);
       }
@@ -83,8 +83,8 @@ TEST(KernelFunction, TakesRowsThatAreFurtherApartThanTheyAreLong) {
 
 /// f of it is 0, so all that is left is the bias.
 TEST(KernelFunction, OfTheMeanIsTheBias) {
-  for (const bool whitened : {false, true}) {
-    const KernelCase c(8, 3, 50, 4, whitened);
+  for (const bool projected : {false, true}) {
+    const KernelCase c(8, 3, 50, 4, projected);
     Matrix x = c.embeddings(2);
     std::ranges::copy(c.mean, x.row(1).begin());
     EXPECT_THAT(applied(c, x).row(1), ::testing::ElementsAreArray(c.bias));

@@ -85,11 +85,11 @@ void coverage(Backend& on, Buffers& b, const Sizes& s) {
               b("pull", s.m, 1), b("loss", 1, 1));
 }
 
-void pull_anchors(Backend& on, Buffers& b, const Sizes& s) {
+void pull_rows(Backend& on, Buffers& b, const Sizes& s) {
   if (s.m > 1) on.fill(b("a", s.m, s.d).top_rows(1), 0);
   on.row_lengths(b("a", s.m, s.d), b("lengths", s.m, 1));
-  on.pull_anchors(b("a", s.m, s.d), b("lengths", s.m, 1), b("pull", s.m, 1), {0.5F, 1.2F}, b("da", s.m, s.d),
-                  b("loss", 1, 1));
+  on.pull_rows(b("a", s.m, s.d), b("lengths", s.m, 1), b("pull", s.m, 1), {0.5F, 1.2F}, b("da", s.m, s.d),
+               b("loss", 1, 1));
 }
 
 void orthogonality(Backend& on, Buffers& b, const Sizes& s) {
@@ -109,7 +109,7 @@ void packed(Backend& on, Buffers& b, const Sizes& s) {
 /// As training has it: what softmax_rows and step_logits write is multiplied.
 void mixture(Backend& on, Buffers& b, const Sizes& s) {
   const auto support = on.pack(b("s", s.k, s.d));
-  const auto mixture = on.make_mixture(s.m, s.k);
+  const auto mixture = on.make_softmax(s.m, s.k);
   const auto number = counter(on, 3);
   on.softmax_rows(b("q", s.m, s.k), 0.5F, mixture->panel());
   on.packed_nn(mixture->panel(), *support, b("a", s.m, s.d));
@@ -223,7 +223,7 @@ const std::vector<OperationCase>& operation_cases() {
       {"normalize_rows", "nd", normalize_rows},
       {"normalize_rows_backward", "nd", normalize_rows_backward},
       {"coverage", "nm", coverage},
-      {"pull_anchors", "md", pull_anchors},
+      {"pull_rows", "md", pull_rows},
       {"orthogonality", "mmd", orthogonality, true},
       {"symmetric_nce", "nn", symmetric_nce},
       {"softmax_rows", "mk",

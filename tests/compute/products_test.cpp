@@ -125,20 +125,20 @@ TEST(Cholesky, SolvesEveryRow) {
   EXPECT_TRUE(product(solved.view(), symmetric.view()).isApprox(as_eigen(wanted.view()), 1e-12));
 }
 
-TEST(Cholesky, WhitensRowsAndColumnsAlike) {
+TEST(Cholesky, DividesRowsAndColumnsAlike) {
   const Matrix64 rows = wide(12, 5, 1);
   Matrix64 symmetric(5, 5);
   set_product(symmetric.view(), as_eigen(rows.view()).transpose(), rows.view());
   const Cholesky cholesky(symmetric);
   Matrix64 white = symmetric;
-  cholesky.whiten(white.view());
-  cholesky.whiten_columns(white.view());
+  cholesky.divide_rows(white.view());
+  cholesky.divide_columns(white.view());
   EXPECT_TRUE(as_eigen(white.view()).isIdentity(1e-12));
   Matrix64 whitened = wide(3, 5, 2);
   const Matrix64 given = whitened, weights = wide(4, 5, 3);
-  cholesky.whiten(whitened.view());
+  cholesky.divide_rows(whitened.view());
   Matrix64 folded = weights;
-  cholesky.fold(folded.view());
+  cholesky.divide_rows(folded.view(), Cholesky::Side::adjoint);
   EXPECT_TRUE(product(folded.view(), as_eigen(given.view()).transpose())
                   .isApprox(product(weights.view(), as_eigen(whitened.view()).transpose()), 1e-12));
 }

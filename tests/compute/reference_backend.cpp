@@ -135,7 +135,7 @@ class ReferenceBackend final : public Backend {
     }
     at(loss, 0) += static_cast<float>(w.share * total);
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted w, Panel da, Panel loss) override {
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted w, Panel da, Panel loss) override {
     const auto anchors = static_cast<double>(a.rows);
     for (std::size_t r = 0; r < a.rows; ++r) {
       const double l = at(lengths, r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel functions and their linear systems on a GPU, against the processor.
-#include "compute/cuda/cuda.h"
+#include "compute/row_worker.h"
 #include "compute/kernel_function.h"
 #include "compute/kernel_system.h"
 #include "compute/operation_cases.h"
@@ -23,16 +23,16 @@ Matrix unit_rows(std::size_t rows, std::size_t cols, std::uint64_t seed) {
 
 void check_function(std::size_t dim, std::size_t outputs, std::size_t support, std::vector<CheckPromise>& promises) {
   constexpr std::size_t kRows = 9001;  // more than are mapped at once
-  const Matrix whitener = quick_random(dim, dim, 1), rows = unit_rows(support, dim, 2);
+  const Matrix projection = quick_random(dim, dim, 1), rows = unit_rows(support, dim, 2);
   const Matrix coefficients = quick_random(support, outputs, 3), weight = quick_random(outputs, dim, 4);
   const Matrix bias = quick_random(1, outputs, 5), mean = quick_random(1, dim, 6), x = quick_random(kRows, dim, 7);
-  const KernelFunction function{2,           whitener.view(), rows.view(), coefficients.view(), weight.view(),
+  const KernelFunction function{2,           projection.view(), rows.view(), coefficients.view(), weight.view(),
                                 bias.row(0), mean.row(0)};
   Matrix wanted(kRows, outputs);
   apply_kernel(function, x.view(), wanted.view());
   for (const auto& [precision, tolerance] :
        {std::pair{Precision::fp32, kFp32Tolerance}, std::pair{Precision::tf32, 10 * kTf32Tolerance}}) {
-    const auto worker = cuda::kernel_rows(function, precision)(kRows);
+    const auto worker = kernel_workers(function, Device::cuda, precision)(kRows);
     std::ranges::copy(x.cells(), worker->input(kRows).data);
     const MatrixView<float> found = worker->apply(kRows);
     promises.push_back(near<float>(fmt::format("kernel map, {} support rows, {}", support, to_string(precision)),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
-#include "compute/cuda/cuda.h"
 #include "compute/centred_rows.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
@@ -107,8 +106,8 @@ void check_ridge(const CheckOptions& options, std::vector<CheckPromise>& promise
     for (std::size_t c = 0; c < dim; ++c) weights.row(r)[c] = cross[0].row(c)[r];
   }
   add("products with weights", there->times(weights.view()).cells(), here->times(weights.view()).cells());
-  const std::shared_ptr<const Whitener> whiteners[] = {nullptr, WhiteningBasis(moments, {}).whitener(),
-                                                       WhiteningBasis(moments, {}, Device::cpu, 0.5).whitener()};
+  const std::shared_ptr<const ChangeOfBasis> whiteners[] = {nullptr, WhiteningBasis(moments, {}).whitener(),
+                                                            WhiteningBasis(moments, {}, Device::cpu, 0.5).whitener()};
   for (const char* name : {"as it is", "whitened", "half-whitened"}) {
     const auto& whitener = whiteners[name[0] == 'a' ? 0 : name[0] == 'w' ? 1 : 2];
     Matrix64 solved[2];

@@ -3,7 +3,7 @@
 import concurrent.futures
 import pathlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args
 
 import kedge

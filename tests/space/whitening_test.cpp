@@ -65,19 +65,19 @@ void expect_basis(const WhiteningBasis& basis, const Whitening& whitening) {
     const auto cols = static_cast<std::size_t>(cells.cols());
     return MatrixView<double>{cells.data(), static_cast<std::size_t>(cells.rows()), cols, cols};
   };
-  basis.whitener()->whiten_rows(view(whitened));
+  basis.whitener()->apply_to_rows(view(whitened));
   const EigenRows<double> expected = product(whitening.whitener.view(), whitening.whitener.view());
   EXPECT_TRUE(product(whitened, whitened.transpose()).isApprox(expected, 1e-8));
   const Matrix given = random_matrix(basis.dim(), basis.dim(), 9);
   const EigenRows<double> x = as_eigen(given.view()).cast<double>();
   EigenRows<double> columns = x.leftCols(2);
-  basis.whitener()->whiten_columns(view(columns));
+  basis.whitener()->apply_to_columns(view(columns));
   EXPECT_TRUE(columns.isApprox(product(whitened.transpose(), EigenRows<double>(x.leftCols(2))), 1e-8));
   EigenRows<double> folded = x.topRows(2);
-  basis.whitener()->fold_rows(view(folded));
+  basis.whitener()->adjoint_to_rows(view(folded));
   EXPECT_TRUE(folded.isApprox(product(EigenRows<double>(x.topRows(2)), whitened.transpose()), 1e-8));
   EigenRows<double> folded_columns = x.leftCols(2);
-  basis.whitener()->fold_columns(view(folded_columns));
+  basis.whitener()->adjoint_to_columns(view(folded_columns));
   EXPECT_TRUE(folded_columns.isApprox(product(whitened, EigenRows<double>(x.leftCols(2))), 1e-8));
 }
 

@@ -6,7 +6,7 @@
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "base/checked.h"
-#include "head/cuda/cuda_heads.h"
+#include "head/device_heads.h"
 
 #include <algorithm>
 #include <functional>
@@ -131,13 +131,17 @@ void Logistic::covariance(MatrixView<double> to) {
 }
 
 }  // namespace
+}  // namespace kedge::cuda
+
+namespace kedge {
 
 std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float> features, std::span<const double> mean,
-                                                 std::span<const std::size_t> classes, std::size_t class_count) {
-  require();
-  require_free(checked_mul(checked_mul(features.rows, features.cols + class_count), sizeof(double)), "training a head",
-               "train it on fewer rows");
-  return std::make_unique<Logistic>(features, mean, classes, class_count);
+                                                 std::span<const std::size_t> classes, std::size_t class_count,
+                                                 Device) {
+  cuda::require();
+  cuda::require_free(checked_mul(checked_mul(features.rows, features.cols + class_count), sizeof(double)),
+                     "training a head", "train it on fewer rows");
+  return std::make_unique<cuda::Logistic>(features, mean, classes, class_count);
 }
 
-}  // namespace kedge::cuda
+}  // namespace kedge

@@ -31,7 +31,7 @@ struct MlpDropout {
   float kept = 1;
 };
 
-/// to = the column sums of values, or of values times others where there are others.
+/// to = the column sums of values, or of values times others if there are others.
 struct ColumnSum {
   ConstPanel values;
   const float* others = nullptr;  ///< of the same shape and stride

@@ -8,7 +8,7 @@
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "base/checked.h"
-#include "head/cuda/cuda_heads.h"
+#include "head/device_heads.h"
 
 #include <algorithm>
 #include <array>
@@ -276,14 +276,17 @@ void Trainer::multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t
 }
 
 }  // namespace
+}  // namespace kedge::cuda
+
+namespace kedge {
 
 std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe& recipe, MatrixView<const float> features,
-                                             const MlpTruth& truth, std::span<const float> parameters) {
-  require();
+                                             const MlpTruth& truth, std::span<const float> parameters, Device) {
+  cuda::require();
   const std::size_t held =
       checked_mul(features.rows, features.cols) + checked_mul(truth.targets.rows, truth.targets.cols);
-  require_free(checked_mul(held, sizeof(float)), "training a head", "train it on fewer rows");
-  return std::make_unique<Trainer>(recipe, features, truth, parameters);
+  cuda::require_free(checked_mul(held, sizeof(float)), "training a head", "train it on fewer rows");
+  return std::make_unique<cuda::Trainer>(recipe, features, truth, parameters);
 }
 
-}  // namespace kedge::cuda
+}  // namespace kedge

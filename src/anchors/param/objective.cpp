@@ -122,9 +122,9 @@ void Objective::shape(std::size_t rows) {
     for (std::size_t i = 0; i < parts_.size(); ++i) cover_all_rows(i);
   }
   backend_.side_by_side(parts_.size(), [&](std::size_t i) {
-    backend_.pull_anchors(columns(*anchors_, i), parts_[i].anchor_lengths->panel(), parts_[i].pull->panel(),
-                          {inverse(parts_.size()), static_cast<float>(options_.weight_length)}, columns(*danchors_, i),
-                          loss(Kind::length, i));
+    backend_.pull_rows(columns(*anchors_, i), parts_[i].anchor_lengths->panel(), parts_[i].pull->panel(),
+                       {inverse(parts_.size()), static_cast<float>(options_.weight_length)}, columns(*danchors_, i),
+                       loss(Kind::length, i));
   });
 }
 

@@ -69,10 +69,10 @@ class Objective {
   Backend& backend_;
   ParamOptions options_;
   Panel rows_;
-  std::unique_ptr<Tensor> own_support_;  ///< empty where the support is all rows
+  std::unique_ptr<Tensor> own_support_;  ///< empty if the support is all rows
   std::unique_ptr<Packed> support_;
   std::vector<Part> parts_;
-  std::optional<Alignment> alignment_;  ///< where there are several spaces and their agreement counts
+  std::optional<Alignment> alignment_;  ///< if there are several spaces and their agreement counts
   std::unique_ptr<Integers> single_batch_;
   std::unique_ptr<Tensor> row_lengths_, x_, lengths_, anchors_, danchors_, unit_, inner_, chunk_, losses_;
 };

@@ -41,9 +41,8 @@ struct RefineSources {
   std::span<const Matrix64> supports;
 };
 
-/// About how many floats a backend holds while it refines: all rows of all spaces and the
-/// regressors of the support; targets, their gradient and moments; and the buffers of a batch, among them the cosines
-/// of every pair of spaces.
+/// About how many floats a backend holds while it refines: all rows of all spaces and the regressors of the support;
+/// targets, their gradient and moments; and the buffers of a batch, among them the cosines of every pair of spaces.
 [[nodiscard]] std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
                                             std::size_t anchors, std::size_t batch);
 

@@ -23,7 +23,7 @@ class RefineObjective {
   RefineObjective(Backend& backend, WhitenedSpaces spaces, ConstPanel regressors, std::size_t anchors,
                   std::size_t batch, double tau);
 
-  /// The loss of these rows, no more than a batch, and where asked for the gradient of the targets.
+  /// The loss of these rows, no more than a batch, and if asked for the gradient of the targets.
   double evaluate(ConstPanel targets, std::span<const std::uint32_t> rows, std::optional<Panel> dtargets);
 
  private:

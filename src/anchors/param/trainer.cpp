@@ -49,7 +49,7 @@ Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const
   for (auto* tensor : {&logits_, &dmixture_, &first_moment_, &second_moment_}) {
     *tensor = backend.make(anchors, support.size());
   }
-  mixture_ = backend.make_mixture(anchors, support.size());
+  mixture_ = backend.make_softmax(anchors, support.size());
   log_ = backend.make(steps_per_epoch_, objective_.losses().cols);
   order_ = backend.make_integers(steps_per_epoch_ * batch_);
   taken_ = backend.make_integers(1);

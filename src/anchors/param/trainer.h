@@ -63,9 +63,9 @@ class Trainer {
   Objective objective_;
   std::size_t rows_, batch_, steps_per_epoch_;
   std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_;
-  std::unique_ptr<Tensor> log_;  ///< losses of the steps of an epoch
-  std::unique_ptr<Integers> order_,
-      taken_;                            ///< rows of the epoch under way, and steps taken, as the backend knows them
+  std::unique_ptr<Tensor> log_;          ///< losses of the steps of an epoch
+  std::unique_ptr<Integers> order_;      ///< rows of the epoch under way, as the backend knows them
+  std::unique_ptr<Integers> taken_;      ///< steps taken, as the backend knows them
   std::size_t given_epoch_;              ///< whose order that is
   std::vector<std::uint32_t> shuffled_;  ///< the order of an epoch to come, made while the backend works
   std::size_t shuffled_epoch_;

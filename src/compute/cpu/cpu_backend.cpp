@@ -3,7 +3,6 @@
 #include "compute/cpu/gemm.h"
 #include "compute/cpu/kernels.h"
 #include "compute/cpu/rows.h"
-#include "compute/cpu/strassen.h"
 #include "base/eigen.h"
 
 #include <cblas.h>
@@ -38,16 +37,6 @@ class HostIntegers final : public Integers {
   std::vector<std::uint32_t> cells_;
 };
 
-class Summed final : public Packed {
- public:
-  explicit Summed(ConstPanel matrix)
-      : Packed(matrix), sums_(matrix, cpu::StrassenMatrix::pays(matrix.rows, matrix.cols, threads())) {}
-  [[nodiscard]] cpu::StrassenMatrix& sums() { return sums_; }
-
- private:
-  cpu::StrassenMatrix sums_;
-};
-
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -79,10 +68,6 @@ class CpuBackend final : public Backend {
     as_eigen(view(y)).rowwise() = as_eigen(view(b)).row(0);
     cpu::gemm(CblasNoTrans, CblasTrans, x.cols, 1, x, w, 1, y);
   }
-
-  std::unique_ptr<Packed> pack(ConstPanel matrix) override { return std::make_unique<Summed>(matrix); }
-  void packed_nn(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nn(a, c); }
-  void packed_nt(ConstPanel a, Packed& b, Panel c) override { dynamic_cast<Summed&>(b).sums().multiply_nt(a, c); }
 
   void row_lengths(ConstPanel x, Panel lengths) override {
     cpu::for_rows(x.rows, x.cols, [&](std::size_t i) { view(lengths).row(i)[0] = cpu::length(view(x).row(i)); });
@@ -126,8 +111,7 @@ class CpuBackend final : public Backend {
     }
     add(loss, losses);
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                    Panel loss) override {
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
     double total = 0;
     const float strength = 2 * weighted.share * weighted.weight / static_cast<float>(a.rows);
     for (std::size_t r = 0; r < a.rows; ++r) {
@@ -175,15 +159,15 @@ class CpuBackend final : public Backend {
     turn(cosines, turned);
   }
 
-  void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
+  void softmax_rows(ConstPanel logits, float temperature, Panel softmax) override {
     cpu::for_rows(logits.rows, logits.cols,
-                  [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(mixture).row(i)); });
+                  [&](std::size_t i) { cpu::softmax(view(logits).row(i), temperature, view(softmax).row(i)); });
   }
-  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
-                   Panel first_moment, Panel second_moment, Panel mixture) override {
+  void step_logits(ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel softmax) override {
     cpu::for_rows(logits.rows, logits.cols, [&](std::size_t i) {
-      cpu::step_logits(view(dmixture).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
-                       view(first_moment).row(i), view(second_moment).row(i), view(mixture).row(i));
+      cpu::step_logits(view(dsoftmax).row(i), view(inner).row(i)[0], temperature, adam, view(logits).row(i),
+                       view(first_moment).row(i), view(second_moment).row(i), view(softmax).row(i));
     });
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,

@@ -69,20 +69,6 @@ KEDGE_EVERY_PROCESSOR void add_scaled(float* __restrict out, float beta, float a
   for (std::size_t i = 0; i < n; ++i) out[i] = beta * out[i] + alpha * a[i] + gamma * b[i];
 }
 
-KEDGE_EVERY_PROCESSOR void add_signed(const float* a, float sign, const float* b, float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = a[i] + sign * b[i];
-}
-
-KEDGE_EVERY_PROCESSOR void combine_values(const float* __restrict a, float* __restrict b, float* __restrict c,
-                                          float* __restrict d, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float two = b[i] + a[i], three = two + c[i];
-    b[i] = two + d[i];
-    c[i] = three;
-    d[i] = three + d[i];
-  }
-}
-
 KEDGE_EVERY_PROCESSOR void scale(const float* x, float factor, float* out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = factor * x[i];
 }
@@ -175,14 +161,6 @@ void add_differences(MatrixView<const float> rows, std::span<const float> x, std
   for (std::size_t r = 0; r < rows.rows; ++r) out[r] += difference(rows.row(r).data(), x.data(), x.size());
 }
 
-void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to) {
-  add_signed(a.data(), sign, b.data(), to.data(), to.size());
-}
-
-void combine(std::span<const float> a, std::span<float> b, std::span<float> c, std::span<float> d) {
-  combine_values(a.data(), b.data(), c.data(), d.data(), a.size());
-}
-
 float dot(std::span<const float> x, std::span<const float> y) {
   return dot_of(x.data(), y.data(), x.size());
 }
@@ -230,11 +208,11 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
   return expected;
 }
 
-void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& step,
-                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture) {
-  adam(mixture.data(), dmixture.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(),
-       second.data(), logits.size());
-  softmax(logits, temperature, mixture);
+void step_logits(std::span<const float> dout, float inner, float temperature, const AdamStep& step,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> out) {
+  adam(out.data(), dout.data(), inner, 1 / temperature, factors_of(step), logits.data(), first.data(), second.data(),
+       logits.size());
+  softmax(logits, temperature, out);
 }
 
 void step_values(std::span<const float> dvalues, const AdamStep& step, std::span<float> values, std::span<float> first,

@@ -9,7 +9,7 @@
 // kind of processor; the right ones are chosen when the program starts.
 namespace kedge::cpu {
 
-/// out += rows x, for rows as long as x; what BLAS would do on one thread, and faster where rows are few.
+/// out += rows x, for rows as long as x; as BLAS does on one thread, but faster for few rows.
 void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 /// out += the sum of the rows, each times its weight.
 void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
@@ -17,10 +17,6 @@ void add_rows(MatrixView<const float> rows, std::span<const float> weights, std:
 /// out += sum of |row - x| for each of the rows, as long as x.
 void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 
-/// to = a + sign b.
-void add(std::span<const float> a, float sign, std::span<const float> b, std::span<float> to);
-/// What is left to add between the products of StrassenMatrix: with u = b + a, b = u + d, d = u + c + d and c = u + c.
-void combine(std::span<const float> a, std::span<float> b, std::span<float> c, std::span<float> d);
 [[nodiscard]] float dot(std::span<const float> x, std::span<const float> y);
 [[nodiscard]] float length(std::span<const float> x);
 /// unit = x / length; zero for a zero row.
@@ -42,8 +38,8 @@ float coverage(std::span<const float> r, float x_length, std::span<const float> 
                std::span<float> dr, std::span<float> sums, std::span<float> scratch);
 
 /// One row of Backend::step_logits.
-void step_logits(std::span<const float> dmixture, float inner, float temperature, const AdamStep& adam,
-                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> mixture);
+void step_logits(std::span<const float> dout, float inner, float temperature, const AdamStep& adam,
+                 std::span<float> logits, std::span<float> first, std::span<float> second, std::span<float> out);
 /// One row of Backend::step_values.
 void step_values(std::span<const float> dvalues, const AdamStep& adam, std::span<float> values, std::span<float> first,
                  std::span<float> second);

@@ -22,7 +22,7 @@ struct AffinePlan {
 /// The plans of all shapes met so far. Not for several threads at once.
 class AffinePlans {
  public:
-  /// Makes it where there is none yet; on the host alone, so that a stream may be captured meanwhile.
+  /// Makes it if there is none yet; on the host alone, so that a stream may be captured meanwhile.
   [[nodiscard]] AffinePlan& plan(const Lane& lane, ConstPanel x, ConstPanel w, ConstPanel b, Precision precision,
                                  ConstPanel y);
 

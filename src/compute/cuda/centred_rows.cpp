@@ -11,20 +11,20 @@
 namespace kedge::cuda {
 namespace {
 
-/// Diagonal, by all eigenvectors: on a GPU they take no longer than half of the way to them and the rest elsewhere.
+/// Diagonal, by all eigenvectors: a GPU finds them as fast as it would make the matrix tridiagonal.
 class DiagonalGram final : public DecomposedGram {
  public:
   /// `gram` is dim x dim; the GPU must be done with it.
-  DiagonalGram(const DeviceArray<double>& gram, std::size_t dim, const Whitener* whitener)
+  DiagonalGram(const DeviceArray<double>& gram, std::size_t dim, const ChangeOfBasis* basis)
       : dim_(dim), directions_(gram.size()) {
-    const Block whitened = packed(directions_, dim, dim);
-    dense_.copy(packed(gram, dim, dim), whitened);
-    if (whitener != nullptr) {
-      dense_.whiten_columns(*whitener, whitened);
-      dense_.whiten_rows(*whitener, whitened);
+    const Block changed = packed(directions_, dim, dim);
+    dense_.copy(packed(gram, dim, dim), changed);
+    if (basis != nullptr) {
+      dense_.apply_to_columns(*basis, changed);
+      dense_.apply_to_rows(*basis, changed);
     }
-    values_ = dense_.decompose(whitened, dim);
-    if (whitener != nullptr) dense_.fold_columns(*whitener, whitened);
+    values_ = dense_.decompose(changed, dim);
+    if (basis != nullptr) dense_.adjoint_to_columns(*basis, changed);
     dense_.wait();
   }
 
@@ -55,7 +55,7 @@ class DiagonalGram final : public DecomposedGram {
   std::size_t dim_;
   mutable std::mutex lock_;
   Dense dense_;
-  DeviceArray<double> directions_;  ///< by column, of rows as they were before they were whitened
+  DeviceArray<double> directions_;  ///< by column, in the coordinates of the rows as they were given
   std::vector<double> values_;
 };
 
@@ -104,9 +104,9 @@ class RowsOnGpu final : public CentredRows {
     return result;
   }
   [[nodiscard]] std::shared_ptr<const DecomposedGram> decompose(
-      std::shared_ptr<const Whitener> whitener) const override {
+      std::shared_ptr<const ChangeOfBasis> basis) const override {
     require();
-    return std::make_shared<DiagonalGram>(gram_, dim_, whitener.get());
+    return std::make_shared<DiagonalGram>(gram_, dim_, basis.get());
   }
 
  private:
@@ -125,8 +125,8 @@ std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double> rows, st
   require();
   // The rows, and what is made of their products and to make it in.
   constexpr std::size_t kMatrices = 6;
-  require_free(checked_mul(rows.cols, rows.rows + kMatrices * rows.cols) * sizeof(double), "regressing on support rows",
-               "take fewer support rows");
+  require_free(checked_mul(rows.cols, rows.rows + kMatrices * rows.cols) * sizeof(double), "a regression on rows",
+               "take fewer rows");
   return std::make_unique<RowsOnGpu>(rows, mean);
 }
 

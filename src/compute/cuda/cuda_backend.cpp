@@ -34,9 +34,9 @@ class DeviceTensor final : public Tensor {
 };
 
 /// With its values in bfloat16 too.
-class DeviceMixture final : public Tensor {
+class DeviceSoftmax final : public Tensor {
  public:
-  DeviceMixture(std::unique_ptr<Tensor> wide, std::size_t rows, std::size_t cols)
+  DeviceSoftmax(std::unique_ptr<Tensor> wide, std::size_t rows, std::size_t cols)
       : wide_(std::move(wide)), narrow_(checked_mul(rows, narrow_stride(cols))) {}
   Panel panel() override {
     Panel panel = wide_->panel();
@@ -97,9 +97,9 @@ class CudaBackend final : public Backend {
     check(cudaMemsetAsync(tensor->panel().data, 0, tensor->bytes(), stream()), "to clear memory");
     return tensor;
   }
-  std::unique_ptr<Tensor> make_mixture(std::size_t rows, std::size_t cols) override {
+  std::unique_ptr<Tensor> make_softmax(std::size_t rows, std::size_t cols) override {
     if (precision_ != Precision::bf16) return make(rows, cols);
-    return std::make_unique<DeviceMixture>(make(rows, cols), rows, cols);
+    return std::make_unique<DeviceSoftmax>(make(rows, cols), rows, cols);
   }
   std::unique_ptr<Integers> make_integers(std::size_t count) override {
     auto integers = std::make_unique<DeviceIntegers>(count);
@@ -161,20 +161,19 @@ class CudaBackend final : public Backend {
                 Panel pull, Panel loss) override {
     queue(Coverage{r, x_lengths, a_lengths, tau, weighted, dr, pull, loss});
   }
-  void pull_anchors(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da,
-                    Panel loss) override {
-    queue(PullAnchors{a, lengths, pull, weighted, da, loss});
+  void pull_rows(ConstPanel a, ConstPanel lengths, ConstPanel pull, Weighted weighted, Panel da, Panel loss) override {
+    queue(PullRows{a, lengths, pull, weighted, da, loss});
   }
   void orthogonality(ConstPanel gram, float share, Panel loss) override { queue(Orthogonality{gram, share, loss}); }
   void symmetric_nce(Panel cosines, Panel turned, float tau, Weighted weighted, Panel loss) override {
     queue(SymmetricNce{cosines, turned, tau, weighted, loss});
   }
-  void softmax_rows(ConstPanel logits, float temperature, Panel mixture) override {
-    cuda::softmax_rows(stream(), logits, temperature, mixture);
+  void softmax_rows(ConstPanel logits, float temperature, Panel softmax) override {
+    cuda::softmax_rows(stream(), logits, temperature, softmax);
   }
-  void step_logits(ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
-                   Panel first_moment, Panel second_moment, Panel mixture) override {
-    cuda::step_logits(stream(), dmixture, inner, temperature, adam, logits, first_moment, second_moment, mixture);
+  void step_logits(ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam, Panel logits,
+                   Panel first_moment, Panel second_moment, Panel softmax) override {
+    cuda::step_logits(stream(), dsoftmax, inner, temperature, adam, logits, first_moment, second_moment, softmax);
   }
   void step_values(ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                    Panel second_moment) override {

@@ -2,7 +2,6 @@
 #include "compute/cuda/dense.h"
 
 #include "compute/cuda/check.h"
-#include "compute/cuda/eigh.h"
 #include "base/checked.h"
 
 namespace kedge::cuda {
@@ -57,25 +56,25 @@ void Dense::multiply(double scale, const Block& a, Side a_side, const Block& b, 
         "to multiply matrices");
 }
 
-/// By the factor R whose inverse B is: R x or x R^T, and R^T x.
-void Dense::divide(const Whitener& whitener, cublasSideMode_t side, cublasOperation_t order, const Block& x) const {
-  const Matrix64& factor = whitener.factor().value().factor();
+/// By the factor R whose inverse B is.
+void Dense::divide(const ChangeOfBasis& basis, cublasSideMode_t side, cublasOperation_t order, const Block& x) const {
+  const Matrix64& factor = basis.factor().value().factor();
   const DeviceArray<double> own = upload(factor.view());
   const double one = 1;
   check(cublasDtrsm(blas(), side, CUBLAS_FILL_MODE_LOWER, order, CUBLAS_DIAG_NON_UNIT, size_of(x.rows), size_of(x.cols),
                     &one, own.data(), size_of(factor.rows()), x.data, size_of(x.stride)),
-        "to whiten rows");
+        "to divide by a triangular matrix");
   wait();  // the factor goes
 }
 
 /// By B, which is our rows and so turned here already.
-void Dense::multiply_in_place(const Whitener& whitener, bool from_left, Side side, const Block& x) const {
-  const Matrix64& basis = whitener.basis();
-  const DeviceArray<double> own = upload(basis.view());
+void Dense::multiply_in_place(const ChangeOfBasis& basis, bool from_left, Side side, const Block& x) const {
+  const Matrix64& matrix = basis.matrix();
+  const DeviceArray<double> own = upload(matrix.view());
   const DeviceArray<double> given(checked_mul(x.rows, x.cols));
   const Block before = packed(given, x.rows, x.cols);
   copy(x, before);
-  const Block b = packed(own, basis.rows(), basis.rows());
+  const Block b = packed(own, matrix.rows(), matrix.rows());
   if (from_left) {
     multiply(1, b, side, before, Side::plain, x);
   } else {
@@ -84,23 +83,19 @@ void Dense::multiply_in_place(const Whitener& whitener, bool from_left, Side sid
   wait();  // what was uploaded goes
 }
 
-void Dense::whiten_columns(const Whitener& whitener, const Block& x) const {
-  if (whitener.factor()) return divide(whitener, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, x);
-  multiply_in_place(whitener, true, Side::turned, x);
+void Dense::apply_to_columns(const ChangeOfBasis& basis, const Block& x) const {
+  if (basis.factor()) return divide(basis, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, x);
+  multiply_in_place(basis, true, Side::turned, x);
 }
 
-void Dense::whiten_rows(const Whitener& whitener, const Block& x) const {
-  if (whitener.factor()) return divide(whitener, CUBLAS_SIDE_RIGHT, CUBLAS_OP_T, x);
-  multiply_in_place(whitener, false, Side::plain, x);
+void Dense::apply_to_rows(const ChangeOfBasis& basis, const Block& x) const {
+  if (basis.factor()) return divide(basis, CUBLAS_SIDE_RIGHT, CUBLAS_OP_T, x);
+  multiply_in_place(basis, false, Side::plain, x);
 }
 
-void Dense::fold_columns(const Whitener& whitener, const Block& x) const {
-  if (whitener.factor()) return divide(whitener, CUBLAS_SIDE_LEFT, CUBLAS_OP_T, x);
-  multiply_in_place(whitener, true, Side::plain, x);
-}
-
-std::vector<double> Dense::decompose(const Block& symmetric, std::size_t count) const {
-  return decompose_largest(solver_, symmetric, count);
+void Dense::adjoint_to_columns(const ChangeOfBasis& basis, const Block& x) const {
+  if (basis.factor()) return divide(basis, CUBLAS_SIDE_LEFT, CUBLAS_OP_T, x);
+  multiply_in_place(basis, true, Side::plain, x);
 }
 
 }  // namespace kedge::cuda

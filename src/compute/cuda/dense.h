@@ -4,7 +4,7 @@
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "compute/cuda/solver.h"
-#include "compute/whitener.h"
+#include "compute/change_of_basis.h"
 
 #include <kedge/matrix.h>
 
@@ -42,13 +42,13 @@ class Dense {
   enum class Side { plain, turned };
   /// c = scale a b
   void multiply(double scale, const Block& a, Side a_side, const Block& b, Side b_side, const Block& c) const;
-  /// x = B x, and x = x B^T.
-  void whiten_columns(const Whitener& whitener, const Block& x) const;
-  void whiten_rows(const Whitener& whitener, const Block& x) const;
+  /// x = B x and x = x B^T.
+  void apply_to_columns(const ChangeOfBasis& basis, const Block& x) const;
+  void apply_to_rows(const ChangeOfBasis& basis, const Block& x) const;
   /// x = B^T x
-  void fold_columns(const Whitener& whitener, const Block& x) const;
-  /// In place: the eigenvectors of the `count` largest eigenvalues are the first columns then, ascending. Only the
-  /// lower triangle is read. Returns the eigenvalues.
+  void adjoint_to_columns(const ChangeOfBasis& basis, const Block& x) const;
+  /// In place, of a packed matrix: the eigenvectors of the `count` largest eigenvalues are the first columns then,
+  /// ascending. Only the lower triangle is read. Returns the eigenvalues.
   [[nodiscard]] std::vector<double> decompose(const Block& symmetric, std::size_t count) const;
 
   [[nodiscard]] cudaStream_t stream() const { return lane_.stream(); }
@@ -56,8 +56,8 @@ class Dense {
   void wait() const { lane_.wait(); }
 
  private:
-  void divide(const Whitener& whitener, cublasSideMode_t side, cublasOperation_t order, const Block& x) const;
-  void multiply_in_place(const Whitener& whitener, bool from_left, Side side, const Block& x) const;
+  void divide(const ChangeOfBasis& basis, cublasSideMode_t side, cublasOperation_t order, const Block& x) const;
+  void multiply_in_place(const ChangeOfBasis& basis, bool from_left, Side side, const Block& x) const;
 
   Lane lane_;
   Solver solver_;

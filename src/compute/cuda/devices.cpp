@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, and kedge is not built for them
 
-thread_local std::optional<int> before;  // the calling thread's GPU, where require() made another its own
+thread_local std::optional<int> before;  // the calling thread's GPU, if require() made another its own
 
 /// Every thread has a current GPU, and in a program of others that may not be ours.
 void select(int device) {
@@ -36,7 +36,7 @@ std::string version_of(int number) {
 
 [[noreturn]] void refuse_driver() {
   int driver = 0, runtime = 0;
-  (void)cudaDriverGetVersion(&driver);  // leaves 0 where there is none
+  (void)cudaDriverGetVersion(&driver);  // leaves 0 if there is none
   (void)cudaRuntimeGetVersion(&runtime);
   if (driver == 0) refuse("no NVIDIA driver was found", "install one");
   refuse(fmt::format("the NVIDIA driver is for CUDA {}, but this kedge was built with CUDA {}", version_of(driver),

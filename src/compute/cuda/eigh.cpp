@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/eigh.h"
-
 #include "base/checked.h"
 #include "base/wording.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
+#include "compute/cuda/dense.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -69,15 +68,15 @@ void decompose_some(const Solver& solver, std::int64_t dim, std::int64_t count, 
 
 }  // namespace
 
-std::vector<double> decompose_largest(const Solver& solver, const Block& symmetric, std::size_t count) {
+std::vector<double> Dense::decompose(const Block& symmetric, std::size_t count) const {
   const auto dim = static_cast<std::int64_t>(symmetric.rows);
   const DeviceArray<double> values(symmetric.rows);
   const DeviceArray<int> info(1);
   if (count >= symmetric.rows) {
     count = symmetric.rows;
-    decompose_all(solver, dim, symmetric.data, values.data(), info.data());
+    decompose_all(solver_, dim, symmetric.data, values.data(), info.data());
   } else {
-    decompose_some(solver, dim, static_cast<std::int64_t>(count), symmetric.data, values.data(), info.data());
+    decompose_some(solver_, dim, static_cast<std::int64_t>(count), symmetric.data, values.data(), info.data());
   }
   std::vector<double> found(count);
   check(cudaMemcpy(found.data(), values.data(), count * sizeof(double), cudaMemcpyDeviceToHost), "to copy eigenvalues");
@@ -89,7 +88,7 @@ Eigenpairs eigh(const Matrix64& symmetric) {
   const std::size_t dim = symmetric.rows();
   constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
-               "take fewer spaces at a time");
+               "take fewer columns at a time");
   const Dense dense;
   // Our upper triangle is the lower one to cuSOLVER, and its columns are our rows.
   const DeviceArray<double> matrix = dense.upload(symmetric.view());
@@ -104,7 +103,7 @@ Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root) {
   const std::size_t dim = symmetric.rows();
   constexpr std::size_t kMatrices = 5;
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
-               "take fewer spaces at a time");
+               "take fewer columns at a time");
   const Dense dense;
   const DeviceArray<double> matrix = dense.upload(symmetric.view()), scaled(matrix.size());
   const Block vectors{matrix.data(), dim, dim, dim}, halves{scaled.data(), dim, dim, dim};

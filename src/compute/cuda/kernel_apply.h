@@ -15,15 +15,15 @@ struct DeviceKernel {
   /// Waits until all of it is there.
   DeviceKernel(const KernelFunction& function, Precision asked);
 
-  std::size_t input_dim, output_dim, support;
+  std::size_t input_dim, output_dim, row_count;
   float width;
-  bool whitened;
+  bool projected;
   Precision precision;
-  DeviceArray<float> whitener, rows, coefficients, weight, bias, mean;
+  DeviceArray<float> projection, rows, coefficients, weight, bias, mean;
 };
 
 /// Takes rows in the GPU's memory through a kernel function: some of them at a time, and those through some of the
-/// support at a time, so that what lies between its products is bounded whatever the number of either.
+/// rows of the function at a time, so that what lies between its products is bounded whatever the number of either.
 class KernelApply {
  public:
   KernelApply(const DeviceKernel& function, std::size_t most_rows);

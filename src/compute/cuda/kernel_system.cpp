@@ -161,7 +161,7 @@ std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float> rows) {
   require();
   // The matrix, the rows in both widths, and what is solved for together.
   const std::size_t values = checked_mul(rows.rows, rows.rows + 2 * rows.cols + 2 * kTogether);
-  require_free(checked_mul(values, sizeof(double)), "a kernel map", "lower support");
+  require_free(checked_mul(values, sizeof(double)), "a kernel", "take fewer rows");
   return std::make_unique<GpuSystem>(rows);
 }
 

@@ -11,7 +11,7 @@
 // The operations of Backend that are not products, each queued on a stream; see there for what they compute.
 namespace kedge::cuda {
 
-// Those that are often done for several spaces at once: a whole list of them costs one launch, or two.
+// Those that are often done for several matrices at once: a whole list of them costs one launch, or two.
 struct Fill {
   Panel x;
   float value;
@@ -36,7 +36,7 @@ struct Coverage {
   Weighted weighted;
   Panel dr, pull, loss;
 };
-struct PullAnchors {
+struct PullRows {
   ConstPanel a, lengths, pull;
   Weighted weighted;
   Panel da, loss;
@@ -73,7 +73,7 @@ void run(cudaStream_t stream, std::span<const Fill> all);
 void run(cudaStream_t stream, std::span<const Gather> all);
 void run(cudaStream_t stream, std::span<const Normalize> all);
 void run(cudaStream_t stream, std::span<const NormalizeBackward> all);
-void run(cudaStream_t stream, std::span<const PullAnchors> all);
+void run(cudaStream_t stream, std::span<const PullRows> all);
 void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch);
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch);
 void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch);
@@ -88,9 +88,9 @@ void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t st
 void turn(cudaStream_t stream, ConstPanel from, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
 void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots);
-void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture);
-void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
-                 Panel logits, Panel first_moment, Panel second_moment, Panel mixture);
+void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax);
+void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam,
+                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax);
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/large_product.h"
+#include "compute/cuda/product.h"
 
 #include "compute/cuda/capability.h"
 
@@ -16,11 +16,11 @@ constexpr int kHopperTf32 = 43;  // cuBLASLt's number of its kernels for tf32 on
 struct Setting {
   cublasLtMatmulTile_t tile;
   cublasLtClusterShape_t cluster;
-  bool shared_inner;  ///< blocks share the inner size where tiles are too few to keep all busy
+  bool shared_inner;  ///< blocks share the inner size, as tiles are too few to keep all busy
 };
 
-/// What was faster than cuBLASLt's own choice on an H200, for 300 anchors, 2,432 columns and 5,000 or 50,000 support
-/// rows; for shapes that are cut into tiles alike as well. cuBLAS sees the columns of c as rows: a tile is as many of
+/// What was faster than cuBLASLt's own choice on an H200, for 300 rows, 2,432 columns and an inner size of 5,000 or
+/// 50,000; for shapes that are cut into tiles alike as well. cuBLAS sees the columns of c as rows: a tile is as many of
 /// them high.
 std::optional<Setting> setting_for(const Product& p) {
   constexpr std::size_t kLeast = 257, kMost = 384;  // rows of c: three tiles of 128, five or six of 64
@@ -50,7 +50,7 @@ cublasLtMatrixLayoutOpaque_t describe(ConstPanel panel) {
   return layout;
 }
 
-/// False where this cuBLASLt has no such kernel.
+/// False if this cuBLASLt has no such kernel.
 bool make(const Lane& lane, const Setting& setting, cublasLtMatmulAlgo_t& algorithm) {
   const auto set_to = [&](cublasLtMatmulAlgoConfigAttributes_t what, auto value) {
     return cublasLtMatmulAlgoConfigSetAttribute(&algorithm, what, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;

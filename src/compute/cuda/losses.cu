@@ -32,7 +32,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
   const std::size_t row = blockIdx.x * std::size_t{kWarps} + threadIdx.x / kWarp;
   if (row >= o.r.rows) return;
   const unsigned lane = threadIdx.x % kWarp;
-  const std::size_t anchors = o.r.cols;
+  const std::size_t cols = o.r.cols;
   const float* products = row_of(o.r, row);
   const float x_length = *row_of(o.x_lengths, row);
   const float inverse_tau = 1 / o.tau;
@@ -40,10 +40,10 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
     const float length = *row_of(o.a_lengths, a);
     return x_length * x_length + length * length - 2 * products[a];
   };
-  // The sums are relative to the closest anchor met so far, so that one pass finds it and them.
+  // The sums are relative to the closest column met so far, so that one pass finds it and them.
   float closest = INFINITY, sum = 0, weighted = 0;
 #pragma unroll 4
-  for (std::size_t a = lane; a < anchors; a += kWarp) {
+  for (std::size_t a = lane; a < cols; a += kWarp) {
     const float d = distance(a);
     const float least = fminf(d, closest);
     const float keep = expf((least - closest) * inverse_tau), q = expf((least - d) * inverse_tau);
@@ -58,7 +58,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
   const float factor = -2 * o.weighted.share * o.weighted.weight / sum;
   float* gradient = o.dr.data + row * o.dr.stride;
 #pragma unroll 4
-  for (std::size_t a = lane; a < anchors; a += kWarp) {
+  for (std::size_t a = lane; a < cols; a += kWarp) {
     const float d = distance(a);
     gradient[a] = factor * expf((least - d) * inverse_tau) * (1 - (d - mean) * inverse_tau);
   }
@@ -93,12 +93,12 @@ __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double*
   o.pull.data[column * o.pull.stride] -= total;
 }
 
-/// A block to an anchor; one more adds the loss up.
-__global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> many) {
+/// A block to a row; one more adds the loss up.
+__global__ void pull_rows_kernel(const __grid_constant__ Many<PullRows> many) {
   wait_for_earlier();
-  const PullAnchors& o = many.mine();
+  const PullRows& o = many.mine();
   const std::size_t row = blockIdx.x;
-  const auto anchors = static_cast<float>(o.a.rows);
+  const auto rows = static_cast<float>(o.a.rows);
   if (row > o.a.rows) return;
   if (row == o.a.rows) {
     double sum = 0;
@@ -107,11 +107,11 @@ __global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> ma
       sum += excess * excess;
     }
     sum = block_sum(sum);
-    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * sum / anchors);
+    if (threadIdx.x == 0) *o.loss.data += static_cast<float>(o.weighted.share * sum / rows);
     return;
   }
   const float length = *row_of(o.lengths, row);
-  const float strength = 2 * o.weighted.share * o.weighted.weight / anchors;
+  const float strength = 2 * o.weighted.share * o.weighted.weight / rows;
   const float factor = *row_of(o.pull, row) + (length > 0 ? strength * (length - 1) / length : 0);
 #pragma unroll 4
   for (std::size_t c = threadIdx.x; c < o.a.cols; c += kRowThreads) {
@@ -119,7 +119,7 @@ __global__ void pull_anchors_kernel(const __grid_constant__ Many<PullAnchors> ma
   }
 }
 
-/// Squares off the diagonal. On it stand ones, or the zero of an anchor that is zero; there a product's rounding would
+/// Squares off the diagonal. On it stand ones, or the zero of a row that is zero; there a product's rounding would
 /// count as much as what is to be measured.
 __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
   wait_for_earlier();
@@ -150,18 +150,18 @@ void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
   const dim3 rows = grid_of(all, [](const Coverage& o) { return (o.r.rows + kWarps - 1) / kWarps; });
   launch(stream, {rows, kWarps * kWarp}, "to cover rows", cover_kernel, many, scratch);
   const dim3 strips = grid_of(all, [](const Coverage& o) { return (o.r.cols + kFew - 1) / kFew + 1; });
-  launch(stream, {strips, kStrip}, "to add up what pulls the anchors", pull_kernel, many, scratch);
+  launch(stream, {strips, kStrip}, "to add up what pulls the rows", pull_kernel, many, scratch);
 }
 
-void run(cudaStream_t stream, std::span<const PullAnchors> all) {
-  const dim3 grid = grid_of(all, [](const PullAnchors& o) { return o.a.rows + 1; });
-  launch(stream, {grid, kRowThreads}, "to pull anchors", pull_anchors_kernel, many_of(all));
+void run(cudaStream_t stream, std::span<const PullRows> all) {
+  const dim3 grid = grid_of(all, [](const PullRows& o) { return o.a.rows + 1; });
+  launch(stream, {grid, kRowThreads}, "to pull rows", pull_rows_kernel, many_of(all));
 }
 
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch) {
   const auto many = many_of(all);
   const dim3 rows = grid_of(all, [](const Orthogonality& o) { return o.gram.rows; });
-  launch(stream, {rows, kRowThreads}, "to compare anchors", orthogonality_kernel, many, scratch);
+  launch(stream, {rows, kRowThreads}, "to compare rows", orthogonality_kernel, many, scratch);
   const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
   launch(stream, {each, kStrip}, "to sum a loss", orthogonality_loss_kernel, many, scratch);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compute/backend.h"
+#include "compute/cuda/lane.h"
 
 #include <cublas_v2.h>
 
@@ -19,8 +20,12 @@ struct Product {
   Panel c;
 };
 
-/// Whether its matrices begin on 16 bytes: what the fast kernels of cuBLAS need, and what it takes for granted where it
-/// does not see their addresses.
+/// Whether its matrices begin on 16 bytes. The fast kernels of cuBLAS need that, and it takes it for granted if it does
+/// not see their addresses.
 [[nodiscard]] bool is_aligned(const Product& product);
+
+/// A product in tf32 of few rows with a large matrix, by a setting of cuBLASLt that was measured to be faster than the
+/// one it chooses. False, and nothing is queued, if none is known or cuBLASLt refuses it.
+[[nodiscard]] bool multiply_large(const Lane& lane, const Product& product);
 
 }  // namespace kedge::cuda

@@ -115,7 +115,7 @@ __device__ void normalize(const Normalize& o, std::size_t row) {
   if (threadIdx.x % kWarp == 0) o.lengths.data[row * o.lengths.stride] = length;
 }
 
-/// How a row is read is its own business, not that of what is done at once: the bits are the same alone and in company.
+/// How a row is read depends on that row alone, so the bits are the same whatever else is in the launch.
 __global__ void normalize_kernel(const __grid_constant__ Many<Normalize> many) {
   const Normalize& o = many.mine();
   const std::size_t row = warp_row();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/runner.h"
 
-#include "compute/cuda/large_product.h"
 #include "base/checked.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace kedge::cuda {
 namespace {
 
-// Two halves run beside each other, and in each the products of up to three spaces; those of further ones take turns.
+// Two halves run beside each other, and in each the up to three products; further ones take turns.
 constexpr std::size_t kLanes = 6;
 
 /// Whether one call of cuBLAS can do both.
@@ -31,7 +30,7 @@ std::size_t work_of(const std::vector<Product>& alike) {
   return alike.size() * alike.front().c.rows * alike.front().c.cols * alike.front().inner;
 }
 
-/// Products in groups that are alike. The longest first, as the others end before it where all run at once.
+/// Products in groups that are alike. The longest first: if all run at once, the others end before it.
 std::vector<std::vector<Product>> groups_of(std::span<const Product> all) {
   std::vector<std::vector<Product>> groups;
   for (const Product& product : all) {

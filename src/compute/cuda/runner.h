@@ -13,8 +13,8 @@
 
 namespace kedge::cuda {
 
-using Operation = std::variant<Fill, Gather, Normalize, NormalizeBackward, Coverage, PullAnchors, Orthogonality,
-                               SymmetricNce, Product>;
+using Operation =
+    std::variant<Fill, Gather, Normalize, NormalizeBackward, Coverage, PullRows, Orthogonality, SymmetricNce, Product>;
 
 /// Runs operations on the lanes of a backend. Launches are what a step's time is lost to, so those that are alike and
 /// independent become one.

@@ -20,7 +20,7 @@ constexpr unsigned kMostBlocks = 8;
 constexpr std::size_t kEnoughValues = 2560;  // of a row, for one block
 constexpr std::size_t kMostKept = 12'000;    // floats that a block may keep: its shared memory holds 48 KiB
 
-/// A product that no compiler joins with the sum after it: a mixture must be the same bits whichever kernel made it,
+/// A product that no compiler joins with the sum after it: a softmax must be the same bits whichever kernel made it,
 /// or training that was resumed would end elsewhere.
 __device__ float times(float a, float b) {
   return __fmul_rn(a, b);
@@ -90,11 +90,11 @@ __device__ void end_cluster(unsigned blocks) {
 /// Second half of a softmax: the row of logits is known to the block, and so are its maximum and sum.
 template <int N>
 __device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, Share share,
-                              const Panel& mixture, std::size_t row) {
-  float* to = mixture.data + row * mixture.stride;
+                              const Panel& softmax, std::size_t row) {
+  float* to = softmax.data + row * softmax.stride;
   __nv_bfloat16* narrow = nullptr;
-  if (mixture.narrow != nullptr) {
-    narrow = static_cast<__nv_bfloat16*>(mixture.narrow) + row * narrow_stride(mixture.cols);
+  if (softmax.narrow != nullptr) {
+    narrow = static_cast<__nv_bfloat16*>(softmax.narrow) + row * narrow_stride(softmax.cols);
   }
   const float inverse = 1 / all.sum;
   for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
@@ -107,7 +107,7 @@ __device__ void write_softmax(const float* logits, float inverse_temperature, So
 
 template <int N>
 __global__ void __launch_bounds__(kThreads)
-    softmax_kernel(ConstPanel logits, float inverse_temperature, Panel mixture, unsigned blocks) {
+    softmax_kernel(ConstPanel logits, float inverse_temperature, Panel softmax, unsigned blocks) {
   const std::size_t row = blockIdx.x / blocks;
   const Share share(logits.cols / N, blocks);
   const float* from = logits.data + row * logits.stride;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads)
     for (const float value : load<N>(from, k).values) own.add(times(inverse_temperature, value));
   }
   const Softmax all = of_cluster(own.of_block(), blocks);
-  write_softmax<N>(from, inverse_temperature, all, share, mixture, row);
+  write_softmax<N>(from, inverse_temperature, all, share, softmax, row);
   end_cluster(blocks);
 }
 
@@ -143,10 +143,10 @@ __device__ void move(const AdamStep& adam, const AdamFactors& by, float gradient
 }
 
 struct LogitsStep {
-  ConstPanel dmixture, inner;
+  ConstPanel dsoftmax, inner;
   float inverse_temperature;
   AdamStep adam;
-  Panel logits, first, second, mixture;
+  Panel logits, first, second, softmax;
 };
 
 /// A row of each matrix of a step.
@@ -155,8 +155,8 @@ struct StepRow {
   float *weights, *logits, *first, *second;
 
   __device__ StepRow(const LogitsStep& o, std::size_t row)
-      : gradients(o.dmixture.data + row * o.dmixture.stride),
-        weights(o.mixture.data + row * o.mixture.stride),
+      : gradients(o.dsoftmax.data + row * o.dsoftmax.stride),
+        weights(o.softmax.data + row * o.softmax.stride),
         logits(o.logits.data + row * o.logits.stride),
         first(o.first.data + row * o.first.stride),
         second(o.second.data + row * o.second.stride) {}
@@ -174,7 +174,7 @@ struct StepValues {
         second(load<N>(row.second, k)) {}
 };
 
-/// Where `keep` says so, the block keeps its logits until it makes the mixture of them; otherwise each thread reads
+/// Where `keep` says so, the block keeps its logits until it makes the softmax of them; otherwise each thread reads
 /// back those it wrote itself.
 template <int N>
 __global__ void __launch_bounds__(kThreads, kResident)
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
     if (keep) store<N>(held, k, values.logits);
   }
   const Softmax all = of_cluster(softmax.of_block(), blocks);
-  write_softmax<N>(held, o.inverse_temperature, all, share, o.mixture, row);
+  write_softmax<N>(held, o.inverse_temperature, all, share, o.softmax, row);
   end_cluster(blocks);
 }
 
@@ -233,7 +233,7 @@ unsigned blocks(std::size_t rows) {
   return static_cast<unsigned>(rows);
 }
 
-/// How many blocks work on a row: a power of two, the same for all kernels that make a mixture.
+/// How many blocks work on a row: a power of two, the same for all kernels that make a softmax.
 unsigned blocks_of_row(std::size_t cols) {
   unsigned count = 1;
   while (is_hopper_or_later() && count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
@@ -242,23 +242,23 @@ unsigned blocks_of_row(std::size_t cols) {
 
 }  // namespace
 
-void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel mixture) {
-  const bool fours = in_fours(logits) && in_fours(mixture);
+void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax) {
+  const bool fours = in_fours(logits) && in_fours(softmax);
   const unsigned per_row = blocks_of_row(logits.cols);
   launch(stream, {dim3(blocks(logits.rows * per_row)), kThreads, 0, per_row}, "in a softmax",
-         fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature, mixture, per_row);
+         fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature, softmax, per_row);
 }
 
-void step_logits(cudaStream_t stream, ConstPanel dmixture, ConstPanel inner, float temperature, const AdamStep& adam,
-                 Panel logits, Panel first_moment, Panel second_moment, Panel mixture) {
+void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam,
+                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax) {
   const bool fours =
-      in_fours(dmixture) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(mixture);
+      in_fours(dsoftmax) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(softmax);
   const unsigned per_row = blocks_of_row(logits.cols);
   const std::size_t values = (logits.cols / per_row + 8) / 4 * 4;  // no less than a block's part
   const bool keep = values <= kMostKept;
   const Shape shape{dim3(blocks(logits.rows * per_row)), kThreads, keep ? values * sizeof(float) : 0, per_row};
   launch(stream, shape, "to step", fours ? step_logits_kernel<4> : step_logits_kernel<1>,
-         LogitsStep{dmixture, inner, 1 / temperature, adam, logits, first_moment, second_moment, mixture}, per_row,
+         LogitsStep{dsoftmax, inner, 1 / temperature, adam, logits, first_moment, second_moment, softmax}, per_row,
          keep);
 }
 

@@ -14,7 +14,7 @@ void warm_up() noexcept {
     require();
     Matrix64 identity(kDim, kDim);
     for (std::size_t i = 0; i < kDim; ++i) identity.row(i)[i] = 1 + static_cast<double>(i) / kDim;
-    const Whitener whitener{Cholesky(identity)};
+    const ChangeOfBasis basis{Cholesky(identity)};
     const Dense dense;
     const DeviceArray<double> first = dense.upload(identity.view()), second(first.size());
     const Block a{first.data(), kDim, kDim, kDim}, b{second.data(), kDim, kDim, kDim};
@@ -22,9 +22,9 @@ void warm_up() noexcept {
       dense.multiply(1, a, Dense::Side::turned, a, Dense::Side::plain, b);
       dense.multiply(1, a, Dense::Side::plain, a, Dense::Side::turned, b);
       dense.multiply(1, a, Dense::Side::plain, a, Dense::Side::plain, b);
-      dense.whiten_columns(whitener, b);
-      dense.whiten_rows(whitener, b);
-      dense.fold_columns(whitener, b);
+      dense.apply_to_columns(basis, b);
+      dense.apply_to_rows(basis, b);
+      dense.adjoint_to_columns(basis, b);
       mirror(b, 1, dense.stream());
       (void)dense.decompose(b, count);
     }

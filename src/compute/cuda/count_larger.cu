@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/check.h"
-#include "compute/cuda/ranks.h"
+#include "compute/cuda/count_larger.h"
 #include "compute/cuda/reduce.cuh"
 
 namespace kedge::cuda {
@@ -19,7 +19,7 @@ __device__ double exact_product(const float* a, const float* b, std::size_t cols
   return warp_reduce(sum, Plus{});
 }
 
-__global__ void count_kernel(RankBlock block, unsigned long long* counts) {
+__global__ void count_kernel(CountedBlock block, unsigned long long* counts) {
   __shared__ unsigned near_ties[kChunk];
   __shared__ unsigned ties;
   const std::size_t query = block.first_query + blockIdx.x;
@@ -60,10 +60,10 @@ __global__ void count_kernel(RankBlock block, unsigned long long* counts) {
 
 }  // namespace
 
-void count_larger(cudaStream_t stream, const RankBlock& block, unsigned long long* counts) {
+void count_larger(cudaStream_t stream, const CountedBlock& block, unsigned long long* counts) {
   if (block.products.rows == 0) return;
   count_kernel<<<static_cast<unsigned>(block.products.rows), kThreads, 0, stream>>>(block, counts);
-  check_launch("to count ranks");
+  check_launch("to count larger products");
 }
 
 }  // namespace kedge::cuda

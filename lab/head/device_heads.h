@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <cstddef>
@@ -8,11 +9,11 @@
 #include <memory>
 #include <span>
 
-// All that heads know of CUDA. Implemented in this folder, or in cuda_heads_absent.cpp for a build without CUDA, where
-// everything throws what cuda::require() throws.
-namespace kedge::cuda {
+// What a device other than the processor does for heads. Implemented in head/cuda; a build without CUDA throws what
+// require_device() throws.
+namespace kedge {
 
-/// How an mlp head is learned on the GPU; see head/mlp.h for what it computes and the order of its parameters.
+/// How an mlp head is learned on a device; see head/mlp.h for what it computes and the order of its parameters.
 struct MlpRecipe {
   std::size_t inputs = 0, hidden = 0, outputs = 0;
   bool norms = false;
@@ -23,13 +24,14 @@ struct MlpRecipe {
   float kept = 1;                ///< what the others are multiplied with
 };
 
-/// What is known of each row: its class, or, where there are no classes, a row of targets.
+/// What an mlp is to say of each row: its class, by cross-entropy, or, if there are no classes, a row of targets, by
+/// the mean squared error.
 struct MlpTruth {
   std::span<const std::size_t> classes;
   MatrixView<const float> targets;
 };
 
-/// An mlp head and the rows it learns from, in the GPU's memory. Steps are queued; the others may wait for them.
+/// An mlp head and the rows it learns from, in the device's memory. Steps are queued; the others may wait for them.
 class MlpTrainer {
  public:
   virtual ~MlpTrainer() = default;
@@ -44,9 +46,10 @@ class MlpTrainer {
 };
 /// Learning starts at `parameters`.
 [[nodiscard]] std::unique_ptr<MlpTrainer> make_mlp_trainer(const MlpRecipe& recipe, MatrixView<const float> features,
-                                                           const MlpTruth& truth, std::span<const float> parameters);
+                                                           const MlpTruth& truth, std::span<const float> parameters,
+                                                           Device device);
 
-/// The rows of a logistic regression in the GPU's memory, around their mean and in float64.
+/// The rows of a logistic regression in the device's memory, around their mean and in float64.
 class LogisticRows {
  public:
   virtual ~LogisticRows() = default;
@@ -59,6 +62,6 @@ class LogisticRows {
 [[nodiscard]] std::unique_ptr<LogisticRows> make_logistic_rows(MatrixView<const float> features,
                                                                std::span<const double> mean,
                                                                std::span<const std::size_t> classes,
-                                                               std::size_t class_count);
+                                                               std::size_t class_count, Device device);
 
-}  // namespace kedge::cuda
+}  // namespace kedge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/ranks.h"
+#include "compute/cuda/count_larger.h"
 
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"

@@ -20,7 +20,7 @@ class Sums final : public RowSums<T> {
   Sums(std::span<const std::size_t> dims, std::size_t most_rows, std::size_t buffers)
       : dims_(dims.begin(), dims.end()),
         dim_(std::accumulate(dims.begin(), dims.end(), std::size_t{0})),
-        blas_dim_(checked_int(dim_, "the dimension of the spaces")),
+        blas_dim_(checked_int(dim_, "the columns of all rows")),
         given_(checked_mul(dim_, most_rows)),
         rows_(given_.size()),
         ones_(most_rows),
@@ -45,13 +45,13 @@ class Sums final : public RowSums<T> {
     const Slot& slot = slots_.at(number);
     // An event that was never recorded counts as over.
     check(cudaEventSynchronize(slot.free.get()), "while it summed rows");
-    std::vector<MatrixView<T>> spaces;
+    std::vector<MatrixView<T>> parts;
     T* next = slot.values.data();
     for (const std::size_t dim : dims_) {
-      spaces.push_back({next, rows, dim, dim});
+      parts.push_back({next, rows, dim, dim});
       next += rows * dim;
     }
-    return spaces;
+    return parts;
   }
 
   void set_pilot(std::span<const double> pilot) override {
@@ -128,7 +128,7 @@ std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std
   require();
   const std::size_t dim = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
   require_free(checked_mul(checked_mul(dim, dim + 2 * most_rows), sizeof(double)), "adding up rows",
-               "take fewer spaces at a time");
+               "take fewer columns at a time");
   return std::make_unique<Sums<T>>(dims, most_rows, buffers);
 }
 template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <kedge/device.h>
 #include <kedge/matrix.h>
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 namespace kedge {
@@ -24,8 +26,13 @@ struct CountedKey {
 /// How many of some keys come before `counted`. `products` are those of the query with `keys` in float32, good to
 /// `near`; the number of the first is `first_key`. They decide all but near ties, which are decided in float64, so
 /// equal rows are never apart because of how a product was rounded.
-[[nodiscard]] std::size_t count_better(const CountedKey& counted, std::span<const float> products,
+[[nodiscard]] std::size_t count_before(const CountedKey& counted, std::span<const float> products,
                                        std::span<const float> query, MatrixView<const float> keys,
                                        std::size_t first_key, float near);
+
+/// counts[i] += the keys whose product with query i is larger than that of key i, by count_before(); queries and keys
+/// are unit rows. `tell`, called by one thread at a time, hears how many queries are done.
+void count_larger(MatrixView<const float> queries, MatrixView<const float> keys, std::span<std::size_t> counts,
+                  Device device, const std::function<void(std::size_t)>& tell);
 
 }  // namespace kedge

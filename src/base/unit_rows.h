@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/eigen.h"
+
+#include <type_traits>
+
+namespace kedge {
+
+/// unit = row / |row|, which may be the row itself; of a zero row nothing is written. In float64, where squares of
+/// float32 can neither overflow nor vanish; those of float64 can, and take a slower way.
+template <class T, class To>
+void set_unit(std::span<T> row, std::span<To> unit) {
+  const auto wide = as_eigen(row).template cast<double>();
+  const double length = std::is_same_v<std::remove_const_t<T>, float> ? wide.norm() : wide.stableNorm();
+  if (length > 0) as_eigen(unit) = (wide / length).template cast<To>();
+}
+
+/// Rows of length 1; a zero row stays zero, so its cosine with anything is 0.
+template <class T>
+[[nodiscard]] Matrix unit_rows(MatrixView<T> rows) {
+  Matrix unit(rows.rows, rows.cols);
+  for (std::size_t r = 0; r < rows.rows; ++r) set_unit(rows.row(r), unit.row(r));
+  return unit;
+}
+
+}  // namespace kedge
