@@ -1,29 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """What MkDocs cannot do by itself: links that leave docs/, and the Python reference, made from docstrings."""
 import ast
-import importlib
 import inspect
 import logging
 import pathlib
+import pkgutil
 import re
 import textwrap
+from typing import Any
 
-import pymdownx.slugs
-
-import kedge
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 log = logging.getLogger("mkdocs.hooks.docs_site")  # with --strict, a warning fails the build
 
 
-def on_config(config):
-    config.site_name = f"kedge {kedge.__version__}"
-    config.mdx_configs["toc"]["slugify"] = pymdownx.slugs.slugify(case="lower")  # anchors as on a git host
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    config.site_name = f"kedge {pkgutil.resolve_name('kedge.__version__')}"
+    config.mdx_configs["toc"]["slugify"] = slug
     return config
 
 
-def on_page_markdown(markdown, page, config, files):
-    def outside(link):
+def slug(title: str, separator: str) -> str:
+    """The anchor of a heading, as on a git host."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", separator)
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    def outside(link: re.Match[str]) -> str:
         """Such links work on a git host; here they become the path in the repository."""
         text, path = link.groups()
         if not (ROOT / path.split("#")[0]).exists():
@@ -36,18 +42,20 @@ def on_page_markdown(markdown, page, config, files):
     return re.sub(r"^```reference\n(.*?)^```$", lambda block: reference(block[1]), markdown, flags=re.M | re.S)
 
 
-def wrap(line):
+def wrap(line: str) -> str:
     """A line of the command's help, whose descriptions begin in one column, is not longer than the page is wide."""
-    column = re.match(r" {2,}(-\S.*? {2,})?|", line).end()
-    return textwrap.fill(line, 116, subsequent_indent=" " * column, break_on_hyphens=False) if column else line
+    before = re.match(r" {2,}(-\S.*? {2,})?", line)
+    if before is None:
+        return line
+    return textwrap.fill(line, 116, subsequent_indent=" " * before.end(), break_on_hyphens=False)
 
 
-def reference(lines):
+def reference(lines: str) -> str:
     """Markdown for the names of a block, one a line: a function, a class or a module, or some of its members."""
     parts = []
     for line in lines.splitlines():
         path, _, members = line.partition(":")
-        subject, name = find(path), path.removeprefix("kedge.")
+        subject, name = pkgutil.resolve_name(path), path.removeprefix("kedge.")
         if not inspect.ismodule(subject):
             parts.append(describe(subject, name, path, 3))
         else:
@@ -57,49 +65,36 @@ def reference(lines):
         for member in members.replace(",", " ").split() or public(subject):
             value = inspect.getattr_static(subject, member)
             if isinstance(value, property):
-                text = "" if value.__doc__.startswith("(self)") else f": {escape(value.__doc__)}"  # nanobind's own
-                parts.append(f"- **{escape(member)}**{text}")
+                text = value.__doc__ or "(self)"  # nanobind's own words, if there are no others
+                parts.append(f"- **{escape(member)}**" + ("" if text.startswith("(self)") else f": {escape(text)}"))
             else:
                 level = 3 if inspect.ismodule(subject) else 4
                 parts.append(describe(getattr(subject, member), f"{name}.{member}", f"{path}.{member}", level))
     return "\n\n".join(parts)
 
 
-def find(path):
-    parts = path.split(".")
-    for count in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(parts[:count]))
-        except ModuleNotFoundError as error:
-            if not ".".join(parts).startswith(error.name):
-                raise
-        else:
-            for part in parts[count:]:
-                found = getattr(found, part)
-            return found
-
-
-def public(subject):
+def public(subject: Any) -> list[str]:
     """Properties first, which the reader finds in one list; then methods, in the order of the source."""
     names = getattr(subject, "__all__", None) or [name for name in vars(subject) if not name.startswith("_")
                                                   or name in ("__getitem__", "__contains__")]
     return sorted(names, key=lambda name: not isinstance(inspect.getattr_static(subject, name), property))
 
 
-def describe(subject, name, anchor, level):
+def describe(subject: Any, name: str, anchor: str, level: int) -> str:
     title = f"{'#' * level} {escape(name)} {{ #{anchor} }}"
-    return "\n\n".join(part for part in (title, signature(subject, anchor if level == 3 else name), from_docstring(subject)) if part)
+    call = signature(subject, anchor if level == 3 else name)
+    return "\n\n".join(part for part in (title, call, from_docstring(subject)) if part)
 
 
-def signature(subject, name):
+def signature(subject: Any, name: str) -> str:
     """Without types, which the descriptions give in words; nanobind's stands in the first line of a docstring."""
-    own = subject.__init__ if inspect.isclass(subject) else subject
+    own: Any = subject.__init__ if inspect.isclass(subject) else subject
     if hasattr(own, "__nb_signature__"):
         line = re.sub(r"(numpy\.)?ndarray\[[^]]*\]", "ndarray", own.__doc__.splitlines()[0])
-        function = ast.parse(f"def {line}: pass").body[0]
-        for argument in (*function.args.args, *function.args.kwonlyargs):
+        arguments = next(node for node in ast.walk(ast.parse(f"def {line}: pass")) if isinstance(node, ast.arguments))
+        for argument in (*arguments.args, *arguments.kwonlyargs):
             argument.annotation = None
-        text = re.sub(r"^self(, )?", "", ast.unparse(function.args))
+        text = re.sub(r"^self(, )?", "", ast.unparse(arguments))
     elif inspect.isclass(subject) and not inspect.isfunction(own):
         return ""  # not made by calling it
     else:
@@ -111,7 +106,7 @@ def signature(subject, name):
     return f"```python\n{lines}\n```"
 
 
-def from_docstring(subject):
+def from_docstring(subject: Any) -> str:
     text = inspect.getdoc(subject) or ""
     if hasattr(subject, "__nb_signature__"):
         text = text.partition("\n\n")[2]
@@ -122,7 +117,7 @@ def from_docstring(subject):
     return "\n\n".join(part for part in parts if part)
 
 
-def entries(body):
+def entries(body: str) -> str:
     """The names of a section of numpy's form, each with its type and its description; then text that follows them."""
     parts = []
     for block in re.split(r"\n(?=\S)", body.strip("\n")):
@@ -132,11 +127,12 @@ def entries(body):
             parts.append(paragraphs(head))
             continue
         kind = f" <small>{escape(kind)}</small>" if kind else ""
-        parts.append(f"**{escape(name)}**{kind}\n:   " + textwrap.indent(escape(inspect.cleandoc(text)), "    ").strip())
+        text = textwrap.indent(escape(inspect.cleandoc(text)), "    ").strip()
+        parts.append(f"**{escape(name)}**{kind}\n:   {text}")
     return "\n\n".join(parts)
 
 
-def paragraphs(text):
+def paragraphs(text: str) -> str:
     parts = []
     for part in re.split(r"\n\s*\n", text.strip()):
         if part.startswith(">>>"):
@@ -148,7 +144,7 @@ def paragraphs(text):
     return "\n\n".join(parts)
 
 
-def escape(text):
+def escape(text: str) -> str:
     """Markdown that shows the text as it is, but for code in backticks."""
     return "".join(part if part.startswith("`") else re.sub(r"([*_<\\])", r"\\\1", part).replace("\\<", "&lt;")
                    for part in re.split(r"(`[^`]*`)", text))

@@ -141,7 +141,7 @@ def test_a_dead_link_fails_the_build(link, tmp_path):
     (tmp_path / "docs" / "index.md").write_text(
         f"# Links\n[a](other.md#here), [b](#links), [c](../CONTRIBUTING.md), [d]({link or 'other.md'})\n")
     (tmp_path / "mkdocs.yml").write_text(
-        f"INHERIT: {ROOT}/mkdocs.yml\nhooks: [{ROOT}/scripts/docs_site.py]\nnav: [index.md, other.md]\nsite_dir: site\n")
+        f"INHERIT: {ROOT}/mkdocs.yml\nhooks: [{ROOT}/scripts/docs_site.py]\nnav: [index.md, other.md]\n")
     done = subprocess.run(MKDOCS, cwd=tmp_path, env=environment(), capture_output=True, text=True)
     if link is None:
         assert done.returncode == 0, done.stderr
