@@ -81,7 +81,7 @@ def public(subject: Any) -> list[str]:
 
 
 def describe(subject: Any, name: str, anchor: str, level: int) -> str:
-    title = f"{'#' * level} {escape(name)} {{ #{anchor} }}"
+    title = f"{'#' * level} {escape(name)} {{ #{anchor.replace('__', '')} }}"
     call = signature(subject, anchor if level == 3 else name)
     return "\n\n".join(part for part in (title, call, from_docstring(subject)) if part)
 
