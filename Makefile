@@ -12,7 +12,7 @@
 # make tsan    the tests under the thread sanitizer
 # make fuzz    runs every file reader on generated input, 10 minutes each (MINUTES=1 for less), and prints a table
 # make wheel   makes dist/kedge-*.whl, which carry everything they need, for other machines
-# make docs    makes docs/cli.md from the command's help, python/kedge/_types.py and _core.pyi, and the site in build/docs/html
+# make docs    makes docs/cli.md, python/kedge/_types.py and _core.pyi from the code, and the site, build/docs/html/index.html
 # Each does its own set-up; scripts/setup says what it installs.
 .PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz wheel docs format clean
 
@@ -98,7 +98,7 @@ docs:
 	scripts/make-cli-docs build/dev/cli/kedge > docs/cli.md
 	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types options > python/kedge/_types.py
 	PYTHONPATH=build/dev/python .venv/bin/python scripts/make-python-types module > python/kedge/_core.pyi
-	PYTHONPATH=build/dev/python .venv/bin/python -m sphinx -W -q -b html docs build/docs/html
+	PYTHONPATH=build/dev/python NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 format:
 	@scripts/setup lint
