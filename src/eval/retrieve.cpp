@@ -5,7 +5,7 @@
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "base/refuse.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 

@@ -3,7 +3,7 @@
 
 #include "compute/kernel_system.h"
 #include "compute/products.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "regress/kernel_choice.h"
 #include "regress/repeated_rows.h"
 
