@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
 #include "compute/cuda/cuda.h"
+#include "compute/row_sums.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -31,13 +32,6 @@ void warm_up() noexcept {}
 std::unique_ptr<Backend> make_backend(Precision) {
   refuse();
 }
-
-template <class T>
-std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t) {
-  refuse();
-}
-template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
-template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
 
 Eigenpairs eigh(const Matrix64&) {
   refuse();
@@ -75,3 +69,14 @@ void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::
 }
 
 }  // namespace kedge::cuda
+
+namespace kedge {
+
+template <class T>
+std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device) {
+  cuda::refuse();
+}
+template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device);
+template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device);
+
+}  // namespace kedge

@@ -6,7 +6,7 @@
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "base/parallel.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 
 #include <kedge/device.h>
 

@@ -4,7 +4,7 @@
 #include "compute/products.h"
 #include "compute/svd.h"
 #include "compute/threads.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "base/eigen.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/count_larger.h"
 #include "compute/threads.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>

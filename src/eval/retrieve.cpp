@@ -4,7 +4,7 @@
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "base/refuse.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "base/wording.h"
 #include "compute/count_larger.h"
 #include "compute/products.h"

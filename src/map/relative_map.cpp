@@ -3,7 +3,7 @@
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>

@@ -5,9 +5,8 @@
 
 #include "compute/kernel_system.h"
 #include "compute/products.h"
-#include "base/pick_rows.h"
 #include "base/random.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include "regress/kernel_ridge.h"
 
 #include "base/eigen.h"
-#include "base/unit_rows.h"
+#include "base/rows.h"
 #include "base/wording.h"
 #include "compute/kernel_system.h"
 #include "compute/products.h"

@@ -6,7 +6,6 @@
 #include "compute/eigh.h"
 #include "compute/kernel_function.h"
 #include "compute/kernel_system.h"
-#include "compute/row_sums.h"
 #include "compute/row_worker.h"
 #include "compute/block_covariance.h"
 
@@ -35,10 +34,6 @@ void put_back() noexcept;
 void warm_up() noexcept;
 /// On the first GPU. Throws what require() throws.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
-
-template <class T>
-[[nodiscard]] std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> widths, std::size_t most_rows,
-                                                        std::size_t buffers);
 
 /// All eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
 [[nodiscard]] Eigenpairs eigh(const Matrix64& symmetric);

@@ -4,6 +4,7 @@
 #include "compute/cuda/dense.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
+#include "compute/row_sums.h"
 #include "base/checked.h"
 
 #include <algorithm>
@@ -121,17 +122,20 @@ class Sums final : public RowSums<T> {
 };
 
 }  // namespace
+}  // namespace kedge::cuda
+
+namespace kedge {
 
 template <class T>
-std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std::size_t most_rows,
-                                          std::size_t buffers) {
-  require();
+std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std::size_t most_rows, std::size_t buffers,
+                                          Device) {
+  cuda::require();
   const std::size_t dim = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
-  require_free(checked_mul(checked_mul(dim, dim + 2 * most_rows), sizeof(double)), "adding up rows",
-               "take fewer columns at a time");
-  return std::make_unique<Sums<T>>(dims, most_rows, buffers);
+  cuda::require_free(checked_mul(checked_mul(dim, dim + 2 * most_rows), sizeof(double)), "adding up rows",
+                     "take fewer columns at a time");
+  return std::make_unique<cuda::Sums<T>>(dims, most_rows, buffers);
 }
-template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
-template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t);
+template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device);
+template std::unique_ptr<RowSums<double>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device);
 
-}  // namespace kedge::cuda
+}  // namespace kedge

@@ -3,6 +3,7 @@
 
 #include "base/eigen.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace kedge {
@@ -22,6 +23,15 @@ template <class T>
   Matrix unit(rows.rows, rows.cols);
   for (std::size_t r = 0; r < rows.rows; ++r) set_unit(rows.row(r), unit.row(r));
   return unit;
+}
+
+/// The rows at these positions.
+template <class T>
+[[nodiscard]] BasicMatrix<std::remove_const_t<T>> pick_rows(MatrixView<T> rows,
+                                                            std::span<const std::size_t> positions) {
+  BasicMatrix<std::remove_const_t<T>> picked(positions.size(), rows.cols);
+  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
+  return picked;
 }
 
 }  // namespace kedge
