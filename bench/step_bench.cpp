@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One optimisation step of PARAM on random data: step_bench ROWS SUPPORT ANCHORS BATCH STEPS DIM...
 // Prints JSON: milliseconds per step, those inside its matrix products, and those of every other operation.
+#include "anchors/param/trainer.h"
 #include "compute/backend.h"
 #include "compute/threads.h"
-#include "anchors/param/trainer.h"
 
 #include <kedge/kedge.h>
 

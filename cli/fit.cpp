@@ -251,13 +251,13 @@ void run(Options& o) {
   if (!validation.is_null()) summary.set("validation", validation);
   if (!bundle.refine_losses.empty()) summary.set("refine_losses", bundle.refine_losses);
   print_json(o.common, summary);
-  if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
   if (!bundle.refine_losses.empty()) {
     const auto best = std::ranges::min_element(bundle.refine_losses);
     say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
                               bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
   }
   say_how_it_fits(o.common, bundle, bundle.spaces);
+  if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
   const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),

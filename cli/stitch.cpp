@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stitch_aloud.h"
-
 #include "command_line.h"
 #include "commands.h"
 #include "options.h"
 #include "report.h"
 #include "row_arguments.h"
+#include "stitch_aloud.h"
 
 #include <fmt/format.h>
 

@@ -2,11 +2,11 @@
 // Kernel maps on the GPU: how close one comes to its two products by cuBLAS, of the same sizes and in the same run, and
 // how long its linear system takes. Prints a table.
 //   kedge_gpu_kernel_bench [apply] [stream] [system]      all of them by default
+#include "base/parallel.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/kernel_apply.h"
 #include "compute/kernel_system.h"
 #include "compute/row_worker.h"
-#include "base/parallel.h"
 #include "measure.h"
 
 #include <kedge/kedge.h>

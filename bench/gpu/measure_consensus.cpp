@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/consensus.h"
 #include "compute/block_covariance.h"
 #include "compute/threads.h"
-#include "compute/block_covariance.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
-#include "anchors/consensus.h"
 #include "space/sum_rows.h"
 
 #include <kedge/kedge.h>

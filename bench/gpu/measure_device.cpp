@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times on the GPU by the host's clock: many operations are queued, and a download waits for all of them.
+#include "anchors/param/trainer.h"
 #include "compute/backend.h"
 #include "measure.h"
-#include "anchors/param/trainer.h"
 
 #include <cuda_runtime_api.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the time of a step of PARAM goes: each of its stages is repeated alone, as a graph, so that it costs what it
 // costs in the step if nothing is beside it.
+#include "anchors/param/trainer.h"
 #include "collecting_backend.h"
 #include "measure.h"
-#include "anchors/param/trainer.h"
 
 #include <fmt/format.h>
 

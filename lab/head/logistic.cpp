@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/logistic.h"
 
+#include "base/eigen.h"
 #include "compute/device.h"
 #include "compute/products.h"
-#include "base/eigen.h"
 #include "head/lbfgs.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/threads.h"
 #include "base/parallel.h"
+#include "compute/threads.h"
 #include "fit/fit_spaces.h"
 #include "stitch/figures.h"
 #include "stitch/stitch_run.h"

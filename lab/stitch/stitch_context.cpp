@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/stitch_context.h"
 
-#include "base/refuse.h"
-#include "base/parallel.h"
 #include "base/eigen.h"
+#include "base/parallel.h"
+#include "base/refuse.h"
 #include "fit/fit_spaces.h"
 #include "stitch/stitch_plan.h"
 

@@ -2,10 +2,10 @@
 #include "stitch/stitch_run.h"
 
 #include "base/eigen.h"
-#include "head/yardstick.h"
 #include "fit/attach.h"
 #include "fit/fit_options.h"
 #include "fit/fit_spaces.h"
+#include "head/yardstick.h"
 #include "stitch/resample.h"
 
 #include <fmt/format.h>

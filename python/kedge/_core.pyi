@@ -12,7 +12,6 @@ import torch
 __version__: str
 
 
-
 def require_other_file(output: object, input: object, in_place: bool | None = None) -> None: ...
 
 def fit_options() -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "space/farthest.h"
+#include "base/random.h"
 #include "compute/neighbors.h"
 #include "compute/threads.h"
-#include "base/random.h"
+#include "space/farthest.h"
 
 #include <fmt/format.h>
 #include <kedge/anchors.h>

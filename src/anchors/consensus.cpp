@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
 
-#include "compute/block_covariance.h"
 #include "base/eigen.h"
+#include "compute/block_covariance.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/byte_source.h"
-#include "io/safetensors.h"
-#include "bundle/bundle_check.h"
-#include "bundle/bundle_reader.h"
 #include "anchors/param/history.h"
 #include "anchors/param/param_options.h"
+#include "bundle/bundle_check.h"
+#include "bundle/bundle_reader.h"
+#include "io/byte_source.h"
+#include "io/safetensors.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/centred_rows.h"
 
+#include "base/eigen.h"
 #include "compute/cuda/cuda.h"
 #include "compute/eigh.h"
 #include "compute/products.h"
 #include "compute/tridiagonal.h"
-#include "base/eigen.h"
 
 #include <mutex>
 #include <utility>

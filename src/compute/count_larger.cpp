@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/count_larger.h"
 
+#include "base/parallel.h"
 #include "compute/cuda/cuda.h"
 #include "compute/device.h"
 #include "compute/products.h"
-#include "base/parallel.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/eigh.h"
 
+#include "base/checked.h"
+#include "base/eigen.h"
 #include "compute/cuda/cuda.h"
 #include "compute/lapack_status.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "compute/tridiagonal.h"
-#include "base/checked.h"
-#include "base/eigen.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

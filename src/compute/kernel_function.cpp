@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/kernel_function.h"
 
+#include "base/parallel.h"
+#include "base/rows.h"
 #include "compute/cpu/exponentials.h"
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/parallel.h"
-#include "base/rows.h"
 
 #include <kedge/device.h>
 

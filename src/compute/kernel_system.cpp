@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/kernel_system.h"
 
+#include "base/checked.h"
+#include "base/parallel.h"
 #include "compute/cuda/cuda.h"
 #include "compute/lapack_status.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/checked.h"
-#include "base/parallel.h"
 
 #include <cblas.h>
 #include <lapacke.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/neighbors.h"
-
-#include "compute/threads.h"
 #include "base/parallel.h"
+#include "compute/neighbors.h"
+#include "compute/threads.h"
 
 #include <faiss/Clustering.h>
 #include <faiss/IndexFlat.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/products.h"
 
-#include "compute/threads.h"
 #include "base/checked.h"
 #include "base/mirror.h"
+#include "compute/threads.h"
 
 #include <cblas.h>
 

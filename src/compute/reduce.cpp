@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/reduce.h"
 
+#include "base/checked.h"
 #include "compute/lapack_status.h"
 #include "compute/threads.h"
-#include "base/checked.h"
 
 #include <cblas.h>
 #include <lapacke.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/svd.h"
 
+#include "base/checked.h"
 #include "compute/lapack_status.h"
 #include "compute/threads.h"
-#include "base/checked.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/threads.h"
 
-#include "compute/cuda/cuda.h"
 #include "base/parallel.h"
+#include "compute/cuda/cuda.h"
 
 #include <cblas.h>
 #include <fmt/format.h>

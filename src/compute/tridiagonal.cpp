@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/tridiagonal.h"
 
+#include "base/checked.h"
 #include "compute/lapack_status.h"
 #include "compute/reduce.h"
 #include "compute/threads.h"
-#include "base/checked.h"
 
 #include <kedge/device.h>
 #include <lapacke.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/rows.h"
 #include "compute/count_larger.h"
 #include "compute/threads.h"
-#include "base/rows.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/fit_options.h"
-
 #include "compute/threads.h"
+#include "fit/fit_options.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -3,8 +3,8 @@
 
 #include "compute/products.h"
 #include "compute/svd.h"
-#include "map/fold.h"
 #include "fit/fit_options.h"
+#include "map/fold.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -2,8 +2,8 @@
 #include "fit/choose_support.h"
 
 #include "base/eigen.h"
-#include "map/coordinates.h"
 #include "fit/fit_options.h"
+#include "map/coordinates.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

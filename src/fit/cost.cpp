@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/param/refine.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "fit/attach.h"
 #include "fit/fit_options.h"
-#include "anchors/param/refine.h"
 #include "regress/kernel_ridge.h"
 
 #include <kedge/fit.h>

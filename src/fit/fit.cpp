@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/fit.h"
 
-#include "compute/eigh.h"
-#include "base/eigen.h"
-#include "base/parallel.h"
-#include "fit/adapter.h"
-#include "fit/attach.h"
-#include "map/coordinates.h"
-#include "fit/fit_options.h"
-#include "map/fold.h"
+#include "anchors/consensus.h"
 #include "anchors/param/param.h"
 #include "anchors/param/refine.h"
-#include "anchors/consensus.h"
+#include "base/eigen.h"
+#include "base/parallel.h"
+#include "compute/eigh.h"
+#include "fit/adapter.h"
+#include "fit/attach.h"
+#include "fit/fit_options.h"
+#include "map/coordinates.h"
+#include "map/fold.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>

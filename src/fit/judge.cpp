@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/judge.h"
 
-#include "compute/threads.h"
 #include "base/parallel.h"
+#include "compute/threads.h"
 #include "fit/mixture_fit.h"
 
 #include <algorithm>
@@ -202,6 +202,22 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
   return checks;
 }
 
+/// The name of a space of the bundle that has the very map of the new one but for rounding: its rows are the same.
+std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
+  constexpr double kRounding = 1e-5;
+  const auto near = [](const auto& a, const auto& b) { return (a - b).norm() <= kRounding * b.norm(); };
+  for (const Attachment& other : bundle.spaces) {
+    const RelativeMap& known = *other.map;
+    if (known.input_dim() != map.input_dim()) continue;
+    const auto mean = as_eigen(std::span<const float>(map.mean())),
+               its_mean = as_eigen(std::span<const float>(known.mean()));
+    if (near(mean, its_mean) && near(as_eigen(map.weight().view()), as_eigen(known.weight().view()))) {
+      return other.space();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span<const Statistics> statistics,
@@ -234,6 +250,7 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& 
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
   attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
                                checked_rows(attached.space(), pool, bundle, positions), others);
+  attached.row_check->same_as = find_same_map(bundle, *attached.map);
 }
 
 std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/mixture_fit.h"
 
-#include "compute/cholesky.h"
 #include "base/eigen.h"
+#include "compute/cholesky.h"
 
 #include <algorithm>
 #include <cmath>

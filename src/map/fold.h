@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/kernel_function.h"
 #include "base/eigen.h"
+#include "compute/kernel_function.h"
 
 #include <kedge/relative_map.h>
 

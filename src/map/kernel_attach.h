@@ -2,8 +2,8 @@
 #pragma once
 
 #include "map/ridge_attach.h"
-#include "space/statistics.h"
 #include "regress/kernel_ridge.h"
+#include "space/statistics.h"
 
 #include <kedge/attachment.h>
 #include <kedge/progress.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/rows.h"
 #include "compute/cholesky.h"
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/rows.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/eigen.h"
-#include "space/statistics.h"
 #include "regress/repeated_rows.h"
 #include "regress/ridge.h"
+#include "space/statistics.h"
 
 #include <kedge/attachment.h>
 

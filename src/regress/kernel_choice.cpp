@@ -3,10 +3,10 @@
 // downhill from the middle finds it with a tenth of the evaluations. Few rows choose first, then more of them.
 #include "regress/kernel_choice.h"
 
-#include "compute/kernel_system.h"
-#include "compute/products.h"
 #include "base/random.h"
 #include "base/rows.h"
+#include "compute/kernel_system.h"
+#include "compute/products.h"
 
 #include <algorithm>
 #include <array>

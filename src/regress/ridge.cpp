@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "regress/ridge.h"
 
-#include "compute/products.h"
 #include "base/eigen.h"
+#include "compute/products.h"
 #include "regress/repeated_rows.h"
 
 #include <algorithm>

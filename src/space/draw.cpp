@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "space/row_ids.h"
-
-#include "base/refuse.h"
 
 #include <fmt/format.h>
 #include <kedge/draw.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/farthest.h"
 
-#include "compute/products.h"
 #include "base/eigen.h"
 #include "base/random.h"
+#include "compute/products.h"
 
 #include <limits>
 

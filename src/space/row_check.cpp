@@ -30,6 +30,12 @@ std::string could_not_check(const std::string& rows, std::size_t count) {
       rows, count, RowCheck::kLeastRows);
 }
 
+std::string same_rows(const RowCheck& check, const std::string& space) {
+  return fmt::format(
+      "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under two names?",
+      check.same_as, space);
+}
+
 std::string place_of(const RowRange& rows) {
   if (rows.end == RowRange::kEnd) return fmt::format("from about row {} on, ", rows.begin);
   if (rows.begin == 0) return fmt::format("up to about row {}, ", rows.end);
@@ -115,19 +121,18 @@ std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks
     const std::optional<RowCheck>& check = checks[i];
     if (!check) continue;
     if (check->suspicious()) warnings.push_back(explain(*check, spaces[i]));
-    if (check->same_as.empty()) continue;
-    warnings.push_back(fmt::format(
-        "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under "
-        "two names?",
-        check->same_as, spaces[i]));
+    if (!check->same_as.empty()) warnings.push_back(same_rows(*check, spaces[i]));
   }
   return warnings;
 }
 
 std::vector<std::string> explain(const std::optional<RowCheck>& check, const std::string& space, std::size_t rows) {
   if (rows < RowCheck::kLeastRows) return {could_not_check(fmt::format("the rows of '{}'", space), rows)};
-  if (!check || !check->suspicious()) return {};
-  return {explain(*check, space)};
+  if (!check) return {};
+  std::vector<std::string> warnings;
+  if (check->suspicious()) warnings.push_back(explain(*check, space));
+  if (!check->same_as.empty()) warnings.push_back(same_rows(*check, space));
+  return warnings;
 }
 
 }  // namespace kedge

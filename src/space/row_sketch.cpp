@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/row_sketch.h"
 
+#include "base/random.h"
 #include "compute/cholesky.h"
 #include "compute/products.h"
-#include "base/random.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "space/farthest.h"
-#include "compute/neighbors.h"
-#include "compute/threads.h"
 #include "base/eigen.h"
 #include "base/random.h"
+#include "compute/neighbors.h"
+#include "compute/threads.h"
+#include "space/farthest.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/sum_rows.h"
 
+#include "base/eigen.h"
+#include "base/parallel.h"
 #include "compute/device.h"
 #include "compute/row_sums.h"
 #include "compute/threads.h"
-#include "base/eigen.h"
-#include "base/parallel.h"
 #include "space/row_ids.h"
 #include "space/variation.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/eigen.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/eigen.h"
 #include "space/whitening_basis.h"
 
 #include <fmt/format.h>

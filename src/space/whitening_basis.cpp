@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "space/whitening_basis.h"
 
-#include "compute/threads.h"
 #include "base/eigen.h"
+#include "compute/threads.h"
 
 #include <span>
 #include <utility>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/parallel.h"
-
 #include "support.h"
 
 #include <stdexcept>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/centred_rows.h"
-
 #include "compute/block_covariance.h"
+#include "compute/centred_rows.h"
 #include "compute/devices.h"
 #include "compute/products.h"
-#include "compute/block_covariance.h"
 #include "support.h"
 
 #include <Eigen/LU>

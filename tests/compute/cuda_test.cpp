@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/eigen.h"
 #include "compute/backend.h"
-#include "compute/row_worker.h"
 #include "compute/eigh.h"
 #include "compute/kernel_cases.h"
 #include "compute/kernel_system.h"
 #include "compute/needs_gpu.h"
-#include "base/eigen.h"
+#include "compute/row_worker.h"
 
 #include <algorithm>
 #include <cmath>

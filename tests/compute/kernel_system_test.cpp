@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/kernel_system.h"
-
-#include "compute/kernel_cases.h"
 #include "base/eigen.h"
+#include "compute/kernel_cases.h"
+#include "compute/kernel_system.h"
 #include "support.h"
 
 #include <Eigen/LU>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/products.h"
-
 #include "compute/cholesky.h"
+#include "compute/products.h"
 #include "support.h"
 
 #include <cmath>

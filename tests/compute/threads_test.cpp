@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/parallel.h"
 #include "compute/backend.h"
 #include "compute/threads.h"
-#include "base/parallel.h"
 #include "support.h"
 
 #include <cblas.h>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/tridiagonal.h"
-
+#include "base/parallel.h"
 #include "compute/eigh.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "base/parallel.h"
+#include "compute/tridiagonal.h"
 #include "support.h"
 
 #include <algorithm>

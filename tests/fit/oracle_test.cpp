@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every formula against float64 expectations that were made without kedge.
-#include "support.h"
 #include "anchors/consensus.h"
+#include "support.h"
 
 #include <fmt/format.h>
 

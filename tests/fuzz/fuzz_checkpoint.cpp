@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fuzz.h"
 #include "anchors/param/checkpoint.h"
+#include "fuzz.h"
 
 namespace {
 

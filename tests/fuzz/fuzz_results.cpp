@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "results/results_file.h"
-
 #include "fuzz.h"
+#include "results/results_file.h"
 #include "results/tables_file.h"
 #include "stitch/stitch_settings.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/protobuf.h"
-
 #include "files.h"
 #include "io/output_file.h"
+#include "io/protobuf.h"
 
 namespace kedge {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "regress/kernel_ridge.h"
-
 #include "base/eigen.h"
+#include "regress/kernel_ridge.h"
 #include "support.h"
 
 #include <Eigen/Eigenvalues>

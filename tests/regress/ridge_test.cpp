@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "regress/ridge.h"
-
 #include "regress/repeated_rows.h"
+#include "regress/ridge.h"
 #include "support.h"
 
 #include <cmath>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support.h"
-
-#include "compute/neighbors.h"
 #include "base/random.h"
+#include "compute/neighbors.h"
+#include "support.h"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "head/cuda/mlp_kernels.h"
+
 #include "compute/cuda/check.h"
 #include "compute/cuda/reduce.cuh"
-#include "head/cuda/mlp_kernels.h"
 
 namespace kedge::cuda {
 namespace {

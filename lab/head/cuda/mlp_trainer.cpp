@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "head/cuda/mlp_kernels.h"
-
+#include "base/checked.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/graph.h"
 #include "compute/cuda/kernels.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
-#include "base/checked.h"
+#include "head/cuda/mlp_kernels.h"
 #include "head/device_heads.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/checkpoint.h"
 
+#include "anchors/param/history.h"
 #include "base/file_version.h"
 #include "base/finite.h"
 #include "base/json.h"
 #include "io/safetensors.h"
-#include "anchors/param/history.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

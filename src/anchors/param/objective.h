@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/backend.h"
 #include "anchors/param/alignment.h"
+#include "compute/backend.h"
 
 #include <kedge/param.h>
 

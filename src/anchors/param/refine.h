@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/backend.h"
-#include "base/random.h"
 #include "anchors/consensus.h"
+#include "base/random.h"
+#include "compute/backend.h"
 
 #include <kedge/consensus.h>
 #include <kedge/progress.h>

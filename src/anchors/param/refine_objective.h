@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/backend.h"
 #include "anchors/param/alignment.h"
 #include "anchors/param/objective.h"
+#include "compute/backend.h"
 
 #include <cstddef>
 #include <cstdint>

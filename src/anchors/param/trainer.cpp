@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/trainer.h"
 
-#include "base/random.h"
 #include "anchors/param/param_options.h"
+#include "base/random.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/backend.h"
 #include "anchors/param/checkpoint.h"
 #include "anchors/param/objective.h"
+#include "compute/backend.h"
 
 #include <kedge/error.h>
 #include <kedge/param.h>

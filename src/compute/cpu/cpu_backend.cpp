@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/eigen.h"
 #include "compute/backend.h"
 #include "compute/cpu/gemm.h"
 #include "compute/cpu/kernels.h"
 #include "compute/cpu/rows.h"
-#include "base/eigen.h"
 
 #include <cblas.h>
 

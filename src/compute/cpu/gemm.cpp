@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cpu/gemm.h"
 
-#include "compute/threads.h"
 #include "base/checked.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
+#include "compute/threads.h"
 
 #include <kedge/device.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cpu/kernels.h"
 
-#include "compute/cpu/exponentials.h"
 #include "base/every_processor.h"
+#include "compute/cpu/exponentials.h"
 
 #include <algorithm>
 #include <cmath>

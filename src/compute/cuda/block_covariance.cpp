@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/block_covariance.h"
-
-#include "compute/cuda/cuda.h"
-#include "compute/cuda/dense.h"
 #include "base/checked.h"
 #include "base/eigen.h"
+#include "compute/block_covariance.h"
+#include "compute/cuda/cuda.h"
+#include "compute/cuda/dense.h"
 
 #include <algorithm>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/checked.h"
 #include "compute/centred_rows.h"
-
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
-#include "base/checked.h"
 
 #include <mutex>
 #include <utility>

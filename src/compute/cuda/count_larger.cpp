@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/count_larger.h"
 
+#include "base/checked.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
-#include "base/checked.h"
 
 #include <algorithm>
 #include <vector>

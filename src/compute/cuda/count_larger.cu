@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/check.h"
 #include "compute/cuda/count_larger.h"
+
+#include "compute/cuda/check.h"
 #include "compute/cuda/reduce.cuh"
 
 namespace kedge::cuda {

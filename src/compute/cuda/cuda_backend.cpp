@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/checked.h"
 #include "compute/cuda/affine.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/graph.h"
 #include "compute/cuda/runner.h"
-#include "base/checked.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/dense.h"
 
-#include "compute/cuda/check.h"
 #include "base/checked.h"
+#include "compute/cuda/check.h"
 
 namespace kedge::cuda {
 namespace {

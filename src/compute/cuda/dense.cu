@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/check.h"
 #include "compute/cuda/dense.h"
+
+#include "compute/cuda/check.h"
 
 namespace kedge::cuda {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "compute/change_of_basis.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "compute/cuda/solver.h"
-#include "compute/change_of_basis.h"
 
 #include <kedge/matrix.h>
 

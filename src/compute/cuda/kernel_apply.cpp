@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/kernel_apply.h"
 
+#include "base/checked.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/device_rows.h"
 #include "compute/cuda/kernel_maps.h"
 #include "compute/cuda/upload.h"
-#include "base/checked.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/kernel_system.h"
-
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/kernel_maps.h"
@@ -8,6 +6,7 @@
 #include "compute/cuda/memory.h"
 #include "compute/cuda/solver.h"
 #include "compute/cuda/upload.h"
+#include "compute/kernel_system.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/product.h"
-
 #include "compute/cuda/capability.h"
+#include "compute/cuda/product.h"
 
 #include <cublasLt.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/checked.h"
 #include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "compute/row_sums.h"
-#include "base/checked.h"
 
 #include <algorithm>
 #include <numeric>

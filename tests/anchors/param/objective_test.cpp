@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The objective and its gradient: against the oracle, and against finite differences of a plain float64 objective.
 #include "anchors/param/objective.h"
-
+#include "anchors/param/trainer.h"
 #include "compute/devices.h"
 #include "compute/reference_backend.h"
 #include "support.h"
-#include "anchors/param/trainer.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/refine.h"
-
+#include "anchors/param/refine_objective.h"
 #include "compute/devices.h"
 #include "support.h"
-#include "anchors/param/refine_objective.h"
 
 #include <cmath>
 #include <numeric>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/param/checkpoint.h"
 #include "anchors/param/trainer.h"
-
 #include "compute/devices.h"
 #include "compute/sequence.h"
 #include "support.h"
-#include "anchors/param/checkpoint.h"
 
 #include <cmath>
 #include <exception>

@@ -155,10 +155,10 @@ class LanceStore(Store):
         """Where the vectors are now; Missing if nowhere."""
         table = self._main()
         column = self._column(table)
-        apart = self._table(self._apart_name)
-        if apart is not None and column in apart.schema.names:
-            return Place(apart, column, True)
         if column not in table.schema.names:
+            apart = self._table(self._apart_name)
+            if apart is not None and column in apart.schema.names:
+                return Place(apart, column, True)
             raise Missing(f"{self.address}: the table {self.table_name!r} has no column {column!r}; it has "
                           f"{', '.join(table.schema.names)}")
         if not rows_of.is_vector(table.schema.field(column).type):
@@ -313,7 +313,7 @@ class LanceStore(Store):
 
     def switch(self, put: LanceStore, keep: LanceStore) -> None:
         names = self._main().schema.names
-        if put._table(put._apart_name) is not None:
+        if put._is_apart():
             put._join()
             names = self._main().schema.names
         if put.column_name in names:
@@ -325,19 +325,37 @@ class LanceStore(Store):
         elif keep.column_name not in names:
             raise Missing(f"{put.address}: there is no such column, so nothing can take the place of {self.address}")
 
-    def _join(self) -> None:
-        """Makes a column of the table of new vectors. That table goes last, so a join that was killed begins again."""
-        apart = self._place()
-        with self._errors("join"):
+    def _is_apart(self) -> bool:
+        """Whether there is a table of new vectors, or what a removal that was killed has left of it."""
+        try:
+            return self._table(self._apart_name) is not None
+        except BadFile:
             if self.column_name in self._main().schema.names:
-                self._change(lambda table: table.drop_columns([self.column_name]))
-            self._change(lambda table: table.add_columns(apart.field))
-            (self._main().merge_insert(self.id_name).when_matched_update_all()
-             .execute(apart.table.search().to_batches(), timeout=A_DAY))
-            # The join moved the rows, and they have to come back into the other indexes.
-            self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
+                return True
+            raise
+
+    def _join(self) -> None:
+        """Makes a column of the table of new vectors. It gets its name when it is whole: a join that was killed begins
+        again, and a table whose removal was killed, which may still open and be empty, is not read."""
+        with self._errors("join"):
+            if self.column_name not in self._main().schema.names:
+                self._fill(f"{self.column_name}__joining")
             self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
+
+    def _fill(self, unfinished: str) -> None:
+        apart = self._place()
+        if unfinished in self._main().schema.names:
+            self._change(lambda table: table.drop_columns([unfinished]))
+        self._change(lambda table: table.add_columns(apart.field.with_name(unfinished)))
+        batches = apart.table.search().select([self.id_name, apart.column]).to_batches()
+        names = [self.id_name, unfinished]
+        schema = pa.schema([apart.table.schema.field(self.id_name), apart.field.with_name(unfinished)])
+        renamed = pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in batches))
+        self._main().merge_insert(self.id_name).when_matched_update_all().execute(renamed, timeout=A_DAY)
+        # The join moved the rows, and they have to come back into the other indexes.
+        self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
+        self._change(lambda table: rename(table, (unfinished, self.column_name)))
 
     def _change(self, change: Callable[[Table], object]) -> None:
         """Changes the table; once more with its newest version if an application's change came between."""
@@ -352,7 +370,7 @@ class LanceStore(Store):
 
     def drop(self) -> None:
         with self._errors("drop"):
-            if self._table(self._apart_name) is not None:
+            if self._is_apart():
                 self._connect().drop_table(self._apart_name)
             table = self._main()
             if self._column(table) in table.schema.names:
