@@ -72,8 +72,8 @@ struct Attachment {
   std::optional<RowCheck> row_check = {};   ///< where there were rows enough to check
   std::optional<KernelFit> kernel = {};     ///< where the map was made by kernel
   std::optional<AttachChoice> choice = {};  ///< where the way was chosen
-  /// From embeddings of the other space to this one's; only in the first space of an adapter by kernel, whose decoder
-  /// is linear and serves all others.
+  /// Maps the other space's embeddings to this one's. Only the first space of an adapter by kernel has it; spaces
+  /// attached later are decoded linearly.
   std::shared_ptr<const RelativeMap> reverse = {};
   std::optional<KernelFit> reverse_fit = {};  ///< of that; without R^2 of each value where it was read from a file
 

@@ -7,7 +7,7 @@ namespace kedge {
 
 /// How the consensus of several spaces is taken; these defaults are the only ones.
 struct ConsensusOptions {
-  double power = 0.5;  ///< of an anchor's weight in how far the spaces agree on it; 0 weighs all anchors the same
+  double power = 0.5;  ///< an anchor's weight is the spaces' agreement on it to this power; 0: all the same
 
   std::size_t refine_epochs = 0;    ///< at most so many passes of gradient descent from the closed form on
   double refine_rate = 0.01;        ///< its learning rate, relative to the size of the targets

@@ -25,7 +25,7 @@ class Error : public std::runtime_error {
   /// Names in a message come from files and may hold anything; what() is printable() and of bounded length.
   Error(Code code, std::string_view message);
   [[nodiscard]] Code code() const noexcept { return code_; }
-  /// What what() says in the words of the library, in those of another.
+  /// The message of what(), which has the library's words, in another vocabulary.
   [[nodiscard]] std::string message(Vocabulary vocabulary) const;
   /// The message as it was given, in no words yet: for an Error that says more about this one.
   [[nodiscard]] const std::string& text() const noexcept { return *text_; }

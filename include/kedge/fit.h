@@ -104,11 +104,11 @@ struct Cost {
   std::size_t bytes = 0;  ///< of memory: that of a GPU where it works
 };
 
-/// Of what takes longest in a fit of spaces with so many rows, refinement and maps by kernel; 0 where there is neither.
+/// Of refinement and maps by kernel, which take longest in a fit of spaces with so many rows; 0 if there is neither.
 [[nodiscard]] Cost fit_cost(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows);
 
-/// How fit and attach make maps unless told otherwise: ridge for consensus with wip and for adapters, kernel for that
-/// of a kernel, else mixture.
+/// How fit and attach make maps by default: by kernel for Method::kernel, by ridge for other adapters and for a
+/// consensus with wip, else by mixture.
 [[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
 
 struct AttachOptions {

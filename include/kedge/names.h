@@ -17,7 +17,7 @@ struct Names {
   std::array<std::string_view, N> names;
 };
 
-/// The table of an enumeration, which stands beside it: the one place where its names are. This is for all others.
+/// The names of an enumeration, specialised beside it; false for one that has none.
 template <class Enum>
 inline constexpr bool kNamesOf = false;
 

@@ -63,7 +63,7 @@ void normalize_rows(MatrixView<float> rows);
 /// How rows are taken through a map into a file.
 struct StreamOptions {
   Device device = Device::cpu;
-  Precision precision = Precision::fp32;  ///< of a GPU; files are slower than either
+  Precision precision = Precision::fp32;  ///< of products on a GPU; files are the slower part
   bool normalize = false;                 ///< results of length 1
   bool in_place = false;                  ///< the result may replace the file that is read, once it is whole
 };

@@ -7,8 +7,8 @@
 
 namespace kedge {
 
-/// How well the map of a space, made by mixture, meets the bundle's targets at support rows: each is left out of the
-/// mixture for its own sake, since an anchor that a row is part of looks like it in any space.
+/// How well the map of a space, made by mixture, meets the bundle's targets at support rows. A row is left out of the
+/// mixture while it is scored, because an anchor resembles its own members in any space.
 [[nodiscard]] MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Matrix64& support,
                                      const Statistics& statistics);
 

@@ -12,7 +12,7 @@ namespace kedge {
 /// The highest sums that moments are to have. Only Ledoit-Wolf looks at more than the second.
 enum class Highest { second, fourth };
 
-/// What the public ones do, which take all sums that the device can.
+/// As the public overloads, which take every sum that the device supports.
 void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
                  const Progress& progress, Device device, Highest highest);
 [[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device,

@@ -12,8 +12,8 @@
 
 namespace kedge {
 
-/// How far coordinates may be whitened instead of fully: a direction of little variance is then held back more, which
-/// is worth much if support rows are few.
+/// Partial whitening, 1 being full and 0 none: it restrains directions of little variance, which helps if support rows
+/// are few.
 constexpr double kHalf = 0.5;
 
 /// A matrix B that whitens, B Sigma B^T = I. It is L but for a rotation, which makes no difference to a consensus or a
