@@ -233,7 +233,7 @@ def explained(work: Callable[[], None]) -> None:
         raise _program.UsageError(said(error)) from error
     except OSError as error:
         raise (_program.BadFile if "cannot read" in str(error) else _program.Error)(said(error)) from error
-    except (ImportError, MemoryError) as error:
+    except ImportError as error:
         raise _program.Error(said(error)) from error
 
 

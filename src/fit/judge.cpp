@@ -202,13 +202,17 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
   return checks;
 }
 
-/// The name of a space of the bundle that has the very map of the new one but for rounding: its rows are the same.
+/// The name of another space of the bundle that has the very map of the new one but for rounding: its rows are the
+/// same.
 std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
   constexpr double kRounding = 1e-5;
-  const auto near = [](const auto& a, const auto& b) { return (a - b).norm() <= kRounding * b.norm(); };
+  const auto near = [](const auto& a, const auto& b) {
+    const auto wide = b.template cast<double>();
+    return (a.template cast<double>() - wide).norm() <= kRounding * wide.norm();
+  };
   for (const Attachment& other : bundle.spaces) {
     const RelativeMap& known = *other.map;
-    if (known.input_dim() != map.input_dim()) continue;
+    if (other.space() == map.space() || known.input_dim() != map.input_dim()) continue;
     const auto mean = as_eigen(std::span<const float>(map.mean())),
                its_mean = as_eigen(std::span<const float>(known.mean()));
     if (near(mean, its_mean) && near(as_eigen(map.weight().view()), as_eigen(known.weight().view()))) {

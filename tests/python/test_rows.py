@@ -61,6 +61,10 @@ def test_the_same_rows_under_two_names_are_a_warning(encoders: dict[str, np.ndar
     assert len(caught) == 1 and check_of(bundle, "again")["same_as"] == "a"
     with pytest.warns(UserWarning, match="'b' and 'once more' hold the same rows"):
         bundle.attach("once more", encoders["b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the space that is replaced is no second name
+        bundle.attach("new", np.tanh(encoders["b"]))
+        bundle.attach("new", np.tanh(encoders["b"]), replace=True)
     labels = (encoders["a"][:, 0] > 0).astype(int)
     with pytest.warns(UserWarning, match="'a' and 'again' hold the same rows"):
         kedge.stitch({"a": encoders["a"], "again": encoders["a"]}, train=(0, 300), test=(300, 400), labels=labels,

@@ -62,8 +62,8 @@ class Journal:
         would let go of SQLite's own locks on the file too."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._open.callback(os.close, file)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Error(f"another kedge-migrate is at work with {self.path}; wait for it, or see 'kedge-migrate status'"
                         ) from None

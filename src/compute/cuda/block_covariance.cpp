@@ -63,7 +63,7 @@ std::unique_ptr<const BlockCovariance> make_block_covariance(
   require();
   constexpr std::size_t kMatrices = 5;  // the covariance, its eigenvectors, and about three of its size to work in
   require_free(checked_mul(checked_mul(scatter.rows, scatter.rows), kMatrices * sizeof(double)), "a covariance",
-               "take fewer columns at a time");
+               "give fewer or narrower files at a time");
   return std::make_unique<CovarianceOnGpu>(scatter, share, bases, dims);
 }
 

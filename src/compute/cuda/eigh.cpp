@@ -88,7 +88,7 @@ Eigenpairs eigh(const Matrix64& symmetric) {
   const std::size_t dim = symmetric.rows();
   constexpr std::size_t kMatrices = 3;  // the matrix, and about two of its size to work in
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
-               "take fewer columns at a time");
+               "give fewer or narrower files at a time");
   const Dense dense;
   // Our upper triangle is the lower one to cuSOLVER, and its columns are our rows.
   const DeviceArray<double> matrix = dense.upload(symmetric.view());
@@ -103,7 +103,7 @@ Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root) {
   const std::size_t dim = symmetric.rows();
   constexpr std::size_t kMatrices = 5;
   require_free(checked_mul(checked_mul(dim, dim), kMatrices * sizeof(double)), "an eigendecomposition",
-               "take fewer columns at a time");
+               "give fewer or narrower files at a time");
   const Dense dense;
   const DeviceArray<double> matrix = dense.upload(symmetric.view()), scaled(matrix.size());
   const Block vectors{matrix.data(), dim, dim, dim}, halves{scaled.data(), dim, dim, dim};

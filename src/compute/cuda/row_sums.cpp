@@ -132,7 +132,7 @@ std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> dims, std
   cuda::require();
   const std::size_t dim = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
   cuda::require_free(checked_mul(checked_mul(dim, dim + 2 * most_rows), sizeof(double)), "adding up rows",
-                     "take fewer columns at a time");
+                     "give fewer or narrower files at a time");
   return std::make_unique<cuda::Sums<T>>(dims, most_rows, buffers);
 }
 template std::unique_ptr<RowSums<float>> make_row_sums(std::span<const std::size_t>, std::size_t, std::size_t, Device);

@@ -151,6 +151,11 @@ class LanceStore(Store):
     def _apart_name(self) -> str:
         return f"{self.table_name}__{self.column_name}"
 
+    @property
+    def _unfinished(self) -> str:
+        """What the column is called while it is filled."""
+        return f"{self.column_name}__joining"
+
     def _place(self) -> Place:
         """Where the vectors are now; Missing if nowhere."""
         table = self._main()
@@ -339,7 +344,7 @@ class LanceStore(Store):
         again, and a table whose removal was killed, which may still open and be empty, is not read."""
         with self._errors("join"):
             if self.column_name not in self._main().schema.names:
-                self._fill(f"{self.column_name}__joining")
+                self._fill(self._unfinished)
             self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
 
@@ -370,11 +375,16 @@ class LanceStore(Store):
 
     def drop(self) -> None:
         with self._errors("drop"):
-            if self._is_apart():
+            try:
+                apart = self._table(self._apart_name) is not None
+            except BadFile:  # a removal that was killed
+                apart = True
+            if apart:
                 self._connect().drop_table(self._apart_name)
-            table = self._main()
-            if self._column(table) in table.schema.names:
-                self._change(lambda table: table.drop_columns([self.column_name]))
+            names = self._main().schema.names
+            left = [column for column in (self.column_name, self._unfinished) if column in names]
+            if left:
+                self._change(lambda table: table.drop_columns(left))
 
     def close(self) -> None:
         self._link, self._apart_ids = None, None
