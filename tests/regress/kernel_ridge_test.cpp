@@ -195,8 +195,9 @@ TEST(KernelRidge, FindsAChoiceNextToTheBestOfTheWholeGrid) {
     double best = std::numeric_limits<double>::infinity();
     for (const double whitening : {0.0, 0.5, 1.0}) {
       double least = std::numeric_limits<double>::infinity();
-      for (double width = 0.125; width <= 32; width *= 2) {
+      for (int doubled = -3; doubled <= 5; ++doubled) {
         for (int power = -8; power <= 0; ++power) {
+          const double width = std::ldexp(1.0, doubled);
           least = std::min(least, p.regress(by_hand(width, std::pow(10, power), whitening)).fit.error);
         }
       }
