@@ -185,7 +185,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     """The command in this process: exit code, stdout, stderr."""
     def call(*argv: object) -> tuple[Any, str, str]:
         try:
-            code = main([str(word) for word in argv])
+            code: str | int | None = main([str(word) for word in argv])
         except SystemExit as ended:  # argparse
             code = ended.code
         said = capfd.readouterr()
@@ -213,7 +213,7 @@ def warm_encode(tmp_path_factory: pytest.TempPathFactory) -> str:
             with listener.accept() as client, io.StringIO() as out, io.StringIO() as err:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                     try:
-                        code = main(client.recv())
+                        code: str | int | None = main(client.recv())
                     except SystemExit as ended:
                         code = ended.code
                 client.send((code, out.getvalue(), err.getvalue()))

@@ -146,7 +146,7 @@ def test_the_unpickler_sees_what_pickle_sees(tmp_path: pathlib.Path) -> None:
     for protocol in (2, 3, 4):
         (tmp_path / "x").write_bytes(pickle.dumps(made["train"], protocol=protocol))
         found = unpickle(tmp_path / "x", hashlib.sha256())
-        assert np.array_equal(_pixels("x", found["data"]).reshape(-1, 3072), made["train"][b"data"])
+        assert np.array_equal(_pixels(tmp_path / "x", found["data"]).reshape(-1, 3072), made["train"][b"data"])
         assert found["fine_labels"] == made["train"][b"fine_labels"]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from kedge import migrate
-from kedge.migrate import Migration, check, draw, fused, maps, quality, sample
-from kedge.migrate.stores.scores import unit
+from kedge.migrate import Migration, check, draw, maps, quality, sample
+from kedge.migrate.stores.scores import fuse, unit
 from made_up import ROWS, spaces
 from steps import begin, facts, run, until
 
@@ -153,10 +153,10 @@ def test_before_apply_a_new_query_is_translated_back(folder: pathlib.Path, migra
 
 
 def test_rows_without_a_new_vector_count_as_the_worst() -> None:
-    total = fused.fuse([1., 2., 3.], [5., np.nan, 7.])
+    total = fuse([1., 2., 3.], [5., np.nan, 7.])
     old, new = np.array([1., 2., 3.]), np.array([5., 5., 7.])
     np.testing.assert_allclose(total, old / old.std() + new / np.array([5., 7.]).std())
-    np.testing.assert_array_equal(fused.fuse([1., 1.], [0., 0.]), [0, 0])
+    np.testing.assert_array_equal(fuse([1., 1.], [0., 0.]), [0, 0])
 
 
 def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(

@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from kedge.migrate import fused
 from kedge.migrate.errors import Error, UsageError
-from kedge.migrate.fused import fuse, search
+from kedge.migrate.fused import search
 from kedge.migrate.store import open_store
 from kedge.migrate.stores.postgres_sql import fused_search_sql, install
 from kedge.migrate.stores.postgresql import PostgresStore
+from kedge.migrate.stores.scores import fuse
 from postgres_tables import ones, value
 from require import of_kind
 
