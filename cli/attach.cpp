@@ -122,11 +122,11 @@ void run(const Options& o) {
   require_device(options.device);
   require_sensible(o);
   const BundleLock lock(o);
-  Bundle bundle = load_bundle(o.bundle);
+  const Bundle before = load_bundle(o.bundle);
   const AttachRows given = open_rows(o);
   const auto [name, dim] =
       given.space ? Moments::Part{given.space->name(), given.space->dim()} : given.moments.value().parts().front();
-  if (bundle.has(name) && !o.replace) {
+  if (before.has(name) && !o.replace) {
     throw Error(Code::bad_argument,
                 fmt::format("{} already has a space '{}'; choose another name, or give --replace", o.bundle, name));
   }
@@ -135,22 +135,22 @@ void run(const Options& o) {
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
   for (const std::string& moments : o.moments) require_other_file(o.output, moments);
-  tell_cost(o.common, attach_cost(bundle, options, dim), fmt::format("attaching '{}'", name));
-  bundle.add(attach_given(bundle, given, o));
+  tell_cost(o.common, attach_cost(before, options, dim), fmt::format("attaching '{}'", name));
+  const Bundle bundle = before.with(attach_given(before, given, o));
   save_bundle(bundle, o.output);
   const Attachment& attached = bundle.space(name);
   Json summary = {{"command", "attach"},
                   {"bundle", o.output},
                   {"space", name},
                   {"dim", dim},
-                  {"anchors", bundle.mixture.rows()},
+                  {"anchors", bundle.anchors().mixture.rows()},
                   {"statistics_rows", given.moments ? given.moments->rows() : given.space.value().rows()},
                   {"seconds", watch.seconds()}};
   summary.update(fit_to_json(attached));
   print_json(o.common, summary);
   say_how_it_fits(o.common, bundle, {&attached, 1});
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, name, dim,
-                            bundle.mixture.rows(), watch.seconds()));
+                            bundle.anchors().mixture.rows(), watch.seconds()));
 }
 
 }  // namespace

@@ -46,24 +46,23 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
 
 /// For a space made by regression, or by mixture from targets.
 std::string describe_fit(const Attachment& space) {
-  if (space.kernel) {
-    const KernelFit& kernel = *space.kernel;
+  if (const KernelFit* kernel = space.kernel()) {
     return fmt::format(
         "'{}' fits the anchors with a mean R^2 of {:.3f} on support rows left out one by one (kernel of "
         "width {:g}, strength {:g}, whitening {:g})",
-        space.space(), kernel.mean_r2, kernel.width, kernel.strength, kernel.whitening);
+        space.space(), kernel->mean_r2, kernel->width, kernel->strength, kernel->whitening);
   }
-  if (space.mixture) {
+  if (const MixtureFit* mixture = space.mixture()) {
     return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} on support rows left out one by one",
-                       space.space(), space.mixture->mean_r2);
+                       space.space(), mixture->mean_r2);
   }
-  const RidgeFit& ridge = space.ridge.value();
+  const RidgeFit& ridge = std::get<ByRidge>(space.by).fit;
   return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} by generalised cross-validation (ridge {:g}{})",
                      space.space(), ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : ", half-whitened");
 }
 
 bool is_source(const Bundle& bundle, const Attachment& space) {
-  return std::ranges::find(bundle.sources, space.space()) != bundle.sources.end();
+  return std::ranges::find(bundle.made().sources, space.space()) != bundle.made().sources.end();
 }
 
 }  // namespace
@@ -192,7 +191,7 @@ std::string describe_rows(std::span<const Attachment> spaces) {
 }
 
 std::string describe_choice(const Attachment& space) {
-  const AttachChoice& choice = space.choice.value();
+  const AttachChoice& choice = *space.choice();
   return fmt::format(
       "'{}' is attached by {}: ridge leaves {:.1f} % of the targets' variance unexplained by generalised "
       "cross-validation, kernel {:.1f} % at support rows left out one by one",
@@ -219,35 +218,35 @@ Json row_check_to_json(const RowCheck& check) {
 
 Json fit_to_json(const Attachment& space) {
   Json json = {{"attach", to_string(space.by)}, {"shrinkage", space.shrinkage}};
-  if (space.ridge) json.update(ridge_to_json(*space.ridge));
-  if (space.kernel) {
-    json.update({{"kernel_width", space.kernel->width},
-                 {"kernel_strength", space.kernel->strength},
-                 {"kernel_whitening", space.kernel->whitening},
-                 {"r2", space.kernel->mean_r2},
-                 {"r2_per_output", space.kernel->r2}});
+  if (const RidgeFit* fit = space.ridge()) json.update(ridge_to_json(*fit));
+  if (const KernelFit* fit = space.kernel()) {
+    json.update({{"kernel_width", fit->width},
+                 {"kernel_strength", fit->strength},
+                 {"kernel_whitening", fit->whitening},
+                 {"r2", fit->mean_r2},
+                 {"r2_per_output", fit->r2}});
   }
-  if (space.mixture) json.update({{"r2", space.mixture->mean_r2}, {"r2_per_output", space.mixture->r2}});
-  if (space.choice) {
-    json.update({{"ridge_error", space.choice->ridge_error}, {"kernel_error", space.choice->kernel_error}});
+  if (const MixtureFit* fit = space.mixture()) json.update({{"r2", fit->mean_r2}, {"r2_per_output", fit->r2}});
+  if (const AttachChoice* choice = space.choice()) {
+    json.update({{"ridge_error", choice->ridge_error}, {"kernel_error", choice->kernel_error}});
   }
-  if (space.reverse_fit) {
-    json.set("reverse", {{"from", space.reverse->space()},
-                         {"kernel_width", space.reverse_fit->width},
-                         {"kernel_strength", space.reverse_fit->strength},
-                         {"kernel_whitening", space.reverse_fit->whitening},
-                         {"r2", space.reverse_fit->mean_r2}});
+  if (const KernelFit* fit = space.reverse_fit()) {
+    json.set("reverse", {{"from", space.reverse()->space()},
+                         {"kernel_width", fit->width},
+                         {"kernel_strength", fit->strength},
+                         {"kernel_whitening", fit->whitening},
+                         {"r2", fit->mean_r2}});
   }
   if (space.row_check) json.set("row_check", row_check_to_json(*space.row_check));
   return json;
 }
 
 std::string describe_reverse(const Attachment& space) {
-  const KernelFit& fit = space.reverse_fit.value();
+  const KernelFit& fit = *space.reverse_fit();
   return fmt::format(
       "'{}' is translated back from '{}' with a mean R^2 of {:.3f} on support rows left out one by one "
       "(kernel of width {:g}, strength {:g}, whitening {:g})",
-      space.space(), space.reverse->space(), fit.mean_r2, fit.width, fit.strength, fit.whitening);
+      space.space(), space.reverse()->space(), fit.mean_r2, fit.width, fit.strength, fit.whitening);
 }
 
 void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work) {
@@ -274,7 +273,7 @@ std::vector<std::string> warnings_of_rows(const Bundle& bundle, std::span<const 
 
 bool has_meaningful_r2(const Bundle& bundle, const Attachment& space) {
   const auto is_off = [](const Attachment& one) { return one.row_check && one.row_check->suspicious(); };
-  return !is_off(space) && std::ranges::none_of(bundle.spaces, [&](const Attachment& one) {
+  return !is_off(space) && std::ranges::none_of(bundle.spaces(), [&](const Attachment& one) {
     return is_source(bundle, one) && is_off(one);
   });
 }
@@ -284,9 +283,11 @@ void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::sp
   if (const std::string rows = describe_rows(spaces); !rows.empty()) say(options, rows);
   for (const Attachment& space : spaces) {
     if (!has_meaningful_r2(bundle, space)) continue;
-    if (space.ridge || space.mixture || space.kernel) say(options, describe_fit(space));
-    if (space.reverse_fit) say(options, describe_reverse(space));
-    if (space.choice) say(options, describe_choice(space));
+    if (space.ridge() != nullptr || space.mixture() != nullptr || space.kernel() != nullptr) {
+      say(options, describe_fit(space));
+    }
+    if (space.reverse_fit() != nullptr) say(options, describe_reverse(space));
+    if (space.choice() != nullptr) say(options, describe_choice(space));
   }
 }
 

@@ -113,10 +113,23 @@ std::vector<Moments::Part> parts_of(const FitRows& rows) {
   return named;
 }
 
+Bundle fit_given(const FitRows& given, const Options& o, const FitOptions& options) {
+  const Progress progress = make_progress(o.common);
+  try {
+    return fit(read_input(given, options, progress), options, progress);
+  } catch (const RepeatedId& problem) {
+    refuse_repeated(problem, o.ids);
+  } catch (const Interrupted&) {
+    if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
+    throw Interrupted(
+        fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
+  }
+}
+
 /// The bundle is safe now, and its checkpoint of no more use.
 void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   save_bundle(bundle, o.output);
-  if (!o.history.empty()) write_history(bundle.history, o.history);
+  if (!o.history.empty()) write_history(bundle.anchors().history, o.history);
   remove_checkpoint(options);
 }
 
@@ -203,50 +216,42 @@ void run(Options& o) {
   }
   tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? rows : given.spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(given.spaces, o, options) : Json();
-  Bundle bundle;
-  try {
-    const Progress progress = make_progress(o.common);
-    bundle = fit(read_input(given, options, progress), options, progress);
-  } catch (const RepeatedId& problem) {
-    refuse_repeated(problem, o.ids);
-  } catch (const Interrupted&) {
-    if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
-    throw Interrupted(
-        fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
-  }
+  const Bundle bundle = fit_given(given, o, options);
   finish(bundle, o, options);
 
   Json summary = {{"command", "fit"},
                   {"bundle", o.output},
                   {"method", to_string(options.method)},
                   {"similarity", to_string(options.similarity)},
-                  {"anchors", bundle.mixture.rows()},
-                  {"support", bundle.support_ids.size()},
-                  {"support_select", to_string(bundle.support_select)},
-                  {"keep", bundle.keep},
+                  {"anchors", bundle.anchors().mixture.rows()},
+                  {"support", bundle.anchors().support_ids.size()},
+                  {"support_select", to_string(bundle.made().support_select)},
+                  {"keep", bundle.made().keep},
                   {"rows", rows},
-                  {"seed", bundle.seed},
+                  {"seed", bundle.made().seed},
                   {"device", to_string(options.device)},
                   {"spaces", spaces_to_json(parts, bundle)},
                   {"seconds", watch.seconds()}};
   if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
-  if (!bundle.history.empty()) {
-    summary.set("losses", losses_to_json(bundle.history.back()));
+  if (!bundle.anchors().history.empty()) {
+    summary.set("losses", losses_to_json(bundle.anchors().history.back()));
   }
   if (!validation.is_null()) summary.set("validation", validation);
-  if (!bundle.refine_losses.empty()) summary.set("refine_losses", bundle.refine_losses);
+  if (!bundle.anchors().refine_losses.empty()) summary.set("refine_losses", bundle.anchors().refine_losses);
   print_json(o.common, summary);
-  if (!bundle.refine_losses.empty()) {
-    const auto best = std::ranges::min_element(bundle.refine_losses);
-    say(o.common, fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
-                              bundle.refine_losses.front(), *best, best - bundle.refine_losses.begin()));
+  if (!bundle.anchors().refine_losses.empty()) {
+    const auto best = std::ranges::min_element(bundle.anchors().refine_losses);
+    say(o.common,
+        fmt::format("refinement brought the loss on held-out rows from {:.4f} to {:.4f} in {} epochs",
+                    bundle.anchors().refine_losses.front(), *best, best - bundle.anchors().refine_losses.begin()));
   }
-  say_how_it_fits(o.common, bundle, bundle.spaces);
+  say_how_it_fits(o.common, bundle, bundle.spaces());
   if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
-  const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
-  say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
-                            o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),
-                            bundle.support_ids.size(), left, bundle.spaces.size(), watch.seconds()));
+  const std::string left = bundle.made().keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.made().keep);
+  say(o.common,
+      fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s", o.output,
+                  bundle.anchors().mixture.rows(), to_string(options.method), to_string(options.similarity),
+                  bundle.anchors().support_ids.size(), left, bundle.spaces().size(), watch.seconds()));
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ struct Options {
 };
 
 bool is_source(const Bundle& bundle, const std::string& space) {
-  return std::ranges::find(bundle.sources, space) != bundle.sources.end();
+  return std::ranges::find(bundle.made().sources, space) != bundle.made().sources.end();
 }
 
 Json spaces_to_json(const Bundle& bundle) {
   Json all = Json::array();
-  for (const Attachment& space : bundle.spaces) {
+  for (const Attachment& space : bundle.spaces()) {
     Json one = {{"name", space.space()}, {"dim", space.map->input_dim()}, {"fitted", is_source(bundle, space.space())}};
     one.update(fit_to_json(space));
     if (space.decoder) one.set("decoder", ridge_to_json(space.decoder->fit));
@@ -33,25 +33,26 @@ Json spaces_to_json(const Bundle& bundle) {
 }
 
 Json to_json(const Bundle& bundle, const std::string& path) {
+  const Recipe& made = bundle.made();
   Json json = {{"bundle", path},
-               {"kedge_version", bundle.kedge_version},
-               {"method", to_string(bundle.method)},
-               {"similarity", to_string(bundle.similarity)},
-               {"anchors", bundle.mixture.rows()},
-               {"support", bundle.support_ids.size()},
-               {"support_select", to_string(bundle.support_select)},
-               {"support_by", bundle.by_id ? "id" : "row"},
-               {"rows", std::vector{bundle.rows.begin, bundle.rows.end}},
-               {"seed", bundle.seed},
-               {"shrinkage", bundle.whitening.shrinkage},
-               {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
-               {"epsilon", bundle.whitening.epsilon},
-               {"attach", to_string(bundle.attach_by)},
+               {"kedge_version", made.kedge_version},
+               {"method", to_string(made.method)},
+               {"similarity", to_string(made.similarity)},
+               {"anchors", bundle.anchors().mixture.rows()},
+               {"support", bundle.anchors().support_ids.size()},
+               {"support_select", to_string(made.support_select)},
+               {"support_by", bundle.anchors().by_id ? "id" : "row"},
+               {"rows", std::vector{made.rows.begin, made.rows.end}},
+               {"seed", made.seed},
+               {"shrinkage", made.whitening.shrinkage},
+               {"shrinkage_rule", to_string(made.shrinkage_rule)},
+               {"epsilon", made.whitening.epsilon},
+               {"attach", to_string(made.attach_by)},
                {"spaces", spaces_to_json(bundle)},
-               {"support_ids", bundle.support_ids}};
-  if (bundle.keep != 0) json.set("keep", bundle.keep);
-  if (bundle.method == Method::param) {
-    const ParamOptions& p = bundle.param;
+               {"support_ids", bundle.anchors().support_ids}};
+  if (made.keep != 0) json.set("keep", made.keep);
+  if (made.method == Method::param) {
+    const ParamOptions& p = made.param;
     json.set("param", {{"epochs", p.epochs},
                        {"batch", p.batch},
                        {"learning_rate", p.learning_rate},
@@ -65,7 +66,7 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                        {"weight_length", p.weight_length},
                        {"coverage_rows", to_string(p.coverage_rows)}});
     Json history = Json::array();
-    for (const Losses& losses : bundle.history) history.push_back(losses_to_json(losses));
+    for (const Losses& losses : bundle.anchors().history) history.push_back(losses_to_json(losses));
     json.set("history", history);
   }
   return json;
@@ -73,29 +74,30 @@ Json to_json(const Bundle& bundle, const std::string& path) {
 
 std::string r2_of(const Bundle& bundle, const Attachment& space) {
   if (!has_meaningful_r2(bundle, space)) return "-";
-  if (space.ridge) return fmt::format("{:.3f}", space.ridge->mean_r2);
-  if (space.kernel) return fmt::format("{:.3f}", space.kernel->mean_r2);
-  return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
+  if (space.ridge() != nullptr) return fmt::format("{:.3f}", space.ridge()->mean_r2);
+  if (space.kernel() != nullptr) return fmt::format("{:.3f}", space.kernel()->mean_r2);
+  return space.mixture() != nullptr ? fmt::format("{:.3f}", space.mixture()->mean_r2) : "-";
 }
 
 /// What was chosen for its regression.
 std::string regression_of(const Attachment& space) {
-  if (space.kernel) {
-    return fmt::format("g {:g}, l {:g}, w {:g}", space.kernel->width, space.kernel->strength, space.kernel->whitening);
+  if (space.kernel() != nullptr) {
+    return fmt::format("g {:g}, l {:g}, w {:g}", space.kernel()->width, space.kernel()->strength,
+                       space.kernel()->whitening);
   }
-  if (!space.ridge) return "-";
-  return fmt::format("ridge {:g}{}", space.ridge->strength, space.ridge->whitening == 1 ? "" : " half");
+  if (space.ridge() == nullptr) return "-";
+  return fmt::format("ridge {:g}{}", space.ridge()->strength, space.ridge()->whitening == 1 ? "" : " half");
 }
 
 void print_spaces(const Bundle& bundle) {
   std::size_t width = 5, chosen = 10;  // of the headings
-  for (const Attachment& space : bundle.spaces) {
+  for (const Attachment& space : bundle.spaces()) {
     width = std::max(width, space.space().size());
     chosen = std::max(chosen, regression_of(space).size());
   }
   fmt::print("\n  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", "space", width, "dim", "added by",
              "map by", "regression", chosen, "R^2", "decode R^2", "same row");
-  for (const Attachment& space : bundle.spaces) {
+  for (const Attachment& space : bundle.spaces()) {
     fmt::print(
         "  {:<{}}  {:>6}  {:<8}  {:<8}  {:>{}}  {:>6}  {:>10}  {:>8}\n", space.space(), width, space.map->input_dim(),
         is_source(bundle, space.space()) ? "fit" : "attach", to_string(space.by), regression_of(space), chosen,
@@ -103,10 +105,11 @@ void print_spaces(const Bundle& bundle) {
         space.decoder && has_meaningful_r2(bundle, space) ? fmt::format("{:.3f}", space.decoder->fit.mean_r2) : "-",
         space.row_check ? percent(space.row_check->found_first) : "-");
   }
-  if (std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.ridge || space.decoder; })) {
+  if (std::ranges::any_of(bundle.spaces(),
+                          [](const Attachment& space) { return space.ridge() != nullptr || space.decoder; })) {
     fmt::print("\n  R^2 of a ridge and of a decoder is an estimate by generalised cross-validation\n");
   }
-  if (std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.kernel.has_value(); })) {
+  if (std::ranges::any_of(bundle.spaces(), [](const Attachment& space) { return space.kernel() != nullptr; })) {
     fmt::print("\n  of a kernel: g is its width, l its strength, w the whitening of the rows it compares\n");
   }
 }
@@ -114,40 +117,42 @@ void print_spaces(const Bundle& bundle) {
 void run(const Options& o) {
   o.common.apply();
   const Bundle bundle = load_bundle(o.bundle);
+  const Recipe& made = bundle.made();
   if (o.common.json) {
     print_json(o.common, to_json(bundle, o.bundle));
     return;
   }
-  fmt::print("{}: made by kedge {}\n", o.bundle, bundle.kedge_version);
-  fmt::print("  anchors     {} ({})\n", bundle.mixture.rows(), to_string(bundle.method));
-  fmt::print("  similarity  {}\n", to_string(bundle.similarity));
-  const bool selected = bundle.support_select != SupportSelect::random;
-  if (bundle.by_id) {
-    fmt::print("  support     {} rows, drawn by id\n", bundle.support_ids.size());
+  fmt::print("{}: made by kedge {}\n", o.bundle, made.kedge_version);
+  fmt::print("  anchors     {} ({})\n", bundle.anchors().mixture.rows(), to_string(made.method));
+  fmt::print("  similarity  {}\n", to_string(made.similarity));
+  const bool selected = made.support_select != SupportSelect::random;
+  if (bundle.anchors().by_id) {
+    fmt::print("  support     {} rows, drawn by id\n", bundle.anchors().support_ids.size());
   } else {
-    fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
-               selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
+    fmt::print("  support     {} of rows {}:{}{}\n", bundle.anchors().support_ids.size(), made.rows.begin,
+               made.rows.end, selected ? fmt::format(" ({})", to_string(made.support_select)) : "");
   }
-  if (bundle.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", bundle.keep);
-  fmt::print("  seed        {}\n", bundle.seed);
-  if (bundle.shrinkage_rule == ShrinkageRule::fixed) {
-    fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);
+  if (made.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", made.keep);
+  fmt::print("  seed        {}\n", made.seed);
+  if (made.shrinkage_rule == ShrinkageRule::fixed) {
+    fmt::print("  shrinkage   {} (epsilon {})\n", made.whitening.shrinkage, made.whitening.epsilon);
   } else {
-    fmt::print("  shrinkage   {} (epsilon {})\n", to_string(bundle.shrinkage_rule), bundle.whitening.epsilon);
+    fmt::print("  shrinkage   {} (epsilon {})\n", to_string(made.shrinkage_rule), made.whitening.epsilon);
   }
-  if (!bundle.history.empty()) {
-    fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.history.size(),
-               bundle.history.front().total, bundle.history.back().total);
+  if (!bundle.anchors().history.empty()) {
+    fmt::print("  learned     {} epochs, total loss {:.3f} to {:.3f}\n", bundle.anchors().history.size(),
+               bundle.anchors().history.front().total, bundle.anchors().history.back().total);
   }
-  for (const std::string& warning : warnings_of_rows(bundle, bundle.spaces)) fmt::print("\n  warning: {}\n", warning);
+  for (const std::string& warning : warnings_of_rows(bundle, bundle.spaces())) fmt::print("\n  warning: {}\n", warning);
   print_spaces(bundle);
-  for (const Attachment& space : bundle.spaces) {
-    if (space.reverse_fit && has_meaningful_r2(bundle, space)) fmt::print("\n  {}\n", describe_reverse(space));
+  for (const Attachment& space : bundle.spaces()) {
+    if (space.reverse_fit() != nullptr && has_meaningful_r2(bundle, space))
+      fmt::print("\n  {}\n", describe_reverse(space));
   }
-  const std::string rows = describe_rows(bundle.spaces);
+  const std::string rows = describe_rows(bundle.spaces());
   if (!rows.empty()) fmt::print("\n  {}\n", rows);
-  for (const Attachment& space : bundle.spaces) {
-    if (space.choice && has_meaningful_r2(bundle, space)) fmt::print("  {}\n", describe_choice(space));
+  for (const Attachment& space : bundle.spaces()) {
+    if (space.choice() != nullptr && has_meaningful_r2(bundle, space)) fmt::print("  {}\n", describe_choice(space));
   }
 }
 

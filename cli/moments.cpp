@@ -26,8 +26,8 @@ struct Options {
 
 SupportDraw draw_of(const Options& o) {
   if (!o.support_of.empty()) {
-    Bundle bundle = load_bundle(o.support_of);
-    if (bundle.by_id) return SupportDraw(std::move(bundle.support_ids));
+    const Bundle bundle = load_bundle(o.support_of);
+    if (bundle.anchors().by_id) return SupportDraw(bundle.anchors().support_ids);
     throw Error(Code::bad_argument,
                 fmt::format("{} keeps its support by row number, so that ids do not find it; attach "
                             "the space with all its rows, or fit with --ids first",

@@ -137,10 +137,10 @@ nlohmann::json measure_fit(const std::string& folder, const std::string& method,
                           {"device", to_string(device)},
                           {"precision", to_string(precision)},
                           {"rows", kRows},
-                          {"epochs", bundle.history.size()},
+                          {"epochs", bundle.anchors().history.size()},
                           {"seconds", seconds_since(start)},
                           {"stages", stages.seconds()}};
-  if (!bundle.history.empty()) found["last_loss"] = bundle.history.back().total;
+  if (!bundle.anchors().history.empty()) found["last_loss"] = bundle.anchors().history.back().total;
   return found;
 }
 

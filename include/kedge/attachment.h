@@ -11,21 +11,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace kedge {
 
-/// How the map of a space is made.
+/// How the map of a space may be made.
 enum class AttachBy {
   mixture,    ///< its anchors are the mixture of its support rows, as in the paper
   ridge,      ///< it regresses the bundle's targets on its support rows; needs targets, which wip bundles have
-  direct,     ///< it was solved for together with the targets; only the two spaces of a pairwise adapter
   kernel,     ///< as ridge, but through a kernel with the support rows: not linear, slower, and mostly better
-  automatic,  ///< ridge or kernel, whichever has the smaller leave-one-out error; to be asked for, never a result
+  automatic,  ///< ridge or kernel, whichever has the smaller leave-one-out error
 };
 
 template <>
-inline constexpr Names<5> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "direct", "kernel", "auto"}};
+inline constexpr Names<4> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "kernel", "auto"}};
 inline constexpr NameParser<AttachBy> parse_attach_by;
 
 /// Whether a map made so regresses targets.
@@ -60,24 +60,51 @@ struct Decoder {
   RidgeFit fit;
 };
 
-/// One space of a bundle: its map, how that was made, and the way back where there is one. Cheap to copy: what is large
-/// is shared and never changes.
-struct Attachment {
-  std::shared_ptr<const RelativeMap> map;
-  AttachBy by = AttachBy::mixture;
-  double shrinkage = 0;                ///< of its covariance
-  std::optional<RidgeFit> ridge = {};  ///< where the map was made by ridge
-  std::shared_ptr<const Decoder> decoder = {};
-  std::optional<MixtureFit> mixture = {};   ///< where it was made by mixture and the bundle has targets
-  std::optional<RowCheck> row_check = {};   ///< where there were rows enough to check
-  std::optional<KernelFit> kernel = {};     ///< where the map was made by kernel
-  std::optional<AttachChoice> choice = {};  ///< where the way was chosen
+/// How a map was made: by mixture.
+struct ByMixture {
+  std::optional<MixtureFit> fit = {};  ///< if the bundle has targets
+};
+
+/// By ridge.
+struct ByRidge {
+  RidgeFit fit;
+  std::optional<AttachChoice> choice = {};  ///< if the way was chosen
+};
+
+/// By kernel.
+struct ByKernel {
+  KernelFit fit;
+  std::optional<AttachChoice> choice = {};  ///< if the way was chosen
   /// Maps the other space's embeddings to this one's. Only the first space of an adapter by kernel has it; spaces
   /// attached later are decoded linearly.
   std::shared_ptr<const RelativeMap> reverse = {};
-  std::optional<KernelFit> reverse_fit = {};  ///< of that; without R^2 of each value where it was read from a file
+  std::optional<KernelFit> reverse_fit = {};  ///< of that; without R^2 of each value if it was read from a file
+};
+
+/// Solved for together with the targets: the spaces of an adapter for one pair.
+struct Directly {};
+
+using AttachedBy = std::variant<ByMixture, ByRidge, ByKernel, Directly>;
+/// mixture, ridge, kernel or direct.
+[[nodiscard]] std::string_view to_string(const AttachedBy& by);
+
+/// One space of a bundle: its map, how that was made, and the way back if there is one. Cheap to copy: what is large
+/// is shared and never changes.
+struct Attachment {
+  std::shared_ptr<const RelativeMap> map;
+  AttachedBy by = {};
+  double shrinkage = 0;  ///< of its covariance
+  std::shared_ptr<const Decoder> decoder = {};
+  std::optional<RowCheck> row_check = {};  ///< if there were rows enough to check
 
   [[nodiscard]] const std::string& space() const { return map->space(); }
+  /// What is known of how it was made; null if that is something else.
+  [[nodiscard]] const MixtureFit* mixture() const;
+  [[nodiscard]] const RidgeFit* ridge() const;
+  [[nodiscard]] const KernelFit* kernel() const;
+  [[nodiscard]] const AttachChoice* choice() const;
+  [[nodiscard]] const RelativeMap* reverse() const;
+  [[nodiscard]] const KernelFit* reverse_fit() const;
 };
 
 }  // namespace kedge

@@ -51,19 +51,29 @@ struct LearnedAnchors {
   [[nodiscard]] bool has_targets() const { return targets.rows() != 0; }
 };
 
-/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
-/// made.
-struct Bundle : Recipe, LearnedAnchors {
-  std::vector<Attachment> spaces;  ///< the sources, then attached spaces
+/// What `fit` learns and `attach` extends: anchors, and the map of every space. Never changes; copies share what is
+/// large.
+class Bundle {
+ public:
+  /// `spaces`: the sources, then attached spaces. Throws Error(Code::bad_argument) for parts that do not fit together.
+  Bundle(Recipe made, LearnedAnchors anchors, std::vector<Attachment> spaces);
+
+  [[nodiscard]] const Recipe& made() const { return *made_; }
+  [[nodiscard]] const LearnedAnchors& anchors() const { return *anchors_; }
+  [[nodiscard]] const std::vector<Attachment>& spaces() const { return spaces_; }
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws UnknownSpace, which lists the known ones.
   [[nodiscard]] Attachment space(std::string_view name) const;
-  /// It stays as it is, whatever becomes of the bundle.
   [[nodiscard]] std::shared_ptr<const RelativeMap> map(std::string_view name) const { return space(name).map; }
-  /// Puts a new space in, or replaces the space of the same name.
+  /// The same with another space, instead of the one of that name if there is one.
   /// Throws Error(Code::bad_argument) for one that does not fit the bundle.
-  void add(Attachment space);
+  [[nodiscard]] Bundle with(Attachment space) const;
+
+ private:
+  std::shared_ptr<const Recipe> made_;
+  std::shared_ptr<const LearnedAnchors> anchors_;
+  std::vector<Attachment> spaces_;
 };
 
 /// What is worth a warning about the rows of a bundle's sources, and about those of one space that was attached.
@@ -71,8 +81,7 @@ struct Bundle : Recipe, LearnedAnchors {
 [[nodiscard]] std::vector<std::string> warnings_of_attached(const Bundle& bundle, const Attachment& attached);
 
 /// Never leaves half a file, never destroys the old one. The format is in docs/format.md. Replaces bundles only, unless
-/// `in_place`; throws Error(Code::bad_argument) where something else is there, and for a bundle that load_bundle would
-/// refuse.
+/// `in_place`; throws Error(Code::bad_argument) if something else is there.
 void save_bundle(const Bundle& bundle, const std::string& path, bool in_place = false);
 /// Throws Error(Code::bad_file) for anything that is not a whole, consistent bundle.
 [[nodiscard]] Bundle load_bundle(const std::string& path);

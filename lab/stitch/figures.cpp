@@ -182,8 +182,7 @@ std::vector<Matrix> Figures::features_under(Similarity similarity, const std::ve
   run.seed = context_.options().seeds.front();
   run.methods = {{StitchMethod::Anchors::random, similarity}};
   run.sources = {0};
-  Bundle bundle = learn_anchors(context_, run, progress);
-  attach_missing(context_, run, run.methods.front(), bundle);
+  const Bundle bundle = attach_all(context_, run, run.methods.front(), learn_anchors(context_, run, progress));
   std::vector<Matrix> features;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     features.push_back(bundle.map(context_.data().spaces[i].name())->apply(rows[i].view()));

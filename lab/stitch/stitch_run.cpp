@@ -204,16 +204,6 @@ class Judge {
   Matrix shown_;
 };
 
-/// The same mixture under another similarity or way to attach: all maps are made anew.
-Bundle rededicate(const Bundle& bundle, const StitchMethod& method, AttachBy by) {
-  Bundle other = bundle;
-  other.similarity = method.similarity;
-  other.attach_by = by;
-  other.spaces.clear();
-  if (method.similarity != Similarity::wip) other.targets = {};
-  return other;
-}
-
 /// A part of a file name: no folders, and not too long; what is cut is replaced by a number made of it.
 std::string file_part(const std::string& name) {
   constexpr std::size_t kMost = 60;
@@ -297,19 +287,29 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
   return fit(sources, std::move(statistics), fit_options(context, run, run.methods.front()), progress);
 }
 
-void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle) {
+Bundle attach_all(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
+                  const Bundle& learned) {
   const FitOptions& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
-  const Attacher attacher(bundle, bundle);
-  std::vector<Attachment> attached;
+  Recipe made = learned.made();
+  LearnedAnchors anchors = learned.anchors();
+  std::vector<Attachment> spaces;
+  if (method == run.methods.front()) {
+    spaces = learned.spaces();
+  } else {
+    made.similarity = method.similarity;
+    made.attach_by = attach_by(settings);
+    if (made.similarity != Similarity::wip) anchors.targets = {};
+  }
+  const Attacher attacher(made, anchors);
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);
-    if (bundle.has(space.name())) continue;
-    const auto statistics = context.statistics(i, point, regresses(bundle.attach_by));
-    attached.push_back(attacher.attach(space.gather(bundle.support_ids), *statistics,
-                                       {bundle.attach_by, settings.ridge, settings.kernel}));
+    if (std::ranges::find(spaces, space.name(), &Attachment::space) != spaces.end()) continue;
+    const auto statistics = context.statistics(i, point, regresses(made.attach_by));
+    spaces.push_back(attacher.attach(space.gather(anchors.support_ids), *statistics,
+                                     {made.attach_by, settings.ridge, settings.kernel}));
   }
-  for (Attachment& one : attached) bundle.add(std::move(one));
+  return {std::move(made), std::move(anchors), std::move(spaces)};
 }
 
 RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress,
@@ -327,17 +327,14 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
   const double fit_seconds = fit_clock.seconds();
   for (const StitchMethod& method : run.methods) {
     const Clock clock;
-    Bundle bundle = method == run.methods.front()
-                        ? learned
-                        : rededicate(learned, method, attach_by(fit_options(context, run, method)));
-    attach_missing(context, run, method, bundle);
+    const Bundle bundle = attach_all(context, run, method, learned);
     Features features(context, [&](std::size_t i, const Matrix& rows) {
       return bundle.map(context.data().spaces[i].name())->apply(rows.view());
     });
     Judge(context, run, method, known, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
-    outcome.runs.back().history = bundle.history;
-    outcome.runs.back().found_anchors = bundle.mixture.rows();
+    outcome.runs.back().history = bundle.anchors().history;
+    outcome.runs.back().found_anchors = bundle.anchors().mixture.rows();
     const std::string file = bundle_file(context, run, method);
     if (!file.empty()) save_bundle(bundle, file);
   }

@@ -46,8 +46,10 @@ struct RunOutcome {
 /// Learns the anchors of a run from its sources' train rows: the only rows this function can reach.
 [[nodiscard]] Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress);
 
-/// Attaches the spaces that took no part in a bundle.
-void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle);
+/// What a run learned, with maps of all spaces for one of its methods. The sources keep theirs if that is the one it
+/// learned by; under another similarity or way to attach, all maps are made anew.
+[[nodiscard]] Bundle attach_all(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
+                                const Bundle& learned);
 
 /// A measurement of a run before its numbers are there. `pair`: trained on, encoder.
 [[nodiscard]] Measurement unmeasured(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,

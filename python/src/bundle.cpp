@@ -28,10 +28,10 @@ nb::dict history_of(const BundleHandle& self) {
   nb::dict history;
   const auto add = [&](const char* name, double Losses::*part) {
     std::vector<double> values;
-    for (const Losses& losses : self.bundle->history) values.push_back(losses.*part);
+    for (const Losses& losses : self.bundle->anchors().history) values.push_back(losses.*part);
     history[name] = make_doubles(values);
   };
-  if (self.bundle->history.empty()) return history;
+  if (self.bundle->anchors().history.empty()) return history;
   add("total", &Losses::total);
   add("symnce", &Losses::symnce);
   add("coverage", &Losses::coverage);
@@ -117,8 +117,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
     return attach(*before, read_input(*before, from, options, report), options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
-  auto grown = std::make_shared<Bundle>(*self.bundle);
-  grown->add(std::move(made));
+  auto grown = std::make_shared<const Bundle>(self.bundle->with(std::move(made)));
   warn_of(warnings_of_attached(*grown, grown->space(name)), 1);  // where that is an error, nothing is attached
   self.bundle = std::move(grown);
   return self.map(name);
@@ -153,7 +152,7 @@ std::string to_bytes(const std::shared_ptr<const Bundle>& held) {
 
 nb::dict spaces_of(const BundleHandle& self) {
   nb::dict spaces;
-  for (const Attachment& space : self.bundle->spaces) {
+  for (const Attachment& space : self.bundle->spaces()) {
     spaces[nb::cast(space.space())] = nb::cast(self.map(space.space()));
   }
   return spaces;
@@ -162,9 +161,10 @@ nb::dict spaces_of(const BundleHandle& self) {
 std::string describe(const BundleHandle& self) {
   const Bundle& b = *self.bundle;
   std::vector<std::string> names;
-  for (const Attachment& space : b.spaces) names.push_back(space.space());
-  return fmt::format("<kedge.Bundle: {} anchors ({}, {}) from {} support rows; spaces: {}>", b.mixture.rows(),
-                     to_string(b.method), to_string(b.similarity), b.support_ids.size(), fmt::join(names, ", "));
+  for (const Attachment& space : b.spaces()) names.push_back(space.space());
+  return fmt::format("<kedge.Bundle: {} anchors ({}, {}) from {} support rows; spaces: {}>", b.anchors().mixture.rows(),
+                     to_string(b.made().method), to_string(b.made().similarity), b.anchors().support_ids.size(),
+                     fmt::join(names, ", "));
 }
 
 constexpr const char* kAttachText =
@@ -210,46 +210,47 @@ RelativeMap
 void bind_properties(nb::class_<BundleHandle>& c) {
   c.def_prop_ro("spaces", &spaces_of, "The map of every space by its name: the sources, then attached ones.")
       .def_prop_ro(
-          "sources", [](const BundleHandle& self) { return self.bundle->sources; },
+          "sources", [](const BundleHandle& self) { return self.bundle->made().sources; },
           "The spaces the bundle was fitted on.")
       .def_prop_ro(
-          "mixture", [](const BundleHandle& self) { return view_of(self.bundle->mixture, self.bundle); },
+          "mixture", [](const BundleHandle& self) { return view_of(self.bundle->anchors().mixture, self.bundle); },
           nb::rv_policy::automatic, "P, anchors x support. A read-only view.")
       .def_prop_ro(
           "targets",
           [](const BundleHandle& self) -> nb::object {
-            if (self.bundle->targets.rows() == 0) return nb::none();
-            return nb::cast(view_of(self.bundle->targets, self.bundle));
+            if (self.bundle->anchors().targets.rows() == 0) return nb::none();
+            return nb::cast(view_of(self.bundle->anchors().targets, self.bundle));
           },
           "What ridge and kernel regress, support x anchors; None if neither is possible.")
       .def_prop_ro(
           "support_ids",
           [](const BundleHandle& self) {
-            return Ids(self.bundle->support_ids.data(), {self.bundle->support_ids.size()}, keep(self.bundle));
+            return Ids(self.bundle->anchors().support_ids.data(), {self.bundle->anchors().support_ids.size()},
+                       keep(self.bundle));
           },
           nb::rv_policy::automatic,
           "Row numbers of the support in the arrays or files; their ids if it was drawn by id.")
       .def_prop_ro(
-          "by_id", [](const BundleHandle& self) { return self.bundle->by_id; },
+          "by_id", [](const BundleHandle& self) { return self.bundle->anchors().by_id; },
           "Whether support_ids are ids of rows, and not their numbers.")
       .def_prop_ro("history", &history_of,
                    "The losses of every epoch by name (total, symnce, coverage, orthogonality, length) if anchors were "
                    "learned; otherwise empty. pandas.DataFrame(bundle.history) is a table.")
       .def_prop_ro(
-          "refine_losses", [](const BundleHandle& self) { return make_doubles(self.bundle->refine_losses); },
+          "refine_losses", [](const BundleHandle& self) { return make_doubles(self.bundle->anchors().refine_losses); },
           nb::rv_policy::automatic, "Loss on held-out rows: before refinement, then after each of its epochs.")
       .def_prop_ro(
-          "method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->method)); },
+          "method", [](const BundleHandle& self) { return std::string(to_string(self.bundle->made().method)); },
           "How the anchors were found.")
       .def_prop_ro("similarity",
-                   [](const BundleHandle& self) { return std::string(to_string(self.bundle->similarity)); })
+                   [](const BundleHandle& self) { return std::string(to_string(self.bundle->made().similarity)); })
       .def_prop_ro(
-          "n_anchors", [](const BundleHandle& self) { return self.bundle->mixture.rows(); },
+          "n_anchors", [](const BundleHandle& self) { return self.bundle->anchors().mixture.rows(); },
           "Number of anchors, which is the dimension of the shared space.")
       .def_prop_ro(
-          "seed", [](const BundleHandle& self) { return self.bundle->seed; }, "The seed it was made with.")
+          "seed", [](const BundleHandle& self) { return self.bundle->made().seed; }, "The seed it was made with.")
       .def_prop_ro(
-          "kedge_version", [](const BundleHandle& self) { return self.bundle->kedge_version; },
+          "kedge_version", [](const BundleHandle& self) { return self.bundle->made().kedge_version; },
           "The version of kedge that made it.");
 }
 
@@ -261,7 +262,7 @@ void bind_bundle(nb::module_& module) {
       [](nb::handle path, const std::string& space) {
         const std::string from = path_of(path);
         const nb::gil_scoped_release without_gil;
-        return MapHandle{std::make_shared<const Attachment>(Attachment{load_map(from, space), AttachBy::direct, 0})};
+        return MapHandle{std::make_shared<const Attachment>(Attachment{load_map(from, space), Directly{}})};
       },
       "path"_a, "space"_a);
   nb::class_<BundleHandle> c(module, "Bundle",

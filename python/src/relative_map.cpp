@@ -38,8 +38,8 @@ MapHandle make(const std::string& space, const std::string& similarity, const Gi
                 fmt::format("the {} of a map must be finite, but that of '{}' is not", name, space));
   }
   RelativeMap map(space, parse_similarity(similarity), to_matrix(weight), to_floats(bias), to_floats(mean));
-  return {std::make_shared<const Attachment>(
-      Attachment{std::make_shared<const RelativeMap>(std::move(map)), AttachBy::direct, 0})};
+  return {
+      std::make_shared<const Attachment>(Attachment{std::make_shared<const RelativeMap>(std::move(map)), Directly{}})};
 }
 
 void transform_file(const MapHandle& handle, const StreamCall& call) {
@@ -78,9 +78,10 @@ nb::object row_check_of(const MapHandle& self) {
 
 nb::object kernel_of(const MapHandle& self) {
   nb::object result = kernel_to_dict(self.map().kernel(), self.space);
-  if (!self.space->kernel) return result;
-  result["strength"] = self.space->kernel->strength;
-  result["whitening"] = self.space->kernel->whitening;
+  const KernelFit* fit = self.space->kernel();
+  if (fit == nullptr) return result;
+  result["strength"] = fit->strength;
+  result["whitening"] = fit->whitening;
   return result;
 }
 
@@ -98,9 +99,11 @@ using GivenState =
 State state_of(const MapHandle& self) {
   const RelativeMap& map = self.map();
   Made made{to_string(self.space->by), std::nullopt, std::nullopt};
-  if (const auto& ridge = self.space->ridge)
-    std::get<1>(made).emplace(ridge->strength, ridge->whitening, ridge->mean_r2);
-  if (const auto& fit = self.space->kernel) std::get<2>(made).emplace(fit->strength, fit->whitening, fit->mean_r2);
+  if (const RidgeFit* fit = self.space->ridge()) {
+    std::get<1>(made).emplace(fit->strength, fit->whitening, fit->mean_r2);
+  }
+  if (const KernelFit* fit = self.space->kernel())
+    std::get<2>(made).emplace(fit->strength, fit->whitening, fit->mean_r2);
   Parts<FloatMatrixView> parts;
   if (const auto& kernel = map.kernel()) {
     parts.emplace(kernel->width, view_of(kernel->whitener, self.space), view_of(kernel->rows, self.space),
@@ -125,12 +128,17 @@ MapHandle from_state(const GivenState& state) {
     attachment.map = std::make_shared<const RelativeMap>(
         line.space(), line.similarity(), line.weight(), line.bias(), line.mean(),
         Kernel{width, to_matrix(whitener), to_matrix(rows), to_matrix(coefficients)});
-    if (fit) {
-      attachment.kernel = KernelFit{width, std::get<0>(*fit), std::get<1>(*fit), {}, std::get<2>(*fit), 0};
-    }
   }
-  attachment.by = parse_attach_by(by);
-  if (ridge) attachment.ridge = RidgeFit{std::get<0>(*ridge), std::get<1>(*ridge), {}, std::get<2>(*ridge)};
+  const auto [strength, whitening, r2] = (by == "kernel" ? fit : ridge).value_or(Numbers());
+  if (by == "mixture") {
+    attachment.by = ByMixture{};
+  } else if (by == "ridge") {
+    attachment.by = ByRidge{{strength, whitening, {}, r2}};
+  } else if (by == "kernel") {
+    attachment.by = ByKernel{{parts ? std::get<0>(*parts) : 0, strength, whitening, {}, r2, 0}};
+  } else if (by != "direct") {
+    throw Error(Code::bad_argument, fmt::format("a map is not made by '{}'", by));
+  }
   return {std::make_shared<const Attachment>(std::move(attachment))};
 }
 
@@ -178,9 +186,11 @@ void bind_properties(nb::class_<MapHandle>& c) {
       .def_prop_ro(
           "r2",
           [](const MapHandle& self) {
-            if (self.space->mixture) return std::optional(self.space->mixture->mean_r2);
-            if (self.space->kernel) return std::optional(self.space->kernel->mean_r2);
-            return self.space->ridge ? std::optional(self.space->ridge->mean_r2) : std::nullopt;
+            std::optional<double> r2;
+            if (const MixtureFit* fit = self.space->mixture()) r2 = fit->mean_r2;
+            if (const KernelFit* fit = self.space->kernel()) r2 = fit->mean_r2;
+            if (const RidgeFit* fit = self.space->ridge()) r2 = fit->mean_r2;
+            return r2;
           },
           "How much of the variance of the anchors the map explains: for a ridge as generalised cross-validation "
           "estimates it, which holds no rows out; for a kernel at support rows left out one by one; for a mixture at "
@@ -200,7 +210,8 @@ void bind_properties(nb::class_<MapHandle>& c) {
       .def_prop_ro(
           "ridge",
           [](const MapHandle& self) {
-            return self.space->ridge ? std::optional(self.space->ridge->strength) : std::nullopt;
+            const RidgeFit* fit = self.space->ridge();
+            return fit != nullptr ? std::optional(fit->strength) : std::nullopt;
           },
           "Strength of the ridge if the map was made by one; otherwise None.");
 }

@@ -3,6 +3,7 @@
 
 #include "base/file_version.h"
 #include "base/finite.h"
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "regress/kernel_ridge.h"
 #include "space/row_sketch.h"
@@ -21,23 +22,17 @@ namespace {
 
 constexpr double kAny = std::numeric_limits<double>::max();
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
 void require_finite(std::string_view what, std::span<const float> values) {
   if (!all_finite(values)) refuse("{} hold NaN or infinity", what);
 }
 
-void require_support(const Bundle& bundle) {
+void require_support(const Recipe& made, const LearnedAnchors& anchors) {
   std::set<std::int64_t> ids;
-  for (const std::int64_t id : bundle.support_ids) {
+  for (const std::int64_t id : anchors.support_ids) {
     if (id < 0 || !ids.insert(id).second) refuse("its support id {} is negative or repeated", id);
     const auto row = static_cast<std::size_t>(id);
-    if (row < bundle.rows.begin || row >= bundle.rows.end) {
-      refuse("its support id {} is not among the rows {}:{} it was learned from", id, bundle.rows.begin,
-             bundle.rows.end);
+    if (row < made.rows.begin || row >= made.rows.end) {
+      refuse("its support id {} is not among the rows {}:{} it was learned from", id, made.rows.begin, made.rows.end);
     }
   }
 }
@@ -54,21 +49,29 @@ void require_within(std::string_view what, double value, double least, double mo
   if (!(value >= least && value <= most)) refuse("its {} is {}, which is out of range", what, value);
 }
 
-void require_settings(const Bundle& bundle) {
-  if (!is_version(bundle.kedge_version)) refuse("'{}' is not a version of kedge", bundle.kedge_version);
-  require_within("shrinkage", bundle.whitening.shrinkage, 0, 1);
-  require_within("epsilon", bundle.whitening.epsilon, 0);
-  require_within("power", bundle.consensus.power, 0);
-  require_within("refine_rate", bundle.consensus.refine_rate, 0);
-  require_within("refine_tau", bundle.consensus.refine_tau, 0);
-  for (const double loss : bundle.refine_losses) require_within("loss of refinement", loss, -kAny);
+void require_settings(const Recipe& made) {
+  if (!is_version(made.kedge_version)) refuse("'{}' is not a version of kedge", made.kedge_version);
+  require_within("shrinkage", made.whitening.shrinkage, 0, 1);
+  require_within("epsilon", made.whitening.epsilon, 0);
+  require_within("power", made.consensus.power, 0);
+  require_within("refine_rate", made.consensus.refine_rate, 0);
+  require_within("refine_tau", made.consensus.refine_tau, 0);
 }
 
-void require_fit(const std::string& space, const RidgeFit& fit) {
+/// `outputs`: how many it has an R^2 of, each from -most to most.
+template <class Fit>
+void require_r2(const std::string& space, const Fit& fit, std::size_t outputs, double most) {
+  if (fit.r2.size() != outputs) refuse("'{}.r2' does not have a value per anchor", space);
+  require_within("r2", fit.mean_r2, -most, most);
+  require_finite(fmt::format("the r2 of '{}'", space), fit.r2);
+}
+
+/// A ridge or a kernel.
+template <class Fit>
+void require_fit(const std::string& space, const Fit& fit, std::size_t outputs, double most_r2) {
   require_within("strength", fit.strength, 0);
   require_within("whitening", fit.whitening, 0, 1);
-  require_within("r2", fit.mean_r2, -kAny);
-  require_finite(fmt::format("the r2 of '{}'", space), fit.r2);
+  require_r2(space, fit, outputs, most_r2);
 }
 
 void require_weights(const std::string& space, const RelativeMap& map) {
@@ -78,60 +81,64 @@ void require_weights(const std::string& space, const RelativeMap& map) {
   require_finite(what, map.mean());
 }
 
-void require_kernel_fit(const Attachment& space, std::size_t anchors) {
-  const std::string& name = space.space();
-  const bool said = space.kernel.has_value();
-  if (said != space.map->kernel().has_value() || said != (space.by == AttachBy::kernel)) {
-    refuse("the map of '{}' has a kernel that nothing is said of, or none where one is described", name);
+void require_kernel_fit(const Attachment& space, const KernelFit& fit, std::size_t anchors) {
+  const double width = space.map->kernel()->width;
+  if (fit.width != width) {
+    refuse("the kernel of '{}' has a width of {}, but was made with {}", space.space(), width, fit.width);
   }
-  if (!said) return;
-  const KernelFit& fit = *space.kernel;
-  if (fit.width != space.map->kernel()->width) {
-    refuse("the kernel of '{}' has a width of {}, but was made with {}", name, space.map->kernel()->width, fit.width);
-  }
-  if (fit.r2.size() != anchors) refuse("'{}.r2' does not have a value per anchor", name);
-  require_within("strength", fit.strength, 0);
-  require_within("whitening", fit.whitening, 0, 1);
-  require_within("r2", fit.mean_r2, -1, 1);
+  require_fit(space.space(), fit, anchors, 1);
   require_within("error", fit.error, 0);
-  require_finite(fmt::format("the r2 of '{}'", name), fit.r2);
 }
 
 /// It was made by the one that it says was better.
 void require_choice(const Attachment& space) {
-  if (!space.choice) return;
-  const AttachChoice& choice = *space.choice;
-  require_within("error", choice.ridge_error, 0);
-  require_within("error", choice.kernel_error, 0);
-  const bool by_kernel = space.by == AttachBy::kernel && choice.kernel_error <= choice.ridge_error;
-  const bool by_ridge = space.by == AttachBy::ridge && choice.ridge_error <= choice.kernel_error;
-  if (by_kernel || by_ridge) return;
+  const AttachChoice* choice = space.choice();
+  if (choice == nullptr) return;
+  require_within("error", choice->ridge_error, 0);
+  require_within("error", choice->kernel_error, 0);
+  if (space.kernel() != nullptr ? choice->kernel_error <= choice->ridge_error
+                                : choice->ridge_error <= choice->kernel_error) {
+    return;
+  }
   refuse("the map of '{}' was made by {}, but its choice has errors of {} for ridge and {} for kernel", space.space(),
-         to_string(space.by), choice.ridge_error, choice.kernel_error);
+         to_string(space.by), choice->ridge_error, choice->kernel_error);
 }
 
 void require_reverse(const Attachment& space, std::size_t support) {
-  if (!space.reverse) return;
-  if (space.reverse->output_dim() != space.map->input_dim()) {
-    refuse("the way back to '{}' makes {} values, but its map takes {}", space.space(), space.reverse->output_dim(),
+  const RelativeMap* reverse = space.reverse();
+  if (reverse == nullptr) return;
+  if (reverse->output_dim() != space.map->input_dim()) {
+    refuse("the way back to '{}' makes {} values, but its map takes {}", space.space(), reverse->output_dim(),
            space.map->input_dim());
   }
-  if (!space.reverse->kernel()) refuse("the way back to '{}' has no kernel", space.space());
-  require_space_name(space.reverse->space());
-  require_weights(space.space(), *space.reverse);
-  require_kernel(space.space(), *space.reverse, support);
+  if (!reverse->kernel()) refuse("the way back to '{}' has no kernel", space.space());
+  require_space_name(reverse->space());
+  require_weights(space.space(), *reverse);
+  require_kernel(space.space(), *reverse, support);
+}
+
+void require_way(const Attachment& space, std::size_t anchors) {
+  const std::string& name = space.space();
+  if ((space.kernel() != nullptr) != space.map->kernel().has_value()) {
+    refuse("the map of '{}' has a kernel that nothing is said of, or none where one is described", name);
+  }
+  if (const MixtureFit* fit = space.mixture()) require_r2(name, *fit, anchors, 1);
+  if (const RidgeFit* fit = space.ridge()) require_fit(name, *fit, anchors, kAny);
+  if (const KernelFit* fit = space.kernel()) require_kernel_fit(space, *fit, anchors);
+  require_choice(space);
 }
 
 /// From the space that is there now.
-void require_source_of_reverse(const Bundle& bundle, const Attachment& space) {
-  if (!space.reverse) return;
-  const auto from = std::ranges::find(bundle.spaces, space.reverse->space(), &Attachment::space);
-  if (from == bundle.spaces.end()) {
-    refuse("the way back to '{}' comes from '{}', but it has no map for that", space.space(), space.reverse->space());
+void require_source_of_reverse(std::span<const Attachment> spaces, const Attachment& space) {
+  const RelativeMap* reverse = space.reverse();
+  if (reverse == nullptr) return;
+  const auto from = std::ranges::find(spaces, reverse->space(), &Attachment::space);
+  if (from == spaces.end()) {
+    refuse("the way back to '{}' comes from '{}', but it has no map for that", space.space(), reverse->space());
   }
-  if (from->map->input_dim() != space.reverse->input_dim()) {
+  if (from->map->input_dim() != reverse->input_dim()) {
     refuse("the way back from '{}' to '{}' takes {} values, but its map takes {}", from->space(), space.space(),
-           space.reverse->input_dim(), from->map->input_dim());
+           reverse->input_dim(), from->map->input_dim());
   }
 }
 
@@ -154,42 +161,43 @@ void require_decoder(const Attachment& space, std::size_t anchors) {
   }
   require_finite(fmt::format("the decoder of '{}'", space.space()), back.weight.cells());
   require_finite(fmt::format("the decoder of '{}'", space.space()), back.bias);
-  require_fit(space.space(), back.fit);
+  require_fit(space.space(), back.fit, dim, kAny);
 }
 
 }  // namespace
 
-void require_consistent(const Bundle& bundle) {
-  const Matrix& mixture = bundle.mixture;
-  if (mixture.cols() != bundle.support_ids.size()) {
-    refuse("its mixture spans {} support rows, but it names {}", mixture.cols(), bundle.support_ids.size());
+void require_consistent(const Recipe& made, const LearnedAnchors& anchors) {
+  const Matrix& mixture = anchors.mixture;
+  if (mixture.cols() != anchors.support_ids.size()) {
+    refuse("its mixture spans {} support rows, but it names {}", mixture.cols(), anchors.support_ids.size());
   }
   if (mixture.rows() == 0 || mixture.cols() == 0) {
     refuse("its mixture is {} x {}, which is empty", mixture.rows(), mixture.cols());
   }
-  if (bundle.rows.begin >= bundle.rows.end) {
-    refuse("it was learned from rows {}:{}, which is an empty range", bundle.rows.begin, bundle.rows.end);
+  if (made.rows.begin >= made.rows.end) {
+    refuse("it was learned from rows {}:{}, which is an empty range", made.rows.begin, made.rows.end);
   }
-  require_support(bundle);
-  const Matrix& targets = bundle.targets;
+  require_support(made, anchors);
+  const Matrix& targets = anchors.targets;
   const bool has_targets = targets.rows() != 0 || targets.cols() != 0;
-  const bool regresses = bundle.similarity == Similarity::wip || is_adapter(bundle.method);
+  const bool regresses = made.similarity == Similarity::wip || is_adapter(made.method);
   if (has_targets && !regresses) refuse("it has targets, which its similarity cannot have");
   if (has_targets && (targets.rows() != mixture.cols() || targets.cols() != mixture.rows())) {
     refuse("its targets are {} x {}, but it has {} support rows and {} anchors", targets.rows(), targets.cols(),
            mixture.cols(), mixture.rows());
   }
-  const Matrix& sketch = bundle.sketch;
+  const Matrix& sketch = anchors.sketch;
   const bool has_sketch = sketch.rows() != 0 || sketch.cols() != 0;
   if (has_sketch && (sketch.cols() == 0 || sketch.rows() != checked_positions(mixture.cols()).size())) {
     refuse("its sketch has {} x {} values, which does not fit its {} support rows", sketch.rows(), sketch.cols(),
            mixture.cols());
   }
-  if (is_convex(bundle.method)) require_convex(mixture);
+  if (is_convex(made.method)) require_convex(mixture);
   require_finite("the weights of its mixture", mixture.cells());
   require_finite("its targets", targets.cells());
   require_finite("the values of its sketch", sketch.cells());
-  require_settings(bundle);
+  for (const double loss : anchors.refine_losses) require_within("loss of refinement", loss, -kAny);
+  require_settings(made);
 }
 
 void require_kernel(const std::string& space, const RelativeMap& map, std::size_t support) {
@@ -213,35 +221,26 @@ void require_kernel(const std::string& space, const RelativeMap& map, std::size_
   }
 }
 
-void require_fits(const Bundle& bundle, const Attachment& space) {
+void require_fits(const Recipe& made, const LearnedAnchors& anchors, const Attachment& space) {
   if (!space.map) refuse("a space without a map cannot be part of a bundle");
   const std::string& name = space.space();
-  const std::size_t anchors = bundle.mixture.rows();
+  const std::size_t outputs = anchors.mixture.rows(), support = anchors.support_ids.size();
   const RelativeMap& map = *space.map;
   require_space_name(name);
-  if (map.output_dim() != anchors) {
-    refuse("it has {} anchors, but the map of '{}' has {}", anchors, name, map.output_dim());
+  if (map.output_dim() != outputs) {
+    refuse("it has {} anchors, but the map of '{}' has {}", outputs, name, map.output_dim());
   }
-  if (map.similarity() != bundle.similarity) {
-    refuse("its similarity is {}, but that of the map of '{}' is {}", to_string(bundle.similarity), name,
+  if (map.similarity() != made.similarity) {
+    refuse("its similarity is {}, but that of the map of '{}' is {}", to_string(made.similarity), name,
            to_string(map.similarity()));
   }
   require_within("shrinkage", space.shrinkage, 0, 1);
-  const int fits = space.ridge.has_value() + space.mixture.has_value() + space.kernel.has_value();
-  const bool ridge_fits = !space.ridge || space.ridge->r2.size() == anchors;
-  const bool mixture_fits = !space.mixture || space.mixture->r2.size() == anchors;
-  if (fits > 1 || !ridge_fits || !mixture_fits) refuse("'{}.r2' does not have a value per anchor", name);
-  if (space.ridge) require_fit(name, *space.ridge);
-  if (space.mixture) require_within("r2", space.mixture->mean_r2, -1, 1);
-  if (space.mixture) require_finite(fmt::format("the r2 of '{}'", name), space.mixture->r2);
   if (space.row_check) require_check(*space.row_check);
-  require_decoder(space, anchors);
-  if (space.by == AttachBy::automatic) refuse("'{}' is attached by auto, which is no way to make a map", name);
-  require_choice(space);
-  require_kernel_fit(space, anchors);
-  require_reverse(space, bundle.support_ids.size());
+  require_decoder(space, outputs);
+  require_way(space, outputs);
+  require_reverse(space, support);
   require_weights(name, map);
-  require_kernel(name, map, bundle.support_ids.size());
+  require_kernel(name, map, support);
 }
 
 UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known) {
@@ -249,13 +248,13 @@ UnknownSpace unknown_space(std::string_view name, std::span<const std::string> k
                                   nearest(name, known) ? did_you_mean(name, known) : "; attach a new one first"));
 }
 
-void require_sources(const Bundle& bundle) {
+void require_spaces(std::span<const std::string> sources, std::span<const Attachment> spaces) {
   std::set<std::string> seen;
-  for (const Attachment& space : bundle.spaces) {
+  for (const Attachment& space : spaces) {
     if (!seen.insert(space.space()).second) refuse("it names the space '{}' twice", space.space());
-    require_source_of_reverse(bundle, space);
+    require_source_of_reverse(spaces, space);
   }
-  for (const std::string& source : bundle.sources) {
+  for (const std::string& source : sources) {
     if (!seen.contains(source)) refuse("it was learned from '{}', but has no map for it", source);
   }
 }

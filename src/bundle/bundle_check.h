@@ -10,17 +10,18 @@
 
 namespace kedge {
 
-// What every bundle keeps, whether it was made, read or put together by hand. All throw Error(Code::bad_argument).
+// What every bundle keeps. All throw Error(Code::bad_argument).
 
 /// Mixture, targets, sketch and support fit together.
-void require_consistent(const Bundle& bundle);
-/// The space fits the bundle's anchors and similarity, and all its values are finite.
-void require_fits(const Bundle& bundle, const Attachment& space);
-/// The kernel of a map to or from the space, where there is one: finite, with directions of so many support rows.
+void require_consistent(const Recipe& made, const LearnedAnchors& anchors);
+/// The space fits the anchors and the similarity, and all its values are finite.
+void require_fits(const Recipe& made, const LearnedAnchors& anchors, const Attachment& space);
+/// The kernel of a map to or from the space, if there is one: finite, with directions of so many support rows.
 void require_kernel(const std::string& space, const RelativeMap& map, std::size_t support);
+/// Every source and every way back has its map, and no space is there twice.
+void require_spaces(std::span<const std::string> sources, std::span<const Attachment> spaces);
+
 /// A bundle has these spaces, but not that one.
 [[nodiscard]] UnknownSpace unknown_space(std::string_view name, std::span<const std::string> known);
-/// Every source and every way back has its map, and no space is there twice.
-void require_sources(const Bundle& bundle);
 
 }  // namespace kedge

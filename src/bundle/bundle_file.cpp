@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/history.h"
 #include "anchors/param/param_options.h"
-#include "bundle/bundle_check.h"
 #include "bundle/bundle_reader.h"
 #include "io/byte_source.h"
 #include "io/safetensors.h"
@@ -47,80 +46,82 @@ Json describe(const RowCheck& check) {
   return json;
 }
 
+/// Without R^2 of every output, which is a tensor.
+Json describe(const RidgeFit& fit) {
+  return {{"strength", fit.strength}, {"whitening", fit.whitening}, {"r2", fit.mean_r2}};
+}
+
+Json describe(const KernelFit& fit) {
+  return {{"width", fit.width},
+          {"strength", fit.strength},
+          {"whitening", fit.whitening},
+          {"r2", fit.mean_r2},
+          {"error", fit.error}};
+}
+
 Json describe(const Attachment& space) {
   Json json = {{"by", to_string(space.by)}, {"shrinkage", space.shrinkage}};
-  const auto describe_fit = [](const RidgeFit& fit) {
-    return Json{{"strength", fit.strength}, {"whitening", fit.whitening}, {"r2", fit.mean_r2}};
-  };
-  if (space.ridge) json["ridge"] = describe_fit(*space.ridge);
-  if (space.decoder) json["decoder"] = describe_fit(space.decoder->fit);
-  if (space.mixture) json["mixture"] = {{"r2", space.mixture->mean_r2}};
+  if (const RidgeFit* fit = space.ridge()) json["ridge"] = describe(*fit);
+  if (space.decoder) json["decoder"] = describe(space.decoder->fit);
+  if (const MixtureFit* fit = space.mixture()) json["mixture"] = {{"r2", fit->mean_r2}};
   if (space.row_check) json["row_check"] = describe(*space.row_check);
-  if (space.kernel) {
-    const KernelFit& fit = *space.kernel;
-    json["kernel"] = {{"width", fit.width},
-                      {"strength", fit.strength},
-                      {"whitening", fit.whitening},
-                      {"r2", fit.mean_r2},
-                      {"error", fit.error}};
+  if (const KernelFit* fit = space.kernel()) json["kernel"] = describe(*fit);
+  if (const AttachChoice* choice = space.choice()) {
+    json["choice"] = {{"ridge_error", choice->ridge_error}, {"kernel_error", choice->kernel_error}};
   }
-  if (space.choice) {
-    json["choice"] = {{"ridge_error", space.choice->ridge_error}, {"kernel_error", space.choice->kernel_error}};
-  }
-  if (space.reverse) {
-    json["reverse"] = {{"space", space.reverse->space()}, {"width", space.reverse->kernel().value().width}};
-    if (const auto& fit = space.reverse_fit) {
-      json["reverse"].update(
-          {{"strength", fit->strength}, {"whitening", fit->whitening}, {"r2", fit->mean_r2}, {"error", fit->error}});
-    }
+  if (const RelativeMap* reverse = space.reverse()) {
+    json["reverse"] = {{"space", reverse->space()}, {"width", reverse->kernel().value().width}};
+    if (const KernelFit* fit = space.reverse_fit()) json["reverse"].update(describe(*fit));
   }
   return json;
 }
 
 /// What a reader of the first format could not do without.
 bool needs_kernels(const Bundle& bundle) {
-  const bool made =
-      std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.map->kernel() || space.choice; });
-  return made || bundle.method == Method::kernel || bundle.attach_by == AttachBy::kernel ||
-         bundle.attach_by == AttachBy::automatic;
+  const bool made = std::ranges::any_of(
+      bundle.spaces(), [](const Attachment& space) { return space.kernel() != nullptr || space.choice() != nullptr; });
+  return made || bundle.made().method == Method::kernel || bundle.made().attach_by == AttachBy::kernel ||
+         bundle.made().attach_by == AttachBy::automatic;
 }
 
 std::map<std::string, std::string> describe(const Bundle& bundle) {
+  const Recipe& made = bundle.made();
+  const LearnedAnchors& anchors = bundle.anchors();
   Json names = Json::array();
   Json attached = Json::object();
-  for (const Attachment& space : bundle.spaces) {
+  for (const Attachment& space : bundle.spaces()) {
     names.push_back(space.space());
     attached[space.space()] = describe(space);
   }
-  const Json options = {{"shrinkage", bundle.whitening.shrinkage},
-                        {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
-                        {"epsilon", bundle.whitening.epsilon},
-                        {"attach", to_string(bundle.attach_by)},
-                        {"power", bundle.consensus.power},
-                        {"refine_epochs", bundle.consensus.refine_epochs},
-                        {"refine_rate", bundle.consensus.refine_rate},
-                        {"refine_tau", bundle.consensus.refine_tau},
-                        {"refine_batch", bundle.consensus.refine_batch},
-                        {"refine_patience", bundle.consensus.refine_patience},
-                        {"support_select", to_string(bundle.support_select)},
-                        {"support_by", bundle.by_id ? "id" : "row"},
-                        {"keep", bundle.keep},
-                        {"rows", {bundle.rows.begin, bundle.rows.end}}};
+  const Json options = {{"shrinkage", made.whitening.shrinkage},
+                        {"shrinkage_rule", to_string(made.shrinkage_rule)},
+                        {"epsilon", made.whitening.epsilon},
+                        {"attach", to_string(made.attach_by)},
+                        {"power", made.consensus.power},
+                        {"refine_epochs", made.consensus.refine_epochs},
+                        {"refine_rate", made.consensus.refine_rate},
+                        {"refine_tau", made.consensus.refine_tau},
+                        {"refine_batch", made.consensus.refine_batch},
+                        {"refine_patience", made.consensus.refine_patience},
+                        {"support_select", to_string(made.support_select)},
+                        {"support_by", anchors.by_id ? "id" : "row"},
+                        {"keep", made.keep},
+                        {"rows", {made.rows.begin, made.rows.end}}};
   std::map<std::string, std::string> metadata{
       {"format", "kedge bundle"},
       {"format_version", std::to_string(needs_kernels(bundle) ? kBundleFormat : kFirstBundleFormat)},
-      {"kedge_version", bundle.kedge_version},
-      {"method", std::string(to_string(bundle.method))},
-      {"similarity", std::string(to_string(bundle.similarity))},
-      {"seed", std::to_string(bundle.seed)},
+      {"kedge_version", made.kedge_version},
+      {"method", std::string(to_string(made.method))},
+      {"similarity", std::string(to_string(made.similarity))},
+      {"seed", std::to_string(made.seed)},
       {"options", options.dump()},
-      {"sources", Json(bundle.sources).dump()},
+      {"sources", Json(made.sources).dump()},
       {"spaces", names.dump()},
       {"attached", attached.dump()}};
-  if (!bundle.refine_losses.empty()) metadata["refine_losses"] = Json(bundle.refine_losses).dump();
-  if (bundle.method == Method::param) {
-    metadata["param"] = to_json(bundle.param);
-    metadata["history"] = history_to_json(bundle.history);
+  if (!anchors.refine_losses.empty()) metadata["refine_losses"] = Json(anchors.refine_losses).dump();
+  if (made.method == Method::param) {
+    metadata["param"] = to_json(made.param);
+    metadata["history"] = history_to_json(anchors.history);
   }
   return metadata;
 }
@@ -139,19 +140,20 @@ void add_map(Tensors& tensors, const std::string& prefix, const RelativeMap& map
 
 /// Views of the bundle, in the order of the file.
 Tensors tensors_of(const Bundle& bundle) {
+  const LearnedAnchors& anchors = bundle.anchors();
   Tensors tensors;
   tensors.push_back(
-      {"support_ids", io::DType::i64, {bundle.support_ids.size()}, std::as_bytes(std::span(bundle.support_ids))});
-  tensors.push_back(tensor("mixture", bundle.mixture));
-  if (bundle.targets.rows() != 0) tensors.push_back(tensor("targets", bundle.targets));
-  if (bundle.sketch.rows() != 0) tensors.push_back(tensor("sketch", bundle.sketch));
-  for (const Attachment& space : bundle.spaces) {
+      {"support_ids", io::DType::i64, {anchors.support_ids.size()}, std::as_bytes(std::span(anchors.support_ids))});
+  tensors.push_back(tensor("mixture", anchors.mixture));
+  if (anchors.targets.rows() != 0) tensors.push_back(tensor("targets", anchors.targets));
+  if (anchors.sketch.rows() != 0) tensors.push_back(tensor("sketch", anchors.sketch));
+  for (const Attachment& space : bundle.spaces()) {
     const std::string& name = space.space();
     add_map(tensors, name + ".", *space.map);
-    if (space.reverse) add_map(tensors, name + ".reverse_", *space.reverse);
-    if (space.kernel) tensors.push_back(tensor(name + ".r2", space.kernel->r2));
-    if (space.ridge) tensors.push_back(tensor(name + ".r2", space.ridge->r2));
-    if (space.mixture) tensors.push_back(tensor(name + ".r2", space.mixture->r2));
+    if (const RelativeMap* reverse = space.reverse()) add_map(tensors, name + ".reverse_", *reverse);
+    if (const KernelFit* fit = space.kernel()) tensors.push_back(tensor(name + ".r2", fit->r2));
+    if (const RidgeFit* fit = space.ridge()) tensors.push_back(tensor(name + ".r2", fit->r2));
+    if (const MixtureFit* fit = space.mixture()) tensors.push_back(tensor(name + ".r2", fit->r2));
     if (!space.decoder) continue;
     tensors.push_back(tensor(name + ".decode_weight", space.decoder->weight));
     tensors.push_back(tensor(name + ".decode_bias", space.decoder->bias));
@@ -160,16 +162,9 @@ Tensors tensors_of(const Bundle& bundle) {
   return tensors;
 }
 
-void require_whole(const Bundle& bundle) {
-  require_consistent(bundle);
-  for (const Attachment& space : bundle.spaces) require_fits(bundle, space);
-  require_sources(bundle);
-}
-
 }  // namespace
 
 void save_bundle(const Bundle& bundle, const std::string& path, bool in_place) {
-  require_whole(bundle);
   if (!in_place) require_replaceable(path, ResultKind::bundle);
   io::save_safetensors(path, tensors_of(bundle), describe(bundle));
 }
@@ -183,7 +178,6 @@ std::shared_ptr<const RelativeMap> load_map(const std::string& path, std::string
 }
 
 std::string bundle_to_bytes(const Bundle& bundle) {
-  require_whole(bundle);
   return io::safetensors_bytes(tensors_of(bundle), describe(bundle));
 }
 

@@ -28,9 +28,14 @@ class BundleReader {
   explicit BundleReader(const io::ByteSource& file) : file_(file, "kedge bundle", kBundleFormat, "a bundle") {}
 
   Bundle read() const {
-    Bundle bundle;
-    file_.guard([&] { read_parts(bundle); });
-    return bundle;
+    std::optional<Bundle> bundle;
+    file_.guard([&] {
+      Recipe made = read_recipe();
+      LearnedAnchors anchors = read_anchors(made.method);
+      std::vector<Attachment> spaces = read_spaces(made);
+      bundle.emplace(std::move(made), std::move(anchors), std::move(spaces));
+    });
+    return std::move(bundle).value();
   }
 
   RelativeMap read_map(std::string_view name) const {
@@ -49,38 +54,27 @@ class BundleReader {
   }
 
  private:
-  void read_parts(Bundle& bundle) const {
-    bundle.kedge_version = file_.text("kedge_version");
-    bundle.method = parse_method(file_.text("method"));
-    bundle.similarity = parse_similarity(file_.text("similarity"));
-    bundle.seed = file_.whole_number(file_.json("seed"));
-    read_options(bundle);
-    if (bundle.method == Method::param) {
-      bundle.param = param_options_from_json(file_.text("param"));
-      require_valid(bundle.param);
-      bundle.history = history_from_json(file_.text("history"));
-    }
-    bundle.sources = file_.json("sources").get<std::vector<std::string>>();
-    bundle.mixture = file_.matrix("mixture");
-    bundle.support_ids = file_.integers("support_ids");
-    if (file_.has("targets")) bundle.targets = file_.matrix("targets");
-    if (file_.has("sketch")) bundle.sketch = file_.matrix("sketch");
-    if (file_.has("targets") && bundle.targets.cells().empty()) file_.refuse("its targets are empty");
-    if (file_.has("sketch") && bundle.sketch.cells().empty()) file_.refuse("its sketch is empty");
-    require_consistent(bundle);
-    read_spaces(bundle);
-  }
-
-  void read_options(Bundle& bundle) const {
+  Recipe read_recipe() const {
+    Recipe made;
+    made.kedge_version = file_.text("kedge_version");
+    made.method = parse_method(file_.text("method"));
+    made.similarity = parse_similarity(file_.text("similarity"));
+    made.seed = file_.whole_number(file_.json("seed"));
     const Json options = file_.json("options");
-    bundle.whitening.shrinkage = file_.number(options, "shrinkage", 0, 1);
-    bundle.whitening.epsilon = file_.number(options, "epsilon", 0);
-    bundle.rows = {file_.whole_number(options.at("rows").at(0)), file_.whole_number(options.at("rows").at(1))};
-    read_later_options(bundle, options);
+    made.whitening.shrinkage = file_.number(options, "shrinkage", 0, 1);
+    made.whitening.epsilon = file_.number(options, "epsilon", 0);
+    made.rows = {file_.whole_number(options.at("rows").at(0)), file_.whole_number(options.at("rows").at(1))};
+    read_later_options(made, options);
+    if (made.method == Method::param) {
+      made.param = param_options_from_json(file_.text("param"));
+      require_valid(made.param);
+    }
+    made.sources = file_.json("sources").get<std::vector<std::string>>();
+    return made;
   }
 
   /// What the first bundles did not say is as it was then, which is the default.
-  void read_later_options(Bundle& bundle, const Json& options) const {
+  void read_later_options(Recipe& made, const Json& options) const {
     const auto name = [&](const char* key, std::string_view otherwise) {
       return options.value(key, std::string(otherwise));
     };
@@ -88,37 +82,48 @@ class BundleReader {
     const auto positive = [&](const char* key, double otherwise) {
       return options.contains(key) ? file_.number(options, key, 0) : otherwise;
     };
-    ConsensusOptions& consensus = bundle.consensus;
-    bundle.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(bundle.shrinkage_rule)));
-    bundle.attach_by = parse_attach_by(name("attach", to_string(bundle.attach_by)));
-    bundle.support_select = parse_support_select(name("support_select", to_string(bundle.support_select)));
-    const std::string support_by = name("support_by", "row");
-    if (support_by != "row" && support_by != "id") {
-      file_.refuse("its support is by '" + support_by + "', expected row or id");
-    }
-    bundle.by_id = support_by == "id";
-    bundle.keep = count("keep");
+    ConsensusOptions& consensus = made.consensus;
+    made.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(made.shrinkage_rule)));
+    made.attach_by = parse_attach_by(name("attach", to_string(made.attach_by)));
+    made.support_select = parse_support_select(name("support_select", to_string(made.support_select)));
+    made.keep = count("keep");
     consensus.power = positive("power", consensus.power);
     consensus.refine_epochs = count("refine_epochs");
     consensus.refine_rate = positive("refine_rate", consensus.refine_rate);
     consensus.refine_tau = positive("refine_tau", consensus.refine_tau);
     if (options.contains("refine_batch")) consensus.refine_batch = count("refine_batch");
     if (options.contains("refine_patience")) consensus.refine_patience = count("refine_patience");
-    if (file_.says("refine_losses")) {
-      bundle.refine_losses = file_.json("refine_losses").get<std::vector<double>>();
-    }
   }
 
-  void read_spaces(Bundle& bundle) const {
+  LearnedAnchors read_anchors(Method method) const {
+    LearnedAnchors anchors;
+    anchors.mixture = file_.matrix("mixture");
+    anchors.support_ids = file_.integers("support_ids");
+    if (file_.has("targets")) anchors.targets = file_.matrix("targets");
+    if (file_.has("sketch")) anchors.sketch = file_.matrix("sketch");
+    if (file_.has("targets") && anchors.targets.cells().empty()) file_.refuse("its targets are empty");
+    if (file_.has("sketch") && anchors.sketch.cells().empty()) file_.refuse("its sketch is empty");
+    const std::string support_by = file_.json("options").value("support_by", std::string("row"));
+    if (support_by != "row" && support_by != "id") {
+      file_.refuse("its support is by '" + support_by + "', expected row or id");
+    }
+    anchors.by_id = support_by == "id";
+    if (method == Method::param) anchors.history = history_from_json(file_.text("history"));
+    if (file_.says("refine_losses")) {
+      anchors.refine_losses = file_.json("refine_losses").get<std::vector<double>>();
+    }
+    return anchors;
+  }
+
+  std::vector<Attachment> read_spaces(const Recipe& made) const {
     const Json attached = file_.says("attached") ? file_.json("attached") : Json::object();
-    const Json by_mixture = {{"by", "mixture"}, {"shrinkage", bundle.whitening.shrinkage}};
+    const Json by_mixture = {{"by", "mixture"}, {"shrinkage", made.whitening.shrinkage}};
+    std::vector<Attachment> spaces;
     for (const auto& name : file_.json("spaces").get<std::vector<std::string>>()) {
       require_space_name(name);
-      Attachment space = read_space(bundle, name, attached.empty() ? by_mixture : attached.at(name));
-      require_fits(bundle, space);
-      bundle.spaces.push_back(std::move(space));
+      spaces.push_back(read_space(made.similarity, name, attached.empty() ? by_mixture : attached.at(name)));
     }
-    require_sources(bundle);
+    return spaces;
   }
 
   RidgeFit read_fit(const Json& how, const std::string& r2) const {
@@ -200,12 +205,6 @@ class BundleReader {
             file_.number(how, "error", 0)};
   }
 
-  KernelFit read_kernel_fit(const Json& how, const std::string& r2) const {
-    KernelFit fit = read_kernel_numbers(how);
-    fit.r2 = file_.vector(r2);
-    return fit;
-  }
-
   RelativeMap read_reverse(const std::string& name, Similarity similarity, const Json& how) const {
     const std::string prefix = name + ".reverse_";
     return {how.at("space").get<std::string>(), similarity,
@@ -218,26 +217,42 @@ class BundleReader {
     file_.refuse(fmt::format("it has {} anchors, but the map of '{}' has {}", anchors, map.space(), map.output_dim()));
   }
 
-  Attachment read_space(const Bundle& bundle, const std::string& name, const Json& how) const {
-    Attachment space{std::make_shared<RelativeMap>(read_map(name, bundle.similarity, how)),
-                     parse_attach_by(how.at("by").get<std::string>()), file_.number(how, "shrinkage", 0, 1)};
-    if (how.contains("ridge")) space.ridge = read_fit(how["ridge"], name + ".r2");
-    if (how.contains("mixture")) {
-      space.mixture = MixtureFit{file_.vector(name + ".r2"), file_.number(how["mixture"], "r2", -1, 1)};
+  std::optional<AttachChoice> read_choice(const Json& how) const {
+    if (!how.contains("choice")) return {};
+    require_format_with_kernels("a choice between ridge and kernel");
+    return AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
+  }
+
+  ByKernel read_by_kernel(Similarity similarity, const std::string& name, const Json& how) const {
+    ByKernel made{read_kernel_numbers(how.at("kernel")), read_choice(how)};
+    made.fit.r2 = file_.vector(name + ".r2");
+    if (!how.contains("reverse")) return made;
+    const Json& reverse = how["reverse"];
+    made.reverse = std::make_shared<RelativeMap>(read_reverse(name, similarity, reverse));
+    if (reverse.contains("strength")) made.reverse_fit = read_kernel_numbers(reverse);
+    return made;
+  }
+
+  AttachedBy read_way(Similarity similarity, const std::string& name, const Json& how) const {
+    const auto by = how.at("by").get<std::string>();
+    if (by != "mixture" && by != "ridge" && by != "kernel" && by != "direct") {
+      file_.refuse(fmt::format("'{}' is attached by {}, which is no way to make a map", name, by));
     }
-    if (how.contains("kernel")) space.kernel = read_kernel_fit(how["kernel"], name + ".r2");
-    if (how.contains("choice")) {
-      require_format_with_kernels("a choice between ridge and kernel");
-      space.choice =
-          AttachChoice{file_.number(how["choice"], "ridge_error", 0), file_.number(how["choice"], "kernel_error", 0)};
+    if (how.contains("kernel") != (by == "kernel")) {
+      file_.refuse(
+          fmt::format("the map of '{}' was made by {}, which does not fit what is said of a kernel", name, by));
     }
-    if (how.contains("reverse")) {
-      const Json& reverse = how["reverse"];
-      space.reverse = std::make_shared<RelativeMap>(read_reverse(name, bundle.similarity, reverse));
-      if (reverse.contains("strength")) space.reverse_fit = read_kernel_numbers(reverse);
-    } else {
-      (void)no_kernel(name + ".reverse_");
-    }
+    if (by == "ridge") return ByRidge{read_fit(how.at("ridge"), name + ".r2"), read_choice(how)};
+    if (by == "kernel") return read_by_kernel(similarity, name, how);
+    if (by == "direct") return Directly{};
+    if (!how.contains("mixture")) return ByMixture{};
+    return ByMixture{MixtureFit{file_.vector(name + ".r2"), file_.number(how["mixture"], "r2", -1, 1)}};
+  }
+
+  Attachment read_space(Similarity similarity, const std::string& name, const Json& how) const {
+    Attachment space{std::make_shared<RelativeMap>(read_map(name, similarity, how)), read_way(similarity, name, how),
+                     file_.number(how, "shrinkage", 0, 1)};
+    if (space.reverse() == nullptr) (void)no_kernel(name + ".reverse_");
     if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
     if (how.contains("decoder")) {
       space.decoder =

@@ -24,11 +24,11 @@ Translator::Translator(const Bundle& bundle, const std::string& from, const std:
                                                 "attach it again to a bundle with the similarity wip",
                                                 to));
   }
-  if (target.reverse && target.reverse->space() == from) {
-    weight_ = target.reverse->weight();
-    bias_ = target.reverse->bias();
-    mean_ = target.reverse->mean();
-    kernel_ = target.reverse->kernel();
+  if (const RelativeMap* reverse = target.reverse(); reverse != nullptr && reverse->space() == from) {
+    weight_ = reverse->weight();
+    bias_ = reverse->bias();
+    mean_ = reverse->mean();
+    kernel_ = reverse->kernel();
     return;
   }
   const Work work;

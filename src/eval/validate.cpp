@@ -60,7 +60,7 @@ Parts split(std::span<const Space> spaces) {
 
 /// What the fit's options say of an attached space; those that only the two spaces of an adapter take are left out.
 AttachOptions attach_options_of(const Bundle& bundle, const FitOptions& options) {
-  const AttachBy by = bundle.attach_by;
+  const AttachBy by = bundle.made().attach_by;
   AttachOptions own;
   if (by == AttachBy::ridge || by == AttachBy::automatic) own.ridge = options.ridge;
   if (by == AttachBy::kernel || by == AttachBy::automatic) own.kernel = options.kernel;

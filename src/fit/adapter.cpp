@@ -35,10 +35,7 @@ Attachment direct(Similarity similarity, const Side& side, const EigenRows<doubl
   const Eigen::RowVectorXd mean = as_eigen(std::span(side.coordinates.mean));
   return {std::make_shared<RelativeMap>(
               fold(side.statistics.space(), similarity, folded, -product(mean, folded.transpose()), mean)),
-          AttachBy::direct,
-          side.statistics.options().shrinkage,
-          {},
-          {}};
+          Directly{}, side.statistics.options().shrinkage};
 }
 
 Matrix as_float(const EigenRows<double>& matrix) {
@@ -86,8 +83,9 @@ Learned regress_by_kernel(const Side& a, const Side& b, std::span<const Matrix64
                                       a.statistics, options.kernel, progress, supports[1].view());
   auto [back, fit] = translate_by_kernel(b.statistics, supports[1].view(), supports[0].view(), options.similarity,
                                          options.kernel, progress);
-  first.reverse = std::make_shared<RelativeMap>(std::move(back));
-  first.reverse_fit = std::move(fit);
+  auto& by = std::get<ByKernel>(first.by);
+  by.reverse = std::make_shared<RelativeMap>(std::move(back));
+  by.reverse_fit = std::move(fit);
   Attachment second = stay(options.similarity, b);
   second.decoder = std::make_shared<Decoder>(exact_decoder(b));
   learned.spaces = {std::move(first), std::move(second)};

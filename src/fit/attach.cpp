@@ -55,11 +55,11 @@ void require_input(const Bundle& bundle, const AttachInput& input) {
   }
   const auto& [space, dim] = moments.parts().front();
   const Matrix64& support = input.support;
-  if (support.rows() != bundle.support_ids.size() || support.cols() != dim) {
+  if (support.rows() != bundle.anchors().support_ids.size() || support.cols() != dim) {
     refuse(
         "space '{}': the bundle has {} support rows and the moments are of {} values, but the support rows given are "
         "{} x {}",
-        space, bundle.support_ids.size(), dim, support.rows(), support.cols());
+        space, bundle.anchors().support_ids.size(), dim, support.rows(), support.cols());
   }
   require_finite_rows(space, support);
   require_variation(moments, std::vector<std::string>(1, "its rows"));
@@ -73,14 +73,14 @@ void require_input(const Bundle& bundle, const AttachInput& input) {
 
 /// Which rows of the file are the support, in support order, after checking that the space can have them.
 std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, bool support_rows) {
-  if (!support_rows && bundle.by_id) {
+  if (!support_rows && bundle.anchors().by_id) {
     refuse(
         "space '{}': the bundle's support was drawn by id, so that row numbers do not find it; give the ids of these "
         "rows with {}, or the support rows alone",
         space.name(), option_words("ids"));
   }
-  if (!support_rows) return bundle.support_ids;
-  const std::size_t needed = bundle.support_ids.size();
+  if (!support_rows) return bundle.anchors().support_ids;
+  const std::size_t needed = bundle.anchors().support_ids.size();
   if (space.rows() != needed) {
     throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
                                             "only those rows, in support order",
@@ -93,7 +93,7 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
 
 /// Any id may be some row's number as well.
 void require_by_id(const Bundle& bundle, const std::string& space) {
-  if (bundle.by_id) return;
+  if (bundle.anchors().by_id) return;
   refuse(
       "space '{}': the bundle keeps its support by row number, so that ids do not find it; give all rows in the "
       "order of the fit without {}, or fit with {} first",
@@ -114,7 +114,7 @@ AttachInput carried_input(const Bundle& bundle, const Moments& moments) {
   }
   require_by_id(bundle, space);
   const std::vector<std::size_t> places =
-      places_of(bundle.support_ids, moments.support().ids(), fmt::format("space '{}'", space));
+      places_of(bundle.anchors().support_ids, moments.support().ids(), fmt::format("space '{}'", space));
   const Matrix rows = moments.support_rows(space);
   Matrix64 support(places.size(), rows.cols());
   for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(rows.row(places[i]), support.row(i).begin());
@@ -129,7 +129,7 @@ AttachInput read_by_id(const Bundle& bundle, const Space& space, std::span<const
            flag_words("support-rows"), option_words("ids"));
   }
   require_by_id(bundle, space.name());
-  Moments moments{SupportDraw(bundle.support_ids)};
+  Moments moments{SupportDraw(bundle.anchors().support_ids)};
   add_moments(moments, {&space, 1}, ids, progress, options.device);
   return carried_input(bundle, moments);
 }
@@ -166,9 +166,6 @@ RelativeMap Attacher::mix(const Matrix64& support, const Statistics& statistics)
 
 void Attacher::require_way(const Statistics& statistics, AttachBy by) const {
   const std::string& space = statistics.space();
-  if (by == AttachBy::direct) {
-    refuse("only the two spaces of an adapter are fitted directly; attach others by ridge");
-  }
   if (by == AttachBy::mixture && is_adapter(made_.method)) {
     refuse("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
            to_string(made_.method), space);
@@ -193,10 +190,10 @@ Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, 
   }
   if (!line) return std::move(curve).value();
   if (!curve) return *std::move(line);
-  const AttachChoice choice{line->ridge.value().error, curve->kernel.value().error};
-  Attachment better = std::move(choice.kernel_error < choice.ridge_error ? curve : line).value();
-  better.choice = choice;
-  return better;
+  auto& by_ridge = std::get<ByRidge>(line->by);
+  auto& by_kernel = std::get<ByKernel>(curve->by);
+  by_ridge.choice = by_kernel.choice = AttachChoice{by_ridge.fit.error, by_kernel.fit.error};
+  return std::move(by_kernel.fit.error < by_ridge.fit.error ? curve : line).value();
 }
 
 Attachment Attacher::attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
@@ -206,7 +203,8 @@ Attachment Attacher::attach(const Matrix64& support, const Statistics& statistic
   require_way(statistics, by);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
-    attached = Attachment{std::make_shared<RelativeMap>(mix(support, statistics)), by, 0};
+    attached = Attachment{std::make_shared<RelativeMap>(mix(support, statistics)), ByMixture{},
+                          statistics.options().shrinkage};
   }
   if (targets_) {
     RidgeRows rows(support, statistics);
@@ -217,7 +215,6 @@ Attachment Attacher::attach(const Matrix64& support, const Statistics& statistic
     if (!attached) attached = regress(regressed, support, statistics, settings, progress);
     attached->decoder = std::make_shared<Decoder>(regressed.decoder(space));
   }
-  attached.value().shrinkage = statistics.options().shrinkage;
   return std::move(attached).value();
 }
 
@@ -227,7 +224,6 @@ Attachment Attacher::attach_by_ridge(const RidgeRows& rows, const Statistics& st
   const RidgeSupport regressed(targets_.value(), rows);
   Attachment attached = regressed.map(made_.similarity, statistics, settings.ridge);
   attached.decoder = std::make_shared<Decoder>(regressed.decoder(statistics.space()));
-  attached.shrinkage = statistics.options().shrinkage;
   return attached;
 }
 
@@ -248,7 +244,7 @@ AttachInput read_input(const Bundle& bundle, const AttachRows& rows, const Attac
   input.file_rows = support_of(bundle, space, options.support_rows);
   input.support = space.gather(input.file_rows);
   if (rows.moments) return input;
-  input.moments = read_moments({&space, 1}, bundle.shrinkage_rule, options.device, progress);
+  input.moments = read_moments({&space, 1}, bundle.made().shrinkage_rule, options.device, progress);
   input.of_support = options.support_rows;
   return input;
 }
@@ -258,10 +254,10 @@ Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOp
   const Work work;
   require_device(options.device);
   require_input(bundle, input);
-  const Statistics statistics(input.moments, bundle.whitening, bundle.shrinkage_rule, options.device,
+  const Statistics statistics(input.moments, bundle.made().whitening, bundle.made().shrinkage_rule, options.device,
                               input.of_support.value_or(are_of(input.moments, input.support)));
-  Attachment attached =
-      Attacher(bundle, bundle).attach(input.support, statistics, settings_of(bundle, options), progress);
+  Attachment attached = Attacher(bundle.made(), bundle.anchors())
+                            .attach(input.support, statistics, settings_of(bundle, options), progress);
   RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
   pool.support_alone = !input.space || options.support_rows;
   judge_attached(attached, bundle, input.support, statistics, pool);

@@ -3,7 +3,6 @@
 
 #include "base/eigen.h"
 #include "fit/fit_options.h"
-#include "map/coordinates.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

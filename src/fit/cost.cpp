@@ -87,7 +87,7 @@ Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t
   const AttachBy by = attach_by(bundle, options);
   Amount amount;
   if (by == AttachBy::kernel || by == AttachBy::automatic) {
-    amount.add_kernel(bundle.support_ids.size(), dim, bundle.mixture.rows());
+    amount.add_kernel(bundle.anchors().support_ids.size(), dim, bundle.anchors().mixture.rows());
   }
   return amount.on(options.device);
 }

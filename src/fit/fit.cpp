@@ -12,7 +12,6 @@
 #include "fit/fit_options.h"
 #include "fit/judge.h"
 #include "fit/read_input.h"
-#include "map/coordinates.h"
 #include "map/fold.h"
 
 #include <kedge/device.h>
@@ -223,8 +222,7 @@ MixedSources mix_sources(const Matrix& mixture, const FitInput& input, std::span
 std::vector<Attachment> keep_mixed(const MixedSources& mixed, std::span<const Statistics> statistics) {
   const RidgeTargets targets(mixed.targets);
   return of_each_source(statistics, [&](std::size_t i) {
-    Attachment attached{std::make_shared<RelativeMap>(mixed.maps[i]), AttachBy::mixture,
-                        statistics[i].options().shrinkage};
+    Attachment attached{std::make_shared<RelativeMap>(mixed.maps[i]), ByMixture{}, statistics[i].options().shrinkage};
     attached.decoder = std::make_shared<Decoder>(RidgeSupport(targets, mixed.rows[i]).decoder(statistics[i].space()));
     return attached;
   });
@@ -298,12 +296,6 @@ Recipe recipe_of(const FitInput& input, std::span<const Statistics> statistics, 
   return made;
 }
 
-Bundle bundle_of(Recipe made, Learned learned) {
-  Bundle bundle{std::move(made), std::move(learned.anchors), {}};
-  for (Attachment& space : learned.spaces) bundle.add(std::move(space));
-  return bundle;
-}
-
 }  // namespace
 
 Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
@@ -315,7 +307,7 @@ Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
   Learned learned = learn(input, statistics, made, options, progress);
   if (made.keep != 0 && !input.spaces.empty()) made.rows = rows_of(input);  // some of the support has gone
   judge_sources(learned, made, input, statistics);
-  return bundle_of(std::move(made), std::move(learned));
+  return {std::move(made), std::move(learned.anchors), std::move(learned.spaces)};
 }
 
 Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress) {
@@ -330,7 +322,7 @@ Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, co
   FitInput input = read_input(spaces, statistics, options, progress);
   Recipe made = recipe_of(input, statistics, options);
   Learned learned = learn(input, statistics, made, options, progress);
-  return bundle_of(std::move(made), std::move(learned));
+  return {std::move(made), std::move(learned.anchors), std::move(learned.spaces)};
 }
 
 AttachBy default_attach_by(Method method, Similarity similarity) {

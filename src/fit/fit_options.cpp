@@ -87,8 +87,8 @@ AttachBy attach_by(const FitOptions& options) {
 }
 
 AttachBy attach_by(const Bundle& bundle, const AttachOptions& options) {
-  const bool best = options.effort == Effort::best && bundle.targets.rows() != 0;
-  return options.by.value_or(best ? AttachBy::kernel : bundle.attach_by);
+  const bool best = options.effort == Effort::best && bundle.anchors().targets.rows() != 0;
+  return options.by.value_or(best ? AttachBy::kernel : bundle.made().attach_by);
 }
 
 bool makes_kernels(const FitOptions& options) {
@@ -157,19 +157,19 @@ void require_own_options(const FitOptions& options) {
 }
 
 std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {
-  const std::size_t anchors = bundle.mixture.rows();
+  const std::size_t anchors = bundle.anchors().mixture.rows();
   if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
     if (anchors >= options.anchors) return "";
-    const std::size_t spaces = bundle.sources.size();
+    const std::size_t spaces = bundle.made().sources.size();
     return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}", options.anchors,
                        anchors, spaces == 1 ? "space has" : "spaces share");
   }
   if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
-  const bool all = anchors >= bundle.support_ids.size();
+  const bool all = anchors >= bundle.anchors().support_ids.size();
   return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
-                     all                          ? "there are no more support rows"
-                     : bundle.sources.size() == 1 ? "the space has no more directions"
-                                                  : "that is how many directions the spaces share");
+                     all                                 ? "there are no more support rows"
+                     : bundle.made().sources.size() == 1 ? "the space has no more directions"
+                                                         : "that is how many directions the spaces share");
 }
 
 void remove_checkpoint(const FitOptions& options) {

@@ -2,10 +2,11 @@
 #include "fit/judge.h"
 
 #include "base/parallel.h"
+#include "compute/cholesky.h"
 #include "compute/threads.h"
-#include "fit/mixture_fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -206,7 +207,7 @@ std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
     const auto wide = b.template cast<double>();
     return (a.template cast<double>() - wide).norm() <= kRounding * wide.norm();
   };
-  for (const Attachment& other : bundle.spaces) {
+  for (const Attachment& other : bundle.spaces()) {
     const RelativeMap& known = *other.map;
     if (other.space() == map.space() || known.input_dim() != map.input_dim()) continue;
     const auto mean = as_eigen(std::span<const float>(map.mean())),
@@ -216,6 +217,72 @@ std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
     }
   }
   return "";
+}
+
+// An estimate over a few hundred rows is near enough, and takes a small part of the time of attaching.
+constexpr std::size_t kMostRows = 500;
+
+/// The squared lengths of whitened rows: what a row adds to its own similarity.
+Eigen::VectorXd squared_lengths(const Matrix64& rows, const Statistics& statistics) {
+  Matrix64 centred(rows.rows(), rows.cols());
+  auto cells = as_eigen(centred.view());
+  cells = as_eigen(rows.view()).rowwise() - as_eigen(statistics.mean());
+  const Cholesky factor(shrunk_covariance(statistics.moments(), statistics.options()));
+  if (factor.exists()) {
+    factor.divide_rows(centred.view());
+  } else {
+    cells = as_eigen(rows.view());
+    whiten(statistics.whitening(), centred.view());
+  }
+  return cells.rowwise().squaredNorm();
+}
+
+/// Explained share of one output's variance, as of a ridge: 1 down to -1; none for one that is constant.
+std::optional<double> r2_of(const Eigen::ArrayXd& truth, const Eigen::ArrayXd& found, const Eigen::ArrayXd& counts) {
+  const double rows = counts.sum();
+  if (rows < 2) return {};
+  const double mean = (truth * counts).sum() / rows;
+  const double variance = ((truth - mean).square() * counts).sum();
+  if (!(variance > 0)) return {};
+  return std::max(-1.0, 1 - ((truth - found).square() * counts).sum() / variance);
+}
+
+/// How well the map of a space, made by mixture, meets the targets at support rows. A row is left out of the mixture
+/// while it is scored, because an anchor resembles its own members in any space.
+MixtureFit mixture_fit(const LearnedAnchors& anchors, bool convex, const RelativeMap& map, const Matrix64& support,
+                       const Statistics& statistics) {
+  const std::size_t rows = std::min(support.rows(), kMostRows);
+  std::vector<std::size_t> positions(rows);
+  Matrix64 x(rows, support.cols());
+  for (std::size_t i = 0; i < rows; ++i) {
+    positions[i] = i * support.rows() / rows;
+    std::ranges::copy(support.row(positions[i]), x.row(i).begin());
+  }
+  const Eigen::VectorXd lengths = squared_lengths(x, statistics);
+  Matrix x32(x.rows(), x.cols());
+  as_eigen(x32.view()) = as_eigen(x.view()).cast<float>();
+  const Matrix rr = map.apply(x32.view());
+  const auto count = static_cast<Eigen::Index>(rows);
+  MixtureFit fit{std::vector<float>(rr.cols()), 0};
+  std::size_t varying = 0;
+  for (std::size_t anchor = 0; anchor < rr.cols(); ++anchor) {
+    Eigen::ArrayXd truth(count), found(count), counts = Eigen::ArrayXd::Ones(count);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const std::size_t row = static_cast<std::size_t>(i);
+      const double weight = anchors.mixture.row(anchor)[positions[row]];
+      const double rest = convex ? 1 - weight : 1;
+      constexpr double kAlone = 1e-6;  // such an anchor is this row: without it nothing is left
+      truth[i] = anchors.targets.row(positions[row])[anchor];
+      if (rest < kAlone) counts[i] = 0;
+      found[i] = rest < kAlone ? 0 : (rr.row(row)[anchor] - weight * lengths[i]) / rest;
+    }
+    const std::optional<double> r2 = r2_of(truth, found, counts);
+    fit.r2[anchor] = static_cast<float>(r2.value_or(0));
+    fit.mean_r2 += r2.value_or(0);
+    if (r2) ++varying;
+  }
+  if (varying > 0) fit.mean_r2 /= static_cast<double>(varying);
+  return fit;
 }
 
 }  // namespace
@@ -238,21 +305,23 @@ void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
   for_each_space(supports.size(), [&](std::size_t i) {
     Attachment& space = learned.spaces[i];
     space.row_check = checks[i];
-    if (space.by != AttachBy::mixture || !anchors.has_targets()) return;
-    space.mixture = mixture_fit(anchors, is_convex(made.method), *space.map, supports[i], statistics[i]);
+    auto* mixed = std::get_if<ByMixture>(&space.by);
+    if (mixed == nullptr || !anchors.has_targets()) return;
+    mixed->fit = mixture_fit(anchors, is_convex(made.method), *space.map, supports[i], statistics[i]);
   });
 }
 
 void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
                     const RowPool& pool) {
-  if (attached.by == AttachBy::mixture && bundle.has_targets()) {
-    attached.mixture = mixture_fit(bundle, is_convex(bundle.method), *attached.map, support, statistics);
+  const LearnedAnchors& anchors = bundle.anchors();
+  if (auto* mixed = std::get_if<ByMixture>(&attached.by); mixed != nullptr && anchors.has_targets()) {
+    mixed->fit = mixture_fit(anchors, is_convex(bundle.made().method), *attached.map, support, statistics);
   }
-  const std::vector<std::size_t> positions = checked_positions(bundle.support_ids.size());
-  const std::vector<Sketch> others{known_rows(bundle, positions)};
+  const std::vector<std::size_t> positions = checked_positions(anchors.support_ids.size());
+  const std::vector<Sketch> others{known_rows(anchors, positions)};
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
   attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
-                               checked_rows(attached.space(), pool, bundle.support_ids, positions), others);
+                               checked_rows(attached.space(), pool, anchors.support_ids, positions), others);
   attached.row_check->same_as = find_same_map(bundle, *attached.map);
 }
 

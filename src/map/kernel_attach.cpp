@@ -64,11 +64,9 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
                                         yardstick.rows == 0 ? kHalf : kQuarter, options, progress);
   KernelFit fit = std::move(regression.fit);
   fit.r2.resize(targets.anchors());
-  Attachment attached{std::make_shared<RelativeMap>(
-                          as_map(space, similarity, std::move(regression), targets.anchors(), statistics.mean())),
-                      AttachBy::kernel, statistics.options().shrinkage};
-  attached.kernel = std::move(fit);
-  return attached;
+  return {std::make_shared<RelativeMap>(
+              as_map(space, similarity, std::move(regression), targets.anchors(), statistics.mean())),
+          ByKernel{std::move(fit)}, statistics.options().shrinkage};
 }
 
 std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,

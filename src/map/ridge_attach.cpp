@@ -127,10 +127,7 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
   Eigen::RowVectorXd bias = -product(rows_.mean(), weight.transpose());
   if (mean_of_support) bias.head(used) += targets_.means();
   return {std::make_shared<RelativeMap>(fold(statistics.space(), similarity, weight, bias, rows_.mean())),
-          AttachBy::ridge,
-          0,
-          std::move(fit),
-          {}};
+          ByRidge{std::move(fit)}, statistics.options().shrinkage};
 }
 
 Decoder RidgeSupport::decoder(const std::string& space) const {

@@ -8,6 +8,7 @@
 #include <kedge/whitening.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -48,5 +49,16 @@ void require_whitenable(const Statistics& statistics);
 /// The coordinates of an adapter: rows are centred and whitened for wip, centred and scaled to a common spread for
 /// inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);
+
+/// Coordinates in which plain distance agrees with the similarity.
+class Coordinates {
+ public:
+  Coordinates(Similarity similarity, const Statistics& statistics);
+  /// In place.
+  void apply(MatrixView<double> rows) const;
+
+ private:
+  std::optional<Whitening> whitening_;  ///< none for angles, where rows get unit length
+};
 
 }  // namespace kedge

@@ -62,11 +62,11 @@ double mrr(const Bundle& bundle, const Attachment& attached, const World& world,
 TEST(Consensus, AnEncoderNeverSeenFindsTheSameRows) {
   const World world;
   const Bundle bundle = fit(world.sources(), consensus_options());
-  EXPECT_EQ(bundle.attach_by, AttachBy::ridge);
+  EXPECT_EQ(bundle.made().attach_by, AttachBy::ridge);
   const Attachment attached = attach(bundle, world.space(3));
   EXPECT_GT(mrr(bundle, attached, world, 3), 0.9);
-  ASSERT_TRUE(attached.ridge);
-  EXPECT_GT(attached.ridge->mean_r2, 0.8);
+  ASSERT_TRUE(attached.ridge());
+  EXPECT_GT(attached.ridge()->mean_r2, 0.8);
 }
 
 TEST(Consensus, TheSupportRowsAloneAreEnough) {
@@ -74,7 +74,8 @@ TEST(Consensus, TheSupportRowsAloneAreEnough) {
   const Bundle bundle = fit(world.sources(), consensus_options());
   Matrix support(200, world.views[3].cols());
   for (std::size_t i = 0; i < 200; ++i) {
-    std::ranges::copy(world.views[3].row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
+    std::ranges::copy(world.views[3].row(static_cast<std::size_t>(bundle.anchors().support_ids[i])),
+                      support.row(i).begin());
   }
   const Attachment attached = attach(bundle, space_of("few", support), {true, {}, {}});
   EXPECT_GT(mrr(bundle, attached, world, 3), 0.9);
@@ -85,7 +86,7 @@ TEST(Consensus, OneSpaceGivesItsPrincipalDirections) {
   FitOptions options = consensus_options(3, 600);
   options.whitening = {0.5, 0};  // unshrunk, all directions would be alike
   const Bundle bundle = fit(world.sources(1), options);
-  ASSERT_EQ(bundle.targets.cols(), 3U);
+  ASSERT_EQ(bundle.anchors().targets.cols(), 3U);
   const Moments moments = compute_moments(world.space(0));
   const Matrix64 covariance = moments.covariance();
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> principal{Eigen::MatrixXd(as_eigen(covariance.view()))};
@@ -98,8 +99,8 @@ TEST(Consensus, OneSpaceGivesItsPrincipalDirections) {
       for (std::size_t k = 0; k < 8; ++k) {
         score += (world.views[0].row(r)[k] - moments.mean()[k]) * direction[static_cast<Eigen::Index>(k)];
       }
-      square += std::pow(bundle.targets.row(r)[c], 2) / 600;
-      along += bundle.targets.row(r)[c] * score / 600;
+      square += std::pow(bundle.anchors().targets.row(r)[c], 2) / 600;
+      along += bundle.anchors().targets.row(r)[c] * score / 600;
     }
     EXPECT_NEAR(square, 1, 1e-4);  // of unit variance over all rows, which are the support here
     EXPECT_NEAR(std::abs(along), 1, 1e-4) << c;
@@ -109,10 +110,12 @@ TEST(Consensus, OneSpaceGivesItsPrincipalDirections) {
 TEST(Consensus, ThereAreNoMoreAnchorsThanSharedDirections) {
   const World world;
   const Bundle bundle = fit(world.sources(), consensus_options(100));
-  EXPECT_LT(bundle.mixture.rows(), 30U);  // 8 + 10 + 12 values in all, and the spaces contradict each other on some
-  for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) EXPECT_GT(test::largest(bundle.mixture.row(r)), 0) << r;
-  EXPECT_EQ(bundle.map("a")->output_dim(), bundle.mixture.rows());
-  EXPECT_EQ(fit(world.sources(1), consensus_options(100)).mixture.rows(), 8U);
+  EXPECT_LT(bundle.anchors().mixture.rows(),
+            30U);  // 8 + 10 + 12 values in all, and the spaces contradict each other on some
+  for (std::size_t r = 0; r < bundle.anchors().mixture.rows(); ++r)
+    EXPECT_GT(test::largest(bundle.anchors().mixture.row(r)), 0) << r;
+  EXPECT_EQ(bundle.map("a")->output_dim(), bundle.anchors().mixture.rows());
+  EXPECT_EQ(fit(world.sources(1), consensus_options(100)).anchors().mixture.rows(), 8U);
 }
 
 TEST(Consensus, DirectionsAreSortedByAgreementAndWeightedByIt) {
@@ -122,12 +125,12 @@ TEST(Consensus, DirectionsAreSortedByAgreementAndWeightedByIt) {
   flat_options.consensus.power = 0;
   const Bundle flat = fit(world.sources(), flat_options);
   double last = 1.3;  // shrinkage lets it be a little above 1
-  for (std::size_t c = 0; c < bundle.targets.cols(); ++c) {
+  for (std::size_t c = 0; c < bundle.anchors().targets.cols(); ++c) {
     double weighted = 0;
     double plain = 0;
     for (std::size_t r = 0; r < 200; ++r) {
-      weighted += std::pow(bundle.targets.row(r)[c], 2);
-      plain += std::pow(flat.targets.row(r)[c], 2);
+      weighted += std::pow(bundle.anchors().targets.row(r)[c], 2);
+      plain += std::pow(flat.anchors().targets.row(r)[c], 2);
     }
     EXPECT_LE(weighted / plain, last + 1e-6);
     last = weighted / plain;
@@ -172,13 +175,13 @@ TEST(Attach, RidgeServesEveryWipBundle) {
     options.method = method;
     if (method == Method::param) options.param.epochs = 2;
     const Bundle bundle = fit(world.sources(), options);
-    EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
-    EXPECT_EQ(bundle.space("a").by, AttachBy::mixture);
-    ASSERT_EQ(bundle.targets.rows(), 200U);
+    EXPECT_EQ(bundle.made().attach_by, AttachBy::mixture);
+    EXPECT_EQ(to_string(bundle.space("a").by), "mixture");
+    ASSERT_EQ(bundle.anchors().targets.rows(), 200U);
     const Attachment mixed = attach(bundle, world.space(3));
     const Attachment regressed = attach(bundle, world.space(3), {false, AttachBy::ridge, {}});
-    EXPECT_FALSE(mixed.ridge);
-    ASSERT_TRUE(regressed.ridge);
+    EXPECT_FALSE(mixed.ridge());
+    ASSERT_TRUE(regressed.ridge());
     EXPECT_GT(mrr(bundle, regressed, world, 3), 0.5) << to_string(method);
     EXPECT_GT(mrr(bundle, mixed, world, 3), 0.5) << to_string(method);
   }
@@ -192,10 +195,10 @@ TEST(Attach, TargetsOfAMixtureAreTheMeanOfTheSources) {
   const Matrix a = bundle.map("a")->apply(world.views[0].view());
   const Matrix b = bundle.map("b")->apply(world.views[1].view());
   for (const std::size_t r : {0U, 17U, 199U}) {
-    const auto row = static_cast<std::size_t>(bundle.support_ids[r]);
+    const auto row = static_cast<std::size_t>(bundle.anchors().support_ids[r]);
     for (std::size_t c = 0; c < 5; ++c) {
-      EXPECT_NEAR(bundle.targets.row(r)[c], (a.row(row)[c] + b.row(row)[c]) / 2,
-                  1e-6 * test::largest(bundle.targets.cells()));
+      EXPECT_NEAR(bundle.anchors().targets.row(r)[c], (a.row(row)[c] + b.row(row)[c]) / 2,
+                  1e-6 * test::largest(bundle.anchors().targets.cells()));
     }
   }
 }
@@ -205,8 +208,8 @@ TEST(Attach, OtherSimilaritiesHaveNoTargetsAndSaySo) {
   FitOptions options = consensus_options();
   options.similarity = Similarity::cosine;
   const Bundle bundle = fit(world.sources(), options);
-  EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
-  EXPECT_EQ(bundle.targets.rows(), 0U);
+  EXPECT_EQ(bundle.made().attach_by, AttachBy::mixture);
+  EXPECT_EQ(bundle.anchors().targets.rows(), 0U);
   expect_error(
       Code::bad_argument,
       [&] {
@@ -218,7 +221,7 @@ TEST(Attach, OtherSimilaritiesHaveNoTargetsAndSaySo) {
 TEST(Attach, AGivenRidgeIsUsedAndABadOneRefused) {
   const World world;
   const Bundle bundle = fit(world.sources(), consensus_options());
-  EXPECT_EQ(attach(bundle, world.space(3), {false, {}, 0.7}).ridge->strength, 0.7);
+  EXPECT_EQ(attach(bundle, world.space(3), {false, {}, 0.7}).ridge()->strength, 0.7);
   for (const double bad : {-0.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
     expect_error(
         Code::bad_argument,
@@ -242,7 +245,7 @@ TEST(Attach, ARidgeThatWouldNotBeUsedIsRefused) {
         },
         "ridge was given, but spaces are attached by mixture; give attach = ridge");
   }
-  EXPECT_TRUE(attach(bundle, world.space(3), {false, AttachBy::ridge, 0.7}).ridge);
+  EXPECT_TRUE(attach(bundle, world.space(3), {false, AttachBy::ridge, 0.7}).ridge());
 }
 
 TEST(Shrinkage, RulesChooseWithinBoundsAndEachSpaceItsOwn) {
@@ -291,15 +294,16 @@ TEST(Consensus, StrongDirectionsThatAreNotSharedTakeNoAnchorsFromThoseThatAre) {
     FitOptions options = consensus_options(anchors, 64);
     options.whitening.shrinkage = 0.3;
     const Bundle bundle = fit(spaces, options);
-    EXPECT_EQ(bundle.mixture.rows(), anchors);
-    EXPECT_TRUE(std::ranges::any_of(bundle.mixture.row(anchors - 1), [](float weight) { return weight != 0; }));
+    EXPECT_EQ(bundle.anchors().mixture.rows(), anchors);
+    EXPECT_TRUE(
+        std::ranges::any_of(bundle.anchors().mixture.row(anchors - 1), [](float weight) { return weight != 0; }));
     EXPECT_EQ(tell_of_fewer_anchors(bundle, options), "");
   }
   FitOptions more = consensus_options(9, 64);  // of the 12 directions that there are
   more.whitening.shrinkage = 0.3;
   const Bundle bundle = fit(spaces, more);
-  EXPECT_EQ(bundle.mixture.rows(), 3U);
-  EXPECT_EQ(bundle.targets.cols(), 3U);
+  EXPECT_EQ(bundle.anchors().mixture.rows(), 3U);
+  EXPECT_EQ(bundle.anchors().targets.cols(), 3U);
   EXPECT_EQ(tell_of_fewer_anchors(bundle, more),
             "asked for 9 anchors, but the spaces share only 3 directions, so the bundle has 3");
   EXPECT_EQ(attach(bundle, space_of("c", a)).map->output_dim(), 3U);

@@ -122,34 +122,35 @@ class KeepInFit : public ::testing::TestWithParam<std::tuple<std::string_view, s
 TEST_P(KeepInFit, ShrinksTheSupportWithTheMixture) {
   const Bundle whole = fit(spaces_, options(0));
   const Bundle bundle = fit(spaces_, options(3));
-  EXPECT_EQ(bundle.keep, 3U);
-  expect_convex(bundle.mixture);
+  EXPECT_EQ(bundle.made().keep, 3U);
+  expect_convex(bundle.anchors().mixture);
   for (std::size_t r = 0; r < 10; ++r) {
-    EXPECT_LE(std::ranges::count_if(bundle.mixture.row(r), [](float weight) { return weight > 0; }), 3);
+    EXPECT_LE(std::ranges::count_if(bundle.anchors().mixture.row(r), [](float weight) { return weight > 0; }), 3);
   }
-  ASSERT_EQ(bundle.support_ids.size(), bundle.mixture.cols());
-  EXPECT_LE(bundle.support_ids.size(), 30U);
-  EXPECT_TRUE(std::ranges::includes(whole.support_ids, bundle.support_ids));
-  EXPECT_EQ(bundle.targets.rows(), bundle.similarity == Similarity::wip ? bundle.support_ids.size() : 0);
+  ASSERT_EQ(bundle.anchors().support_ids.size(), bundle.anchors().mixture.cols());
+  EXPECT_LE(bundle.anchors().support_ids.size(), 30U);
+  EXPECT_TRUE(std::ranges::includes(whole.anchors().support_ids, bundle.anchors().support_ids));
+  EXPECT_EQ(bundle.anchors().targets.rows(),
+            bundle.made().similarity == Similarity::wip ? bundle.anchors().support_ids.size() : 0);
 }
 
 TEST_P(KeepInFit, AsManyAsTheSupportChangesNothing) {
   const Bundle whole = fit(spaces_, options(0));
   const Bundle bundle = fit(spaces_, options(80));
-  EXPECT_EQ(bundle.support_ids, whole.support_ids);
-  EXPECT_TRUE(std::ranges::equal(bundle.mixture.cells(), whole.mixture.cells()));
+  EXPECT_EQ(bundle.anchors().support_ids, whole.anchors().support_ids);
+  EXPECT_TRUE(std::ranges::equal(bundle.anchors().mixture.cells(), whole.anchors().mixture.cells()));
   EXPECT_TRUE(std::ranges::equal(bundle.map("b")->weight().cells(), whole.map("b")->weight().cells()));
 }
 
 TEST_P(KeepInFit, TheRemainingRowsAreEnoughToAttach) {
   const Bundle bundle = fit(spaces_, options(3));
   const RelativeMap map = *bundle.map("a");
-  const Matrix support = rows_of(a_, bundle.support_ids);
+  const Matrix support = rows_of(a_, bundle.anchors().support_ids);
   const Attachment few = attach(bundle, space_of("few", support), {true, {}, {}});
   EXPECT_EQ(few.map->output_dim(), 10U);
   const Attachment all = attach(bundle, spaces_[0]);
   EXPECT_TRUE(std::ranges::equal(all.map->weight().cells(), map.weight().cells()));
-  if (bundle.similarity != Similarity::cosine && bundle.similarity != Similarity::inner) return;
+  if (bundle.made().similarity != Similarity::cosine && bundle.made().similarity != Similarity::inner) return;
   // These need no statistics, so the anchors are all there is to know, whatever rows the space has.
   const double near = 1e-6 * test::largest(map.weight().cells());
   for (std::size_t i = 0; i < map.weight().cells().size(); ++i) {
@@ -171,9 +172,9 @@ TEST(Keep, TheBundleFileRemembersIt) {
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options_with(Method::param, 2));
   save_bundle(bundle, folder.file("x.kedge"));
   const Bundle loaded = load_bundle(folder.file("x.kedge"));
-  EXPECT_EQ(loaded.keep, 2U);
-  EXPECT_EQ(loaded.support_ids, bundle.support_ids);
-  EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
+  EXPECT_EQ(loaded.made().keep, 2U);
+  EXPECT_EQ(loaded.anchors().support_ids, bundle.anchors().support_ids);
+  EXPECT_TRUE(std::ranges::equal(loaded.anchors().mixture.cells(), bundle.anchors().mixture.cells()));
 }
 
 TEST(Keep, OneAnchorOfOneRowCanBeAttached) {
@@ -182,8 +183,8 @@ TEST(Keep, OneAnchorOfOneRowCanBeAttached) {
   options.anchors = 1;
   options.support = 20;
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options);
-  ASSERT_EQ(bundle.support_ids.size(), 1U);
-  EXPECT_EQ(bundle.mixture.row(0)[0], 1);
+  ASSERT_EQ(bundle.anchors().support_ids.size(), 1U);
+  EXPECT_EQ(bundle.anchors().mixture.row(0)[0], 1);
   const Matrix again = attach(bundle, space_of("again", x)).map->weight(), wanted = bundle.map("x")->weight();
   EXPECT_TRUE(std::ranges::equal(again.cells(), wanted.cells()));
 }

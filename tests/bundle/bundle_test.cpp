@@ -32,22 +32,22 @@ TEST(Bundle, ComesBackAsItWasSaved) {
   const Bundle bundle = small_bundle();
   save_bundle(bundle, folder.file("x.kedge"));
   const Bundle loaded = load_bundle(folder.file("x.kedge"));
-  EXPECT_EQ(loaded.method, bundle.method);
-  EXPECT_EQ(loaded.similarity, bundle.similarity);
-  EXPECT_EQ(loaded.whitening.shrinkage, bundle.whitening.shrinkage);
-  EXPECT_EQ(loaded.whitening.epsilon, bundle.whitening.epsilon);
-  EXPECT_EQ(loaded.seed, bundle.seed);
-  EXPECT_EQ(loaded.rows.end, 60U);
-  EXPECT_EQ(loaded.kedge_version, version());
-  EXPECT_EQ(loaded.support_ids, bundle.support_ids);
-  EXPECT_EQ(loaded.sources, bundle.sources);
-  EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
-  ASSERT_EQ(loaded.spaces.size(), 2U);
+  EXPECT_EQ(loaded.made().method, bundle.made().method);
+  EXPECT_EQ(loaded.made().similarity, bundle.made().similarity);
+  EXPECT_EQ(loaded.made().whitening.shrinkage, bundle.made().whitening.shrinkage);
+  EXPECT_EQ(loaded.made().whitening.epsilon, bundle.made().whitening.epsilon);
+  EXPECT_EQ(loaded.made().seed, bundle.made().seed);
+  EXPECT_EQ(loaded.made().rows.end, 60U);
+  EXPECT_EQ(loaded.made().kedge_version, version());
+  EXPECT_EQ(loaded.anchors().support_ids, bundle.anchors().support_ids);
+  EXPECT_EQ(loaded.made().sources, bundle.made().sources);
+  EXPECT_TRUE(std::ranges::equal(loaded.anchors().mixture.cells(), bundle.anchors().mixture.cells()));
+  ASSERT_EQ(loaded.spaces().size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(loaded.spaces[i].map->space(), bundle.spaces[i].map->space());
-    EXPECT_TRUE(std::ranges::equal(loaded.spaces[i].map->weight().cells(), bundle.spaces[i].map->weight().cells()));
-    EXPECT_EQ(loaded.spaces[i].map->bias(), bundle.spaces[i].map->bias());
-    EXPECT_EQ(loaded.spaces[i].map->mean(), bundle.spaces[i].map->mean());
+    EXPECT_EQ(loaded.spaces()[i].map->space(), bundle.spaces()[i].map->space());
+    EXPECT_TRUE(std::ranges::equal(loaded.spaces()[i].map->weight().cells(), bundle.spaces()[i].map->weight().cells()));
+    EXPECT_EQ(loaded.spaces()[i].map->bias(), bundle.spaces()[i].map->bias());
+    EXPECT_EQ(loaded.spaces()[i].map->mean(), bundle.spaces()[i].map->mean());
   }
 }
 
@@ -60,7 +60,7 @@ TEST(Bundle, UnknownSpacesAreAnsweredWithTheKnown) {
 Attachment space_of_width(const std::string& name, std::size_t dim, std::size_t anchors = 6) {
   return {std::make_shared<RelativeMap>(name, Similarity::wip, Matrix(anchors, dim), std::vector<float>(anchors),
                                         std::vector<float>(dim)),
-          AttachBy::mixture, 0.15};
+          ByMixture{}, 0.15};
 }
 
 TEST(Bundle, MapsOutliveWhateverIsAdded) {
@@ -68,22 +68,22 @@ TEST(Bundle, MapsOutliveWhateverIsAdded) {
   const std::shared_ptr<const RelativeMap> before = bundle.map("b");
   const Attachment space = bundle.space("b");
   const Matrix weight = before->weight();
-  for (char name = 'c'; name <= 'z'; ++name) bundle.add(space_of_width(std::string(1, name), 9));
-  bundle.add(space_of_width("b", 9));
+  for (char name = 'c'; name <= 'z'; ++name) bundle = bundle.with(space_of_width(std::string(1, name), 9));
+  bundle = bundle.with(space_of_width("b", 9));
   EXPECT_TRUE(std::ranges::equal(before->weight().cells(), weight.cells()));
   EXPECT_EQ(space.map, before);
   EXPECT_NE(bundle.map("b"), before);
 }
 
-TEST(Bundle, AddRefusesWhatSaveAndLoadRefuse) {
-  Bundle bundle = small_bundle();
+TEST(Bundle, HoldsNoSpaceThatDoesNotFit) {
+  const Bundle bundle = small_bundle();
   const auto refused = [&](const Attachment& space, const char* words) {
     expect_error(
-        Code::bad_argument, [&] { bundle.add(space); }, words);
-    Bundle other = small_bundle();
-    other.spaces.push_back(space);
+        Code::bad_argument, [&] { (void)bundle.with(space); }, words);
+    std::vector<Attachment> spaces = bundle.spaces();
+    spaces.push_back(space);
     expect_error(
-        Code::bad_argument, [&] { (void)bundle_to_bytes(other); }, words);
+        Code::bad_argument, [&] { (void)Bundle(bundle.made(), bundle.anchors(), spaces); }, words);
   };
   refused(space_of_width("c", 9, 5), "6 anchors, but the map of 'c' has 5");
   refused({}, "without a map");
@@ -95,24 +95,26 @@ TEST(Bundle, AddRefusesWhatSaveAndLoadRefuse) {
   other.decoder = std::make_shared<Decoder>(Decoder{Matrix(8, 6), std::vector<float>(9), {}});
   refused(other, "decoder of 'c'");
   other = space_of_width("c", 9);
-  other.mixture = MixtureFit{std::vector<float>(3), 0};
+  other.by = ByMixture{MixtureFit{std::vector<float>(3), 0}};
   refused(other, "value per anchor");
   Matrix infinite(6, 9);
   infinite.row(0)[0] = std::numeric_limits<float>::infinity();
-  other.mixture = {};
+  other.by = ByMixture{};
   other.map =
       std::make_shared<RelativeMap>("c", Similarity::wip, infinite, std::vector<float>(6), std::vector<float>(9));
   refused(other, "NaN or infinity");
   other.map = std::make_shared<RelativeMap>("c", Similarity::cosine, Matrix(6, 9), std::vector<float>(6),
                                             std::vector<float>(9));
   refused(other, "similarity is wip");
-  EXPECT_EQ(bundle.spaces.size(), 2U);
+  EXPECT_EQ(bundle.spaces().size(), 2U);
 }
 
 TEST(Bundle, KeepsEverySettingOfTheConsensus) {
-  Bundle bundle = small_bundle();
-  bundle.consensus = {0.25, 7, 0.02, 0.06, 77, 3};
-  const ConsensusOptions read = bundle_from_bytes(bundle_to_bytes(bundle), "bytes").consensus;
+  const Bundle small = small_bundle();
+  Recipe made = small.made();
+  made.consensus = {0.25, 7, 0.02, 0.06, 77, 3};
+  const Bundle bundle(made, small.anchors(), small.spaces());
+  const ConsensusOptions read = bundle_from_bytes(bundle_to_bytes(bundle), "bytes").made().consensus;
   EXPECT_EQ(read.power, 0.25);
   EXPECT_EQ(read.refine_epochs, 7U);
   EXPECT_EQ(read.refine_rate, 0.02);
@@ -127,7 +129,7 @@ TEST(Bundle, OneMapIsReadAlone) {
   save_bundle(bundle, folder.file("x.kedge"));
   const std::shared_ptr<const RelativeMap> map = load_map(folder.file("x.kedge"), "b");
   EXPECT_EQ(map->space(), "b");
-  EXPECT_EQ(map->similarity(), bundle.similarity);
+  EXPECT_EQ(map->similarity(), bundle.made().similarity);
   EXPECT_TRUE(std::ranges::equal(map->weight().cells(), bundle.map("b")->weight().cells()));
   EXPECT_EQ(map->bias(), bundle.map("b")->bias());
   EXPECT_EQ(map->mean(), bundle.map("b")->mean());
@@ -135,7 +137,7 @@ TEST(Bundle, OneMapIsReadAlone) {
       Code::bad_argument, [&] { (void)load_map(folder.file("x.kedge"), "clip"); }, "no space 'clip'", "vit.base, b");
   // What belongs to others may be damaged: no byte of it is looked at.
   std::string bytes = test::read_file(folder.file("x.kedge"));
-  const auto mixture = std::as_bytes(bundle.mixture.cells());
+  const auto mixture = std::as_bytes(bundle.anchors().mixture.cells());
   const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(mixture.data()), mixture.size()));
   ASSERT_NE(at, std::string::npos);
   std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), mixture.size(), '\xff');
@@ -145,13 +147,13 @@ TEST(Bundle, OneMapIsReadAlone) {
       Code::bad_file, [&] { (void)load_bundle(folder.file("y.kedge")); }, "NaN");
 }
 
-TEST(Bundle, AddReplacesASpaceOfTheSameName) {
+TEST(Bundle, AnotherSpaceReplacesTheOneOfItsName) {
   Bundle bundle = small_bundle();
-  bundle.add(space_of_width("b", 9));
-  EXPECT_EQ(bundle.spaces.size(), 2U);
+  bundle = bundle.with(space_of_width("b", 9));
+  EXPECT_EQ(bundle.spaces().size(), 2U);
   EXPECT_EQ(bundle.map("b")->input_dim(), 9U);
-  bundle.add(space_of_width("c", 9));
-  EXPECT_EQ(bundle.spaces.size(), 3U);
+  bundle = bundle.with(space_of_width("c", 9));
+  EXPECT_EQ(bundle.spaces().size(), 3U);
 }
 
 TEST(Bundle, AFullDiskKeepsTheOldFile) {

@@ -51,7 +51,7 @@ TEST(FormatOne, EveryBundleGivesWhatItGave) {
   ASSERT_GE(names().size(), 8U);
   for (const std::string& name : names()) {
     const Bundle bundle = load_bundle(kFolder + name + ".kedge");
-    ASSERT_EQ(bundle.spaces.size(), inputs().size()) << name;
+    ASSERT_EQ(bundle.spaces().size(), inputs().size()) << name;
     const Matrix expected = read(name + ".rr.npy");
     std::size_t first = 0;
     for (const auto& [space, rows] : inputs()) {
@@ -86,9 +86,9 @@ TEST(FormatOne, ComesBackWhole) {
     const Bundle bundle = load_bundle(kFolder + name + ".kedge");
     const Bundle again = bundle_from_bytes(bundle_to_bytes(bundle), name);
     EXPECT_EQ(bundle_to_bytes(again), bundle_to_bytes(bundle)) << name;
-    EXPECT_EQ(bundle.kedge_version, "0.1.0") << name;
-    EXPECT_EQ(bundle.support_ids.size(), 20U) << name;
-    EXPECT_EQ(bundle.sources, (std::vector<std::string>{"vit.base", "org/b"})) << name;
+    EXPECT_EQ(bundle.made().kedge_version, "0.1.0") << name;
+    EXPECT_EQ(bundle.anchors().support_ids.size(), 20U) << name;
+    EXPECT_EQ(bundle.made().sources, (std::vector<std::string>{"vit.base", "org/b"})) << name;
   }
 }
 

@@ -135,7 +135,7 @@ TEST_F(OnTheGpu, ConsensusAndAttachingAgree) {
   const Bundle wanted = fit(world.sources, options);
   options.device = Device::cuda;
   const Bundle found = fit(world.sources, options);
-  EXPECT_LT(difference(found.targets, wanted.targets), 1e-5);
+  EXPECT_LT(difference(found.anchors().targets, wanted.anchors().targets), 1e-5);
   AttachOptions attach_options;
   const Space fresh = space_of("d", world.views[3]);
   const Attachment plain = attach(wanted, fresh, attach_options);

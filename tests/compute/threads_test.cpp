@@ -61,8 +61,9 @@ TEST_F(Threads, OfTheProcessAreWhatTheyWereAfterEveryOperation) {
   FitOptions options;
   options.anchors = 4;
   options.support = 100;
-  Bundle bundle;
-  expect_unchanged("fit", [&] { bundle = fit(spaces, options); });
+  std::optional<Bundle> fitted;
+  expect_unchanged("fit", [&] { fitted = fit(spaces, options); });
+  const Bundle& bundle = fitted.value();
   expect_unchanged("fit by param", [&] {
     FitOptions param = options;
     param.method = Method::param;

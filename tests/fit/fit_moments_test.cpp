@@ -70,8 +70,8 @@ class FromMoments : public ::testing::Test {
 };
 
 void expect_same_maps(const Bundle& found, const Bundle& expected) {
-  ASSERT_EQ(found.spaces.size(), expected.spaces.size());
-  for (const Attachment& space : expected.spaces) {
+  ASSERT_EQ(found.spaces().size(), expected.spaces().size());
+  for (const Attachment& space : expected.spaces()) {
     const auto weight = space.map->weight().cells();
     const double size = largest(weight);
     const auto same = found.map(space.space());
@@ -92,11 +92,11 @@ TEST_F(FromMoments, ShardsMakeTheBundleThatAllRowsMake) {
       const Bundle expected = fit(sources(), whole);
       const Bundle found = fit(FitInput{{sharded(three)}, support(3)}, parts);
       expect_same_maps(found, expected);
-      EXPECT_EQ(found.support_ids, expected.support_ids);
-      EXPECT_EQ(found.sources, expected.sources);
+      EXPECT_EQ(found.anchors().support_ids, expected.anchors().support_ids);
+      EXPECT_EQ(found.made().sources, expected.made().sources);
       EXPECT_NO_THROW((void)bundle_from_bytes(bundle_to_bytes(found), "bytes"));
-      ASSERT_TRUE(found.spaces[0].row_check);
-      EXPECT_FALSE(found.spaces[0].row_check->near_chance());
+      ASSERT_TRUE(found.spaces()[0].row_check);
+      EXPECT_FALSE(found.spaces()[0].row_check->near_chance());
     }
   }
 }
@@ -126,7 +126,7 @@ TEST_F(FromMoments, AttachDoesToo) {
   }
   const Attachment by_file = attach(bundle, read_input(bundle, {space_of("d", views_[3]), sharded(last)}));
   EXPECT_EQ(by_file.map->space(), "d");
-  EXPECT_NEAR(by_file.ridge->mean_r2, expected.ridge->mean_r2, 1e-6);
+  EXPECT_NEAR(by_file.ridge()->mean_r2, expected.ridge()->mean_r2, 1e-6);
 }
 
 TEST_F(FromMoments, ParamLearnsFromASampleOfRows) {
@@ -138,9 +138,9 @@ TEST_F(FromMoments, ParamLearnsFromASampleOfRows) {
   for (const Space& space : sources()) sample.push_back(space.with_rows(RowRange{0, 300}));
   const std::vector<std::size_t> three{0, 1, 2};
   const Bundle bundle = fit(read_input({sample, sharded(three)}, sampled), sampled);
-  EXPECT_EQ(bundle.history.size(), 2U);
-  EXPECT_EQ(bundle.support_ids.size(), 100U);
-  EXPECT_TRUE(std::ranges::all_of(bundle.support_ids, [](std::int64_t id) { return id < 300; }));
+  EXPECT_EQ(bundle.anchors().history.size(), 2U);
+  EXPECT_EQ(bundle.anchors().support_ids.size(), 100U);
+  EXPECT_TRUE(std::ranges::all_of(bundle.anchors().support_ids, [](std::int64_t id) { return id < 300; }));
 }
 
 TEST_F(FromMoments, RefusesWhatDoesNotFit) {
@@ -203,7 +203,7 @@ TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
         (void)read_input(numbered, {last, {}, ids});
       },
       "'d'", "by row number");
-  Moments moments{SupportDraw(numbered.support_ids)};
+  Moments moments{SupportDraw(numbered.anchors().support_ids)};
   add_moments(moments, {&last, 1}, ids);
   expect_error(
       Code::bad_argument,
@@ -238,8 +238,8 @@ TEST_F(FromMoments, SupportRowsAloneMeetTheMeanOfTheTargets) {
     double found = 0, expected = 0, size = 0;
     for (std::size_t r = 0; r < rr.rows(); ++r) {
       found += rr.row(r)[a];
-      expected += bundle.targets.row(r)[a];
-      size += std::abs(bundle.targets.row(r)[a]);
+      expected += bundle.anchors().targets.row(r)[a];
+      size += std::abs(bundle.anchors().targets.row(r)[a]);
     }
     EXPECT_NEAR(found, expected, 1e-4 * size) << a;
   }

@@ -127,7 +127,7 @@ TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
     const RelativeMap again = *attach(bundle, space).map;
     const RelativeMap map = *bundle.map(space.name());
     // The consensus takes its statistics from all spaces at once: the same sums, perhaps rounded in another order.
-    const double rounding = bundle.method == Method::consensus ? 1e-6 : 0;
+    const double rounding = bundle.made().method == Method::consensus ? 1e-6 : 0;
     EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()),
               rounding * largest(map.weight().cells()));
     EXPECT_LE(largest_difference(again.bias(), map.bias()), rounding * largest(map.bias()));
@@ -137,15 +137,15 @@ TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
 TEST_P(EveryMethodAndSimilarity, MixtureIsSharedAndRepeatable) {
   const Bundle bundle = fit(spaces_, options());
   const Bundle again = fit(spaces_, options());
-  EXPECT_TRUE(std::ranges::equal(bundle.mixture.cells(), again.mixture.cells()));
-  EXPECT_EQ(bundle.support_ids, again.support_ids);
-  if (bundle.method == Method::consensus) {
-    ASSERT_LT(bundle.mixture.rows(), 19U);  // of 8 + 11 directions, those that are shared
+  EXPECT_TRUE(std::ranges::equal(bundle.anchors().mixture.cells(), again.anchors().mixture.cells()));
+  EXPECT_EQ(bundle.anchors().support_ids, again.anchors().support_ids);
+  if (bundle.made().method == Method::consensus) {
+    ASSERT_LT(bundle.anchors().mixture.rows(), 19U);  // of 8 + 11 directions, those that are shared
   } else {
-    ASSERT_EQ(bundle.mixture.rows(), 20U);
+    ASSERT_EQ(bundle.anchors().mixture.rows(), 20U);
   }
-  ASSERT_EQ(bundle.mixture.cols(), 100U);
-  if (is_convex(bundle.method)) expect_convex(bundle.mixture);
+  ASSERT_EQ(bundle.anchors().mixture.cols(), 100U);
+  if (is_convex(bundle.made().method)) expect_convex(bundle.anchors().mixture);
 }
 
 TEST_P(EveryMethodAndSimilarity, TransformOfPermutedRowsIsThePermutedTransform) {
@@ -183,8 +183,8 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
   FitOptions options = small_options(Method::random, Similarity::inner);
   options.support = 60;
   const Bundle drawn = fit(part, options);
-  EXPECT_EQ(drawn.support_ids.size(), 60U);
-  for (const std::int64_t id : drawn.support_ids) {
+  EXPECT_EQ(drawn.anchors().support_ids.size(), 60U);
+  for (const std::int64_t id : drawn.anchors().support_ids) {
     EXPECT_GE(id, 100);
     EXPECT_LT(id, 250);
   }
@@ -193,7 +193,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
   options.support_ids = {120, 110};
   const Bundle bundle = fit(part, options);
   for (std::size_t r = 0; r < 2; ++r) {  // one-hot mixtures: anchors are those very rows
-    const auto row = static_cast<std::size_t>(bundle.mixture.row(r)[0] == 1 ? 120 : 110);
+    const auto row = static_cast<std::size_t>(bundle.anchors().mixture.row(r)[0] == 1 ? 120 : 110);
     EXPECT_TRUE(std::ranges::equal(bundle.map("x")->weight().row(r), x.row(row)));
   }
 }
@@ -205,7 +205,7 @@ TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options);
   Matrix support(100, 8);
   for (std::size_t i = 0; i < 100; ++i) {
-    std::ranges::copy(x.row(static_cast<std::size_t>(bundle.support_ids[i])), support.row(i).begin());
+    std::ranges::copy(x.row(static_cast<std::size_t>(bundle.anchors().support_ids[i])), support.row(i).begin());
   }
   const RelativeMap map = *attach(bundle, space_of("again", support), {true, {}, {}}).map;
   EXPECT_LT(largest_difference(map.weight().cells(), bundle.map("x")->weight().cells()),
@@ -224,9 +224,9 @@ TEST(Fit, IsByConsensusUnlessToldOtherwise) {
   const std::vector<Space> spaces{space_of("x", x), space_of("y", y)};
   FitOptions options;
   const Bundle bundle = fit(spaces, options);
-  EXPECT_EQ(bundle.method, Method::consensus);
+  EXPECT_EQ(bundle.made().method, Method::consensus);
   options.method = Method::consensus;
-  EXPECT_TRUE(std::ranges::equal(fit(spaces, options).mixture.cells(), bundle.mixture.cells()));
+  EXPECT_TRUE(std::ranges::equal(fit(spaces, options).anchors().mixture.cells(), bundle.anchors().mixture.cells()));
 }
 
 TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
@@ -254,7 +254,8 @@ TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
   weighted.method = Method::cca;
   weighted.anchors = 5;
   weighted.consensus.power = 1;
-  EXPECT_EQ(fit(std::vector{space_of("x", x), space_of("y", x)}, weighted).method, Method::cca) << "cca weighs too";
+  EXPECT_EQ(fit(std::vector{space_of("x", x), space_of("y", x)}, weighted).made().method, Method::cca)
+      << "cca weighs too";
 }
 
 TEST(Fit, RefusesWhatCannotWork) {

@@ -71,12 +71,15 @@ Matrix oracle_mixture() {
 
 /// A bundle as a fit would leave it, but with the oracle's own mixture.
 Bundle oracle_bundle(Similarity similarity) {
-  Bundle bundle;
-  bundle.similarity = similarity;
-  bundle.whitening = oracle_options();
-  bundle.mixture = oracle_mixture();
-  bundle.support_ids = read_integers(path("support_ids.npy"));
-  return bundle;
+  Recipe made;
+  made.similarity = similarity;
+  made.whitening = oracle_options();
+  made.rows = {0, oracle_space(0).rows()};
+  made.kedge_version = version();
+  LearnedAnchors anchors;
+  anchors.mixture = oracle_mixture();
+  anchors.support_ids = read_integers(path("support_ids.npy"));
+  return {made, anchors, {}};
 }
 
 TEST(Oracle, DefaultsAreThePapers) {
@@ -143,7 +146,7 @@ Matrix64 gram(const Matrix& x) {
 
 TEST(Oracle, ConsensusTargetsAgree) {
   const Bundle bundle = oracle_consensus();
-  const Matrix64 targets = gram(bundle.targets);
+  const Matrix64 targets = gram(bundle.anchors().targets);
   EXPECT_LT(
       relative_error(std::span<const double>(targets.cells()), expected_matrix("consensus_targets_gram.npy").cells()),
       1e-6);
@@ -182,8 +185,8 @@ TEST(Oracle, ConsensusMapsAndTheirRidgesAgree) {
   for (std::size_t i = 0; i < kSpaces; ++i) {
     const Attachment attached = attach(bundle, oracle_space(i));
     const Json& chosen = expected()["consensus"]["chosen"][i];
-    ASSERT_TRUE(attached.ridge);
-    EXPECT_EQ(attached.ridge->strength, chosen["ridge"].get<double>());
+    ASSERT_TRUE(attached.ridge());
+    EXPECT_EQ(attached.ridge()->strength, chosen["ridge"].get<double>());
     rr.push_back(attached.map->apply(oracle_space(i).read_all().view()));
     Matrix batch(rows.size(), rr[i].cols());
     for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -195,7 +198,8 @@ TEST(Oracle, ConsensusMapsAndTheirRidgesAgree) {
               1e-5);
   }
   // The oracle's anchors that the spaces do not agree on are 0, and its spread is over them too.
-  const double zeros = expected()["consensus"]["anchors"].get<double>() / static_cast<double>(bundle.mixture.rows());
+  const double zeros =
+      expected()["consensus"]["anchors"].get<double>() / static_cast<double>(bundle.anchors().mixture.rows());
   for (const auto& [pair, wanted] : expected()["consensus"]["compare"].items()) {
     const Comparison found = compare(rr[static_cast<std::size_t>(pair.front() - '0')].view(),
                                      rr[static_cast<std::size_t>(pair.back() - '0')].view());

@@ -70,8 +70,9 @@ void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<Ch
   const Bundle wanted = fit(toy.spaces(), asked);
   asked.device = options.device;
   const Bundle found = fit(toy.spaces(), asked);
-  promises.push_back(near<float>("consensus: targets", found.targets.cells(), wanted.targets.cells(), 1e-6));
-  for (const Attachment& own : wanted.spaces) {
+  promises.push_back(
+      near<float>("consensus: targets", found.anchors().targets.cells(), wanted.anchors().targets.cells(), 1e-6));
+  for (const Attachment& own : wanted.spaces()) {
     promises.push_back(near<float>(fmt::format("consensus: map of {} values", own.map->input_dim()),
                                    found.map(own.space())->weight().cells(), own.map->weight().cells(), 1e-5));
   }

@@ -49,10 +49,10 @@ FitOptions refined_options(const CheckOptions& check, Device device, Precision p
 
 /// The largest relative difference of the epochs' losses.
 double loss_difference(const Bundle& found, const Bundle& wanted) {
-  double worst = found.history.size() == wanted.history.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(found.history.size(), wanted.history.size()); ++i) {
-    const Losses& a = found.history[i];
-    const Losses& b = wanted.history[i];
+  double worst = found.anchors().history.size() == wanted.anchors().history.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(found.anchors().history.size(), wanted.anchors().history.size()); ++i) {
+    const Losses& a = found.anchors().history[i];
+    const Losses& b = wanted.anchors().history[i];
     for (const auto part :
          {&Losses::total, &Losses::symnce, &Losses::coverage, &Losses::orthogonality, &Losses::length}) {
       const double off = std::abs(a.*part - b.*part) / std::abs(b.*part);
@@ -63,17 +63,20 @@ double loss_difference(const Bundle& found, const Bundle& wanted) {
 }
 
 double refine_difference(const Bundle& found, const Bundle& wanted) {
-  if (found.refine_losses.empty() || found.refine_losses.size() != wanted.refine_losses.size()) return INFINITY;
+  if (found.anchors().refine_losses.empty() ||
+      found.anchors().refine_losses.size() != wanted.anchors().refine_losses.size())
+    return INFINITY;
   double worst = 0;
-  for (std::size_t i = 0; i < wanted.refine_losses.size(); ++i) {
-    const double off = std::abs(found.refine_losses[i] - wanted.refine_losses[i]) / std::abs(wanted.refine_losses[i]);
+  for (std::size_t i = 0; i < wanted.anchors().refine_losses.size(); ++i) {
+    const double off = std::abs(found.anchors().refine_losses[i] - wanted.anchors().refine_losses[i]) /
+                       std::abs(wanted.anchors().refine_losses[i]);
     worst = std::isnan(off) ? INFINITY : std::max(worst, off);
   }
   return worst;
 }
 
 bool same_training(const Bundle& a, const Bundle& b) {
-  return same_bits(a.mixture, b.mixture) && loss_difference(a, b) == 0;
+  return same_bits(a.anchors().mixture, b.anchors().mixture) && loss_difference(a, b) == 0;
 }
 
 struct Stop : std::exception {};
@@ -89,7 +92,8 @@ Bundle fit_in_two_goes(const Toy& toy, FitOptions options) {
   } catch (const Stop&) {
     options.checkpoint.resume = true;
   }
-  Bundle bundle = options.checkpoint.resume && std::filesystem::exists(path) ? fit(toy.spaces(), options) : Bundle{};
+  options.checkpoint.resume = options.checkpoint.resume && std::filesystem::exists(path);
+  Bundle bundle = fit(toy.spaces(), options);
   std::filesystem::remove(path);
   return bundle;
 }

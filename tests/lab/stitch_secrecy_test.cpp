@@ -44,7 +44,7 @@ TEST(StitchPlan, MapsThatTheBestEffortLearnsAreNotLearnedFromTheEncoderItJudges)
   std::size_t learned = 0;
   for (const PlannedRun& run : plan_runs(data, options)) {
     if (run.sources.empty()) continue;
-    if (regresses(learn_anchors(context, run, {}).attach_by)) {
+    if (regresses(learn_anchors(context, run, {}).made().attach_by)) {
       ++learned;
       for (const auto& [trained_on, encoder] : run.pairs) EXPECT_EQ(std::ranges::count(run.sources, encoder), 0);
     } else {
@@ -69,8 +69,8 @@ TEST(Stitch, AHeldOutSpaceChangesNothingInTheMixture) {
     if (run.sources.empty() || std::ranges::count(run.sources, 2U) > 0) continue;
     const Bundle learned = learn_anchors(context, run, {});
     const Bundle again = learn_anchors(bad_context, run, {});
-    EXPECT_TRUE(std::ranges::equal(learned.mixture.cells(), again.mixture.cells()));
-    EXPECT_EQ(learned.support_ids, again.support_ids);
+    EXPECT_TRUE(std::ranges::equal(learned.anchors().mixture.cells(), again.anchors().mixture.cells()));
+    EXPECT_EQ(learned.anchors().support_ids, again.anchors().support_ids);
     ++compared;
   }
   EXPECT_EQ(compared, 1U + 2U + 5U);  // random; single on a and on b; k-means, fps, param, consensus, ridge without c
@@ -88,10 +88,9 @@ TEST(Stitch, TestRowsReachNeitherAnchorsNorWhiteningNorMaps) {
   std::size_t compared = 0;
   for (const PlannedRun& run : plan_runs(data, options)) {
     if (run.sources.empty()) continue;
-    Bundle learned = learn_anchors(context, run, {});
-    Bundle again = learn_anchors(bad_context, run, {});
-    attach_missing(context, run, run.methods.front(), learned);
-    attach_missing(bad_context, run, run.methods.front(), again);
+    const StitchMethod& method = run.methods.front();
+    const Bundle learned = attach_all(context, run, method, learn_anchors(context, run, {}));
+    const Bundle again = attach_all(bad_context, run, method, learn_anchors(bad_context, run, {}));
     for (const char* name : {"a", "b", "c"}) {
       EXPECT_TRUE(std::ranges::equal(learned.map(name)->weight().cells(), again.map(name)->weight().cells()));
     }

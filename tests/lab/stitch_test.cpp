@@ -33,8 +33,8 @@ TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
     const Space b = data.spaces[1].with_rows(data.train);
     const Space c = data.spaces[2].with_rows(data.train);
     const std::vector<Space> sources{a, c};
-    Bundle bundle = fit(sources, fit_options);
-    bundle.add(attach(bundle, b));
+    const Bundle learned = fit(sources, fit_options);
+    const Bundle bundle = learned.with(attach(learned, b));
     const auto rr = [&](const Space& space) {
       return bundle.map(space.name())->apply(space.with_rows(data.test).read_all().view());
     };

@@ -72,7 +72,7 @@ TEST_P(RowCheckOfMethod, NoticesASourceThatIsOffByOneRowAndNoOther) {
     right.push_back(space_of("c", made.c));
     wrong.push_back(space_of("c", made.c));
   }
-  for (const Attachment& space : fit(right, options).spaces) {
+  for (const Attachment& space : fit(right, options).spaces()) {
     ASSERT_TRUE(space.row_check) << space.space();
     EXPECT_FALSE(space.row_check->suspicious()) << space.space();
     EXPECT_GT(space.row_check->found_first, 0.5) << space.space();
@@ -136,7 +136,7 @@ TEST(RowCheck, DoesNotAccuseHonestEncodersThatAreWeakOrFew) {
       const Matrix some = picked(inputs, ids);
       const Matrix a = encode(some, 60, 10 + seed, noise), b = encode(some, 80, 20 + seed, noise);
       const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
-      for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+      for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces()) {
         EXPECT_FALSE(space.row_check->suspicious())  // nor any block of their rows
             << rows << " rows, noise " << noise << ", seed " << seed << ": " << space.row_check->deviations;
       }
@@ -148,7 +148,7 @@ TEST(RowCheck, ShuffledRowsAreNoticedWhateverTheirNumber) {
   for (const std::size_t rows : {50U, 120U, 599U, 600U, 2000U}) {
     const Matrix a = encode(random_matrix(rows, 20, 1), 40, 2), b = encode(random_matrix(rows, 20, 7), 40, 3);
     const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
-    for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+    for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces()) {
       EXPECT_TRUE(space.row_check->near_chance()) << rows << ": " << space.row_check->deviations;
       EXPECT_EQ(space.row_check->remedy, RowCheck::Remedy::none) << rows;
     }
@@ -175,11 +175,11 @@ TEST(RowCheck, KnowsSupportRowsThatWereSavedInTheOrderOfSortedIds) {
 TEST(RowCheck, SaysThatItCannotTell) {
   const Encoders made;
   const FitOptions options = options_of(Method::consensus, Similarity::wip);
-  EXPECT_FALSE(fit(std::vector{space_of("a", made.a)}, options).spaces[0].row_check);
+  EXPECT_FALSE(fit(std::vector{space_of("a", made.a)}, options).spaces()[0].row_check);
   const RowRange few{0, RowCheck::kLeastRows - 1};
   const std::vector<Space> spaces{space_of("a", made.a).with_rows(few), space_of("b", made.b).with_rows(few)};
   const Bundle bundle = fit(spaces, options);
-  EXPECT_FALSE(bundle.spaces[0].row_check);
+  EXPECT_FALSE(bundle.spaces()[0].row_check);
   constexpr const char* kWhy = "could not be checked: 49 support rows are too few to tell";
   EXPECT_THAT(warnings_of_sources(bundle), ::testing::ElementsAre(::testing::HasSubstr(kWhy)));
   EXPECT_THAT(warnings_of_attached(bundle, attach(bundle, space_of("d", made.d).with_rows(few))),
@@ -201,7 +201,7 @@ TEST(RowCheck, IsKeptInTheBundle) {
   EXPECT_EQ(is.deviations, was.deviations);
   EXPECT_EQ(is.shift, was.shift);
   EXPECT_EQ(is.found_first_then, was.found_first_then);
-  EXPECT_EQ(after.space("b").mixture->r2, before.space("b").mixture->r2);
+  EXPECT_EQ(after.space("b").mixture()->r2, before.space("b").mixture()->r2);
 }
 
 TEST(RowCheck, KeepsABlockInTheBundleToo) {
@@ -357,12 +357,12 @@ TEST(MixtureFit, EstimatesWhatNewRowsGet) {
     FitOptions options = options_of(method, Similarity::wip);
     if (method == Method::param) options.param.epochs = 60;
     Bundle bundle = fit(spaces, options);
-    EXPECT_TRUE(bundle.space("a").mixture);
-    bundle.add(attach(bundle, space_of("d", d).with_rows(old)));
+    EXPECT_TRUE(bundle.space("a").mixture());
+    bundle = bundle.with(attach(bundle, space_of("d", d).with_rows(old)));
     const double truth =
         r2_on_new_rows(bundle, space_of("a", a).with_rows(fresh).read_all(),
                        space_of("b", b).with_rows(fresh).read_all(), space_of("d", d).with_rows(fresh).read_all());
-    EXPECT_NEAR(bundle.space("d").mixture->mean_r2, truth, 0.1) << to_string(method);
+    EXPECT_NEAR(bundle.space("d").mixture()->mean_r2, truth, 0.1) << to_string(method);
   }
 }
 
@@ -370,15 +370,15 @@ TEST(Anchors, DefaultToWhatThereIs) {
   const Encoders made;
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
   const Bundle bundle = fit(spaces, FitOptions());
-  EXPECT_LE(bundle.mixture.rows(), 100U);  // the spaces have no more directions
-  EXPECT_GE(bundle.mixture.rows(), 20U);   // which is what their inputs have
-  for (std::size_t r = 0; r < bundle.mixture.rows(); ++r) {
-    EXPECT_TRUE(std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) << r;
+  EXPECT_LE(bundle.anchors().mixture.rows(), 100U);  // the spaces have no more directions
+  EXPECT_GE(bundle.anchors().mixture.rows(), 20U);   // which is what their inputs have
+  for (std::size_t r = 0; r < bundle.anchors().mixture.rows(); ++r) {
+    EXPECT_TRUE(std::ranges::any_of(bundle.anchors().mixture.row(r), [](float weight) { return weight != 0; })) << r;
   }
   FitOptions few;
   few.method = Method::random;
   few.support = 25;
-  EXPECT_EQ(fit(spaces, few).mixture.rows(), 25U);
+  EXPECT_EQ(fit(spaces, few).anchors().mixture.rows(), 25U);
 }
 
 }  // namespace

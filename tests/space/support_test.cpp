@@ -133,20 +133,20 @@ TEST_P(SelectionInFit, GivesSortedRowsOfTheFile) {
   for (const Method method : {Method::param, Method::consensus, Method::fps}) {
     const FitOptions options = options_with(select(), similarity(), method);
     const Bundle bundle = fit(spaces_, options);
-    EXPECT_EQ(bundle.support_select, select());
-    ASSERT_EQ(bundle.support_ids.size(), 40U);
-    EXPECT_TRUE(std::ranges::is_sorted(bundle.support_ids));
-    EXPECT_EQ(std::ranges::adjacent_find(bundle.support_ids), bundle.support_ids.end());
-    EXPECT_GE(bundle.support_ids.front(), 100);
-    EXPECT_LT(bundle.support_ids.back(), 250);
-    EXPECT_EQ(fit(spaces_, options).support_ids, bundle.support_ids);
+    EXPECT_EQ(bundle.made().support_select, select());
+    ASSERT_EQ(bundle.anchors().support_ids.size(), 40U);
+    EXPECT_TRUE(std::ranges::is_sorted(bundle.anchors().support_ids));
+    EXPECT_EQ(std::ranges::adjacent_find(bundle.anchors().support_ids), bundle.anchors().support_ids.end());
+    EXPECT_GE(bundle.anchors().support_ids.front(), 100);
+    EXPECT_LT(bundle.anchors().support_ids.back(), 250);
+    EXPECT_EQ(fit(spaces_, options).anchors().support_ids, bundle.anchors().support_ids);
   }
 }
 
 TEST_P(SelectionInFit, DefaultsToAllRowsWhereTheyAreFew) {
   FitOptions options = options_with(select(), similarity());
   options.support = 0;
-  EXPECT_EQ(fit(spaces_, options).support_ids.size(), 150U);
+  EXPECT_EQ(fit(spaces_, options).anchors().support_ids.size(), 150U);
 }
 
 std::string case_name(const ::testing::TestParamInfo<std::tuple<std::string_view, std::string_view>>& info) {
@@ -161,7 +161,7 @@ TEST(SupportSelect, DefaultsToFiveThousandOfManyRows) {
   const Matrix x = random_matrix(5100, 2, 6);
   FitOptions options = options_with(SupportSelect::leverage, Similarity::wip);
   options.support = 0;
-  EXPECT_EQ(fit(std::vector{space_of("x", x)}, options).support_ids.size(), FitOptions::kDefaultSupport);
+  EXPECT_EQ(fit(std::vector{space_of("x", x)}, options).anchors().support_ids.size(), FitOptions::kDefaultSupport);
 }
 
 TEST(SupportSelect, RandomRowsStayThoseOfTheSeed) {
@@ -171,7 +171,7 @@ TEST(SupportSelect, RandomRowsStayThoseOfTheSeed) {
   std::vector<std::int64_t> expected;
   for (const std::size_t row : Random(5).sample(300, 40)) expected.push_back(static_cast<std::int64_t>(row));
   std::ranges::sort(expected);
-  EXPECT_EQ(fit(std::vector{space_of("x", x)}, options).support_ids, expected);
+  EXPECT_EQ(fit(std::vector{space_of("x", x)}, options).anchors().support_ids, expected);
 }
 
 TEST(SupportSelect, EverySpaceWeighsTheSameWhateverItsScaleOrDim) {
@@ -186,7 +186,7 @@ TEST(SupportSelect, EverySpaceWeighsTheSameWhateverItsScaleOrDim) {
     options.support = 3;
     options.anchors = 1;
     const Bundle bundle = fit(std::vector{space_of("wide", wide), space_of("narrow", narrow)}, options);
-    EXPECT_THAT(bundle.support_ids, ::testing::IsSupersetOf({17, 120})) << to_string(similarity);
+    EXPECT_THAT(bundle.anchors().support_ids, ::testing::IsSupersetOf({17, 120})) << to_string(similarity);
   }
 }
 
@@ -195,7 +195,7 @@ TEST(SupportSelect, TheBundleFileRemembersIt) {
   const Matrix x = random_matrix(200, 8, 6);
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options_with(SupportSelect::leverage, Similarity::wip));
   save_bundle(bundle, folder.file("x.kedge"));
-  EXPECT_EQ(load_bundle(folder.file("x.kedge")).support_select, SupportSelect::leverage);
+  EXPECT_EQ(load_bundle(folder.file("x.kedge")).made().support_select, SupportSelect::leverage);
 }
 
 TEST(SupportSelect, WhatCannotWorkIsRefusedBeforeAnyRowIsRead) {

@@ -137,8 +137,8 @@ TEST(Refine, SameSeedGivesTheSameBitsAndNoEpochsTheClosedForm) {
   const Bundle first = fit(views.spaces(), refined_options(3));
   const Bundle second = fit(views.spaces(), refined_options(3));
   const Bundle closed = fit(views.spaces(), refined_options(0));
-  EXPECT_TRUE(std::ranges::equal(first.targets.cells(), second.targets.cells()));
-  EXPECT_FALSE(std::ranges::equal(first.targets.cells(), closed.targets.cells()));
+  EXPECT_TRUE(std::ranges::equal(first.anchors().targets.cells(), second.anchors().targets.cells()));
+  EXPECT_FALSE(std::ranges::equal(first.anchors().targets.cells(), closed.anchors().targets.cells()));
 }
 
 TEST(Refine, RefusesWhatCannotWork) {

@@ -73,10 +73,10 @@ TEST_P(ParamOn, SameSeedSameBits) {
   const Toy toy;
   const Bundle first = fit(toy.spaces(), small_fit(GetParam()));
   const Bundle second = fit(toy.spaces(), small_fit(GetParam()));
-  EXPECT_TRUE(same_bits(first.mixture, second.mixture));
+  EXPECT_TRUE(same_bits(first.anchors().mixture, second.anchors().mixture));
   FitOptions other = small_fit(GetParam());
   other.seed = 1;
-  EXPECT_FALSE(same_bits(first.mixture, fit(toy.spaces(), other).mixture));
+  EXPECT_FALSE(same_bits(first.anchors().mixture, fit(toy.spaces(), other).anchors().mixture));
 }
 
 TEST_P(ParamOn, ResumedTrainingEndsInTheSameBits) {
@@ -92,9 +92,10 @@ TEST_P(ParamOn, ResumedTrainingEndsInTheSameBits) {
   }
   options.checkpoint.resume = true;
   const Bundle resumed = fit(toy.spaces(), options);
-  EXPECT_TRUE(same_bits(whole.mixture, resumed.mixture));
-  ASSERT_EQ(whole.history.size(), resumed.history.size());
-  for (std::size_t i = 0; i < whole.history.size(); ++i) EXPECT_EQ(whole.history[i].total, resumed.history[i].total);
+  EXPECT_TRUE(same_bits(whole.anchors().mixture, resumed.anchors().mixture));
+  ASSERT_EQ(whole.anchors().history.size(), resumed.anchors().history.size());
+  for (std::size_t i = 0; i < whole.anchors().history.size(); ++i)
+    EXPECT_EQ(whole.anchors().history[i].total, resumed.anchors().history[i].total);
 }
 
 TEST(Param, AnotherTrainingsCheckpointIsRefused) {
@@ -111,7 +112,7 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
   options = small_fit();
   options.checkpoint = {folder.file("checkpoint"), 10, true};
   options.param.epochs = 9;  // more of the same is no other training
-  EXPECT_EQ(fit(toy.spaces(), options).history.size(), 9U);
+  EXPECT_EQ(fit(toy.spaces(), options).anchors().history.size(), 9U);
   test::write_file(folder.file("checkpoint"), "nonsense");
   expect_error(
       Code::bad_file, [&] { (void)fit(toy.spaces(), options); }, "checkpoint");
@@ -133,9 +134,11 @@ TEST_P(ParamOn, LossesAreThoseOfTheProcessor) {
   const Toy toy;
   const Bundle wanted = fit(toy.spaces(), small_fit());
   const Bundle found = fit(toy.spaces(), small_fit(GetParam()));
-  ASSERT_EQ(found.history.size(), wanted.history.size());
-  for (std::size_t i = 0; i < wanted.history.size(); ++i) {
-    EXPECT_NEAR(found.history[i].total, wanted.history[i].total, 5e-3 * wanted.history[i].total) << "epoch " << i + 1;
+  ASSERT_EQ(found.anchors().history.size(), wanted.anchors().history.size());
+  for (std::size_t i = 0; i < wanted.anchors().history.size(); ++i) {
+    EXPECT_NEAR(found.anchors().history[i].total, wanted.anchors().history[i].total,
+                5e-3 * wanted.anchors().history[i].total)
+        << "epoch " << i + 1;
   }
 }
 
@@ -144,8 +147,8 @@ TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
   FitOptions options = small_fit(GetParam());
   options.param.epochs = 60;
   const Bundle bundle = fit(toy.spaces(), options);
-  EXPECT_LT(bundle.history.back().total, 0.9 * bundle.history.front().total);
-  EXPECT_LT(bundle.history.back().symnce, bundle.history.front().symnce);
+  EXPECT_LT(bundle.anchors().history.back().total, 0.9 * bundle.anchors().history.front().total);
+  EXPECT_LT(bundle.anchors().history.back().symnce, bundle.anchors().history.front().symnce);
   const auto agreement = [&](const Bundle& b) {
     return compare(b.map("a")->apply(toy.a.view()).view(), b.map("b")->apply(toy.b.view()).view()).mrr;
   };
@@ -157,20 +160,20 @@ TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
 TEST_P(ParamOn, MixtureIsConvex) {
   const Toy toy;
   const Bundle bundle = fit(toy.spaces(), small_fit(GetParam()));
-  test::expect_convex(bundle.mixture);
+  test::expect_convex(bundle.anchors().mixture);
 }
 
 TEST_P(ParamOn, OneSpaceOrNoWeightLearnsWithoutContrast) {
   const Toy toy;
   const Bundle single = fit(std::vector{space_of("a", toy.a)}, small_fit(GetParam()));
-  EXPECT_EQ(single.history.back().symnce, 0);
+  EXPECT_EQ(single.anchors().history.back().symnce, 0);
   FitOptions options = small_fit(GetParam());
   options.param.weight_symnce = 0;
   options.param.batch = 90;  // all rows, so that epochs can be compared
   options.param.epochs = 30;
   const Bundle several = fit(toy.spaces(), options);
-  EXPECT_EQ(several.history.back().symnce, 0);
-  EXPECT_LT(several.history.back().total, several.history.front().total);
+  EXPECT_EQ(several.anchors().history.back().symnce, 0);
+  EXPECT_LT(several.anchors().history.back().total, several.anchors().history.front().total);
 }
 
 TEST_P(ParamOn, UnusualSizesNeverGiveNan) {
@@ -179,8 +182,8 @@ TEST_P(ParamOn, UnusualSizesNeverGiveNan) {
     FitOptions options = small_fit(GetParam());
     change(options);
     const Bundle bundle = fit(spaces, options);
-    for (const float weight : bundle.mixture.cells()) ASSERT_TRUE(std::isfinite(weight));
-    for (const Attachment& space : bundle.spaces) {
+    for (const float weight : bundle.anchors().mixture.cells()) ASSERT_TRUE(std::isfinite(weight));
+    for (const Attachment& space : bundle.spaces()) {
       for (const float weight : space.map->weight().cells()) ASSERT_TRUE(std::isfinite(weight));
     }
   };
@@ -233,11 +236,11 @@ TEST(Param, BundlesKeepOptionsAndHistory) {
   const Bundle bundle = fit(toy.spaces(), options);
   save_bundle(bundle, folder.file("x.kedge"));
   const Bundle loaded = load_bundle(folder.file("x.kedge"));
-  EXPECT_EQ(loaded.method, Method::param);
-  EXPECT_EQ(loaded.param.weight_decay, 0.01);
-  EXPECT_EQ(loaded.param.epochs, 6U);
-  ASSERT_EQ(loaded.history.size(), 6U);
-  EXPECT_EQ(loaded.history[5].coverage, bundle.history[5].coverage);
+  EXPECT_EQ(loaded.made().method, Method::param);
+  EXPECT_EQ(loaded.made().param.weight_decay, 0.01);
+  EXPECT_EQ(loaded.made().param.epochs, 6U);
+  ASSERT_EQ(loaded.anchors().history.size(), 6U);
+  EXPECT_EQ(loaded.anchors().history[5].coverage, bundle.anchors().history[5].coverage);
 }
 
 }  // namespace
