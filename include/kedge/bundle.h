@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kedge {
@@ -60,7 +61,8 @@ class Bundle {
 
   [[nodiscard]] const Recipe& made() const { return *made_; }
   [[nodiscard]] const LearnedAnchors& anchors() const { return *anchors_; }
-  [[nodiscard]] const std::vector<Attachment>& spaces() const { return spaces_; }
+  [[nodiscard]] const std::vector<Attachment>& spaces() const& { return spaces_; }
+  [[nodiscard]] std::vector<Attachment> spaces() && { return std::move(spaces_); }  ///< so that a loop may go over them
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws UnknownSpace, which lists the known ones.
