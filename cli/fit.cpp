@@ -97,37 +97,20 @@ void require_support_rows(const Options& o) {
   }
 }
 
-/// What a fit is made from, besides options.
-struct Given {
-  std::vector<Space> spaces;
-  std::optional<Moments> moments;
-  std::vector<std::int64_t> ids;
+FitRows open_rows(const Options& o) {
+  FitRows rows;
+  for (const std::string& text : o.spaces) rows.spaces.push_back(o.rows.open(text));
+  if (!o.moments.empty()) rows.moments = load_all_moments(o.moments);
+  if (!o.ids.empty()) rows.ids = read_ids_of(o.ids);
+  rows.support_rows = o.support_rows;
+  return rows;
+}
 
-  explicit Given(const Options& o) : ids(read_ids_of(o.ids)) {
-    for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
-    if (!o.moments.empty()) moments = load_all_moments(o.moments);
-  }
-  [[nodiscard]] std::vector<Moments::Part> parts() const {
-    if (spaces.empty()) return moments.value().parts();
-    std::vector<Moments::Part> named;
-    for (const Space& space : spaces) named.push_back({space.name(), space.dim()});
-    return named;
-  }
-  /// That statistics come from.
-  [[nodiscard]] std::size_t rows() const { return moments ? moments->rows() : spaces.front().rows(); }
-};
-
-Bundle fit_given(const Given& given, const Options& o, const FitOptions& options) {
-  const Progress progress = make_progress(o.common);
-  const auto& [spaces, moments, ids] = given;
-  if (!moments) return ids.empty() ? fit(spaces, options, progress) : fit(spaces, ids, options, progress);
-  if (spaces.empty()) return fit(*moments, options, progress);
-  if (o.support_rows) {
-    std::vector<std::string> names;
-    for (const Space& space : spaces) names.push_back(space.name());
-    return fit(moments->of(names), read_support_rows(spaces, options.support_ids), options, progress);
-  }
-  return ids.empty() ? fit(*moments, spaces, options, progress) : fit(*moments, spaces, ids, options, progress);
+std::vector<Moments::Part> parts_of(const FitRows& rows) {
+  if (rows.spaces.empty()) return rows.moments.value().parts();
+  std::vector<Moments::Part> named;
+  for (const Space& space : rows.spaces) named.push_back({space.name(), space.dim()});
+  return named;
 }
 
 /// The bundle is safe now, and its checkpoint of no more use.
@@ -203,7 +186,9 @@ void run(Options& o) {
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
   const auto history_writable = o.history.empty() ? nullptr : require_writable(o.history);
-  const Given given(o);
+  const FitRows given = open_rows(o);
+  const std::vector<Moments::Part> parts = parts_of(given);
+  const std::size_t rows = given.moments ? given.moments->rows() : given.spaces.front().rows();
   if (o.validate && given.spaces.size() < 3) {
     throw Error(Code::bad_argument, fmt::format("--validate holds each space out in turn and needs three or more, but "
                                                 "{} were given",
@@ -211,17 +196,17 @@ void run(Options& o) {
   }
 
   std::vector<std::size_t> dims;
-  for (const Moments::Part& part : given.parts()) dims.push_back(part.dim);
+  for (const Moments::Part& part : parts) dims.push_back(part.dim);
   if ((o.support_rows || given.spaces.empty()) && options.effort == Effort::best &&
       options.method == Method::consensus) {
     say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
   }
-  tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? given.rows() : given.spaces.front().rows()),
-            "this fit");
+  tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? rows : given.spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(given.spaces, o, options) : Json();
   Bundle bundle;
   try {
-    bundle = fit_given(given, o, options);
+    const Progress progress = make_progress(o.common);
+    bundle = fit(read_input(given, options, progress), options, progress);
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);
   } catch (const Interrupted&) {
@@ -239,10 +224,10 @@ void run(Options& o) {
                   {"support", bundle.support_ids.size()},
                   {"support_select", to_string(bundle.support_select)},
                   {"keep", bundle.keep},
-                  {"rows", given.rows()},
+                  {"rows", rows},
                   {"seed", bundle.seed},
                   {"device", to_string(options.device)},
-                  {"spaces", spaces_to_json(given.parts(), bundle)},
+                  {"spaces", spaces_to_json(parts, bundle)},
                   {"seconds", watch.seconds()}};
   if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {

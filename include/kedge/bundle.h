@@ -20,9 +20,8 @@
 
 namespace kedge {
 
-/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
-/// made.
-struct Bundle {
+/// How a bundle was made.
+struct Recipe {
   Method method = Method::random;
   Similarity similarity = Similarity::wip;
   WhiteningOptions whitening;
@@ -30,22 +29,32 @@ struct Bundle {
   AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
   SupportSelect support_select = SupportSelect::random;
-  std::size_t keep = 0;               ///< weights kept of each anchor; 0: all
-  RowRange rows;                      ///< of the spaces that took part in the fit
-  std::string kedge_version;          ///< that made it
-  ParamOptions param;                 ///< how PARAM learned, where that was the method
-  std::vector<Losses> history;        ///< its losses by epoch
-  ConsensusOptions consensus;         ///< how the consensus was taken, where that was the method
-  std::vector<double> refine_losses;  ///< on rows held out: before refinement, then after each of its epochs
+  std::size_t keep = 0;              ///< weights kept of each anchor; 0: all
+  RowRange rows;                     ///< of the spaces that took part in the fit
+  std::string kedge_version;         ///< that made it
+  ParamOptions param;                ///< how PARAM learned, where that was the method
+  ConsensusOptions consensus;        ///< how the consensus was taken, where that was the method
+  std::vector<std::string> sources;  ///< the spaces that took part in the fit
+};
 
+/// What every space of a bundle is compared with, and how learning it went.
+struct LearnedAnchors {
   Matrix mixture;                         ///< anchors x support
-  Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible
-  Matrix sketch;                          ///< of the sources' support rows, where there are no targets: enough to tell
+  Matrix targets;                         ///< support x anchors: what ridge regresses; empty if that is not possible
+  Matrix sketch;                          ///< of the sources' support rows, if there are no targets: enough to tell
                                           ///< whether rows to be attached are the same
   std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files, or the numbers of ids
   bool by_id = false;                     ///< whether they are ids, which draw.h says how to number
-  std::vector<std::string> sources;       ///< the spaces that took part in the fit
-  std::vector<Attachment> spaces;         ///< the sources, then attached spaces
+  std::vector<Losses> history;            ///< losses of PARAM by epoch
+  std::vector<double> refine_losses;      ///< on rows held out: before refinement, then after each of its epochs
+
+  [[nodiscard]] bool has_targets() const { return targets.rows() != 0; }
+};
+
+/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
+/// made.
+struct Bundle : Recipe, LearnedAnchors {
+  std::vector<Attachment> spaces;  ///< the sources, then attached spaces
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws UnknownSpace, which lists the known ones.

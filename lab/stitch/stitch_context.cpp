@@ -4,7 +4,7 @@
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "base/refuse.h"
-#include "fit/fit_spaces.h"
+#include "fit/read_input.h"
 #include "stitch/stitch_plan.h"
 
 #include <fmt/format.h>
@@ -220,8 +220,8 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
   std::call_once(entry->once, [&] {
     std::optional<OneThread> alone;
     if (point.device == Device::cpu) alone.emplace();
-    entry->statistics = std::make_shared<Statistics>(
-        read_statistics(train_[space], point.whitening, point.shrinkage_rule, whitened, point.device, {}));
+    const Statistics read = read_statistics(train_[space], point);
+    entry->statistics = std::make_shared<Statistics>(whitened ? read.whitened() : read);
   });
   return entry->statistics;
 }

@@ -3,8 +3,8 @@
 
 #include "base/eigen.h"
 #include "fit/attach.h"
+#include "fit/fit.h"
 #include "fit/fit_options.h"
-#include "fit/fit_spaces.h"
 #include "head/yardstick.h"
 #include "stitch/resample.h"
 
@@ -300,7 +300,7 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
 void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle) {
   const FitOptions& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
-  const Attacher attacher(bundle);
+  const Attacher attacher(bundle, bundle);
   std::vector<Attachment> attached;
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);

@@ -124,6 +124,12 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
   if (refines) require_refinement(spaces, options.consensus);
   require_precision(options.device, options.precision);
+  if (options.keep != 0 && !is_convex(options.method)) {
+    throw Error(Code::bad_argument,
+                fmt::format("asked to keep the {} largest weights of each anchor, but {} makes signed weights that "
+                            "cannot be dropped one by one; keep all, or use param, kmeans, fps or random",
+                            options.keep, to_string(options.method)));
+  }
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {

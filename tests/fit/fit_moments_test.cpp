@@ -90,7 +90,7 @@ TEST_F(FromMoments, ShardsMakeTheBundleThatAllRowsMake) {
       FitOptions whole = options(method), parts = options(method, false);
       whole.similarity = parts.similarity = similarity;
       const Bundle expected = fit(sources(), whole);
-      const Bundle found = fit(sharded(three), support(3), parts);
+      const Bundle found = fit(FitInput{{sharded(three)}, support(3)}, parts);
       expect_same_maps(found, expected);
       EXPECT_EQ(found.support_ids, expected.support_ids);
       EXPECT_EQ(found.sources, expected.sources);
@@ -105,12 +105,12 @@ TEST_F(FromMoments, AdaptersAndRulesOfShrinkageDoToo) {
   const std::vector<std::size_t> two{0, 1};
   const std::vector<Space> pair{space_of("a", views_[0]), space_of("b", views_[1])};
   for (const Method method : {Method::ridge, Method::procrustes, Method::cca}) {
-    expect_same_maps(fit(sharded(two), support(2), options(method, false)), fit(pair, options(method)));
+    expect_same_maps(fit(FitInput{{sharded(two)}, support(2)}, options(method, false)), fit(pair, options(method)));
   }
   for (const ShrinkageRule rule : {ShrinkageRule::ledoit_wolf, ShrinkageRule::oas}) {
     FitOptions whole = options(Method::consensus), parts = options(Method::consensus, false);
     whole.shrinkage_rule = parts.shrinkage_rule = rule;
-    expect_same_maps(fit(sharded(two), support(2), parts), fit(pair, whole));
+    expect_same_maps(fit(FitInput{{sharded(two)}, support(2)}, parts), fit(pair, whole));
   }
 }
 
@@ -119,12 +119,12 @@ TEST_F(FromMoments, AttachDoesToo) {
   const Attachment expected = attach(bundle, space_of("d", views_[3]));
   const std::vector<std::size_t> last{3};
   const Matrix64 rows = space_of("d", views_[3]).gather(ids_);
-  const Attachment found = attach(bundle, sharded(last), rows.view());
+  const Attachment found = attach(bundle, AttachInput{sharded(last), rows});
   for (std::size_t i = 0; i < expected.map->weight().cells().size(); ++i) {
     ASSERT_NEAR(found.map->weight().cells()[i], expected.map->weight().cells()[i],
                 1e-6 * largest(expected.map->weight().cells()));
   }
-  const Attachment by_file = attach(bundle, sharded(last), space_of("d", views_[3]));
+  const Attachment by_file = attach(bundle, read_input(bundle, {space_of("d", views_[3]), sharded(last)}));
   EXPECT_EQ(by_file.map->space(), "d");
   EXPECT_NEAR(by_file.ridge->mean_r2, expected.ridge->mean_r2, 1e-6);
 }
@@ -137,7 +137,7 @@ TEST_F(FromMoments, ParamLearnsFromASampleOfRows) {
   std::vector<Space> sample;
   for (const Space& space : sources()) sample.push_back(space.with_rows(RowRange{0, 300}));
   const std::vector<std::size_t> three{0, 1, 2};
-  const Bundle bundle = fit(sharded(three), sample, sampled);
+  const Bundle bundle = fit(read_input({sample, sharded(three)}, sampled), sampled);
   EXPECT_EQ(bundle.history.size(), 2U);
   EXPECT_EQ(bundle.support_ids.size(), 100U);
   EXPECT_TRUE(std::ranges::all_of(bundle.support_ids, [](std::int64_t id) { return id < 300; }));
@@ -150,7 +150,7 @@ TEST_F(FromMoments, RefusesWhatDoesNotFit) {
     return [&, rows, change] {
       FitOptions changed = options(Method::consensus, false);
       change(changed);
-      (void)fit(moments, rows, changed);
+      (void)fit(FitInput{{moments}, rows}, changed);
     };
   };
   const auto nothing = [](FitOptions&) {};
@@ -179,9 +179,17 @@ TEST_F(FromMoments, RefusesWhatDoesNotFit) {
   const Bundle bundle = fit(sources(), options(Method::consensus));
   const Matrix64 few(3, 7);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(bundle, moments, few.view()); }, "one space is attached at a time");
+      Code::bad_argument,
+      [&] {
+        (void)attach(bundle, AttachInput{moments, few});
+      },
+      "one space is attached at a time");
   expect_error(
-      Code::bad_argument, [&] { (void)attach(bundle, moments.of("a"), few.view()); }, "180 support rows", "3 x 7");
+      Code::bad_argument,
+      [&] {
+        (void)attach(bundle, AttachInput{moments.of("a"), few});
+      },
+      "180 support rows", "3 x 7");
 }
 
 TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
@@ -190,13 +198,22 @@ TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
   std::vector<std::int64_t> ids(last.rows());  // every row number is the id of another row
   for (std::size_t row = 0; row < ids.size(); ++row) ids[row] = static_cast<std::int64_t>(ids.size() - 1 - row);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(numbered, last, ids); }, "'d'", "by row number");
+      Code::bad_argument,
+      [&] {
+        (void)read_input(numbered, {last, {}, ids});
+      },
+      "'d'", "by row number");
   Moments moments{SupportDraw(numbered.support_ids)};
   add_moments(moments, {&last, 1}, ids);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(numbered, moments); }, "'d'", "by row number");
-  const Bundle drawn = fit(sources(), ids, options(Method::consensus, false));
-  EXPECT_EQ(attach(drawn, last, ids).space(), "d");
+      Code::bad_argument,
+      [&] {
+        (void)read_input(numbered, {{}, moments});
+      },
+      "'d'", "by row number");
+  const Bundle drawn =
+      fit(read_input({sources(), {}, ids}, options(Method::consensus, false)), options(Method::consensus, false));
+  EXPECT_EQ(attach(drawn, read_input(drawn, {last, {}, ids})).space(), "d");
   expect_error(
       Code::bad_argument, [&] { (void)attach(drawn, last); }, "'d'", "drawn by id");
 }

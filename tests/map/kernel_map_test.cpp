@@ -211,14 +211,14 @@ TEST(KernelMap, MomentsAndSupportRowsAreEnough) {
   const Bundle wanted = fit(spaces, options);
   SupportRows rows{options.support_ids, {}};
   for (const Space& space : spaces) rows.rows.push_back(space.gather(options.support_ids));
-  const Bundle found = fit(compute_joint_moments(spaces), rows, options);
+  const Bundle found = fit(FitInput{{compute_joint_moments(spaces)}, rows}, options);
   for (const char* name : {"a", "b"}) {
     EXPECT_EQ(found.space(name).kernel.value().width, wanted.space(name).kernel.value().width);
     expect_near(found.map(name)->apply(encoders.unseen(name)), wanted.map(name)->apply(encoders.unseen(name)), 1e-4);
   }
   const Space third = encoders.space("c");
   const Attachment by_rows = attach(wanted, third);
-  const Attachment by_moments = attach(wanted, compute_moments(third), third.gather(options.support_ids).view());
+  const Attachment by_moments = attach(wanted, AttachInput{compute_moments(third), third.gather(options.support_ids)});
   ASSERT_TRUE(by_moments.map->kernel());
   expect_near(by_moments.map->apply(encoders.unseen("c")), by_rows.map->apply(encoders.unseen("c")), 1e-4);
 }
