@@ -12,10 +12,10 @@ CORE = ["base", "compute", "io", "space", "regress", "anchors", "map", "bundle",
 LAB = ["head", "stitch", "results"]  # on top of the core, which knows nothing of them
 LAYERS = CORE + LAB
 PUBLIC = {  # which layer each public header belongs to
-    "error.h": "base", "matrix.h": "base", "names.h": "base", "option.h": "base", "progress.h": "base",
+    "error.h": "base", "matrix.h": "base", "option.h": "base", "progress.h": "base",
     "version.h": "base",
     "device.h": "compute",
-    "outputs.h": "io", "rows.h": "io",
+    "rows.h": "io",
     "draw.h": "space", "moments.h": "space", "row_check.h": "space", "similarity.h": "space", "space.h": "space",
     "support.h": "space", "whitening.h": "space",
     "kernel.h": "regress",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <kedge/matrix.h>
-#include <kedge/names.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +28,10 @@ enum class Method {
 /// It joins exactly two spaces, directly and not through anchors: a baseline.
 [[nodiscard]] bool is_adapter(Method method);
 
-template <>
-inline constexpr Names<9> kNamesOf<Method>{
-    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"}};
-inline constexpr NameParser<Method> parse_method;
-inline constexpr NameList<Method> method_names;
+[[nodiscard]] std::string_view to_string(Method method);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Method parse_method(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> method_names();
 
 /// Throws Error(Code::bad_argument) unless there are 1 to `support` anchors.
 void require_anchors(std::size_t anchors, std::size_t support);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
@@ -23,9 +24,10 @@ enum class Effort {
   best,  ///< maps by kernel and, for a consensus of rows that can be read, refined targets; takes minutes, not seconds
 };
 
-template <>
-inline constexpr Names<2> kNamesOf<Effort>{"effort", {"fast", "best"}};
-inline constexpr NameParser<Effort> parse_effort;
+[[nodiscard]] std::string_view to_string(Effort effort);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Effort parse_effort(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> effort_names();
 
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {

@@ -14,9 +14,7 @@
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>
-#include <kedge/names.h>
 #include <kedge/option.h>
-#include <kedge/outputs.h>
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/names.h>
-
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -13,10 +11,10 @@ namespace kedge {
 /// Which rows the coverage loss is taken over in each step.
 enum class CoverageRows { batch, all };
 
-template <>
-inline constexpr Names<2> kNamesOf<CoverageRows>{"coverage rows", {"batch", "all"}};
-inline constexpr NameParser<CoverageRows> parse_coverage_rows;
-inline constexpr NameList<CoverageRows> coverage_rows_names;
+[[nodiscard]] std::string_view to_string(CoverageRows rows);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] CoverageRows parse_coverage_rows(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> coverage_rows_names();
 
 /// How PARAM learns its mixture; these defaults are the paper's, and the only ones.
 struct ParamOptions {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
 #include "base/random.h"
 #include "compute/neighbors.h"
 #include "compute/threads.h"
@@ -12,6 +13,9 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<Method, 9> kMethodNames{
+    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"}};
 
 Matrix one_hot(const std::vector<std::size_t>& chosen, std::size_t support) {
   Matrix mixture(chosen.size(), support);
@@ -40,6 +44,18 @@ Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::
 }
 
 }  // namespace
+
+std::string_view to_string(Method method) {
+  return kMethodNames.of(method);
+}
+
+Method parse_method(std::string_view name) {
+  return kMethodNames.parse(name);
+}
+
+std::vector<std::string_view> method_names() {
+  return kMethodNames.all();
+}
 
 bool is_adapter(Method method) {
   return method == Method::procrustes || method == Method::ridge || method == Method::cca || method == Method::kernel;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/names.h>
 #include <kedge/option.h>
 
 #include <optional>
@@ -19,12 +18,13 @@ namespace kedge {
                                  std::vector<std::string_view> choices = {});
 
 /// One of the names of an enumeration.
-template <Named Enum>
-[[nodiscard]] Option name_option(std::string_view name, std::string help, Enum& value) {
+template <class Enum>
+[[nodiscard]] Option name_option(std::string_view name, std::string help, Enum& value, Enum (*parse)(std::string_view),
+                                 std::vector<std::string_view> names) {
   return text_option(name, std::move(help), "NAME",
                      {[&value] { return std::string(to_string(value)); },
-                      [&value](const std::string& text) { value = NameParser<Enum>()(text); }},
-                     NameList<Enum>()());
+                      [&value, parse](const std::string& text) { value = parse(text); }},
+                     std::move(names));
 }
 
 /// The help says what happens where it is not given.

@@ -4,11 +4,11 @@
 #include "bundle/bundle_check.h"
 #include "bundle/bundle_reader.h"
 #include "io/byte_source.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
-#include <kedge/outputs.h>
 
 #include <algorithm>
 #include <map>

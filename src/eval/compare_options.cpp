@@ -14,7 +14,7 @@ std::vector<Option> options_of(CompareOptions& options) {
   recall.value = &options.recall_at;
   return {std::move(recall),
           count_option("neighbors", "Neighbours to count for the k-NN overlap", options.neighbors, 1),
-          name_option("device", "Where to compute ranks", options.device)};
+          name_option("device", "Where to compute ranks", options.device, parse_device, device_names())};
 }
 
 }  // namespace kedge

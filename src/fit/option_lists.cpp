@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
 #include "base/option.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 
 const std::array kWays{to_string(AttachBy::mixture), to_string(AttachBy::ridge), to_string(AttachBy::kernel),
                        to_string(AttachBy::automatic)};
@@ -59,7 +62,7 @@ void append_kernel_options(std::vector<Option>& list, KernelOptions& kernel) {
 }
 
 Option effort_option(std::string help, Effort& effort) {
-  return name_option("effort", std::move(help), effort);
+  return name_option("effort", std::move(help), effort, parse_effort, effort_names());
 }
 
 void set_shrinkage(FitOptions& options, const std::string& text) {
@@ -90,7 +93,7 @@ Option shrinkage_option(FitOptions& options) {
 }
 
 Option device_option(std::string help, Device& device) {
-  return name_option("device", std::move(help), device);
+  return name_option("device", std::move(help), device, parse_device, device_names());
 }
 
 /// PARAM's, by the names the paper's table suggests.
@@ -114,7 +117,8 @@ std::vector<Option> param_options(ParamOptions& param, CheckpointOptions& checkp
       number_option("tau-coverage", "Temperature of the coverage loss", param.tau_coverage),
       number_option("weight-orthogonality", "Weight of the orthogonality loss", param.weight_orthogonality),
       number_option("weight-length", "Weight of the length loss", param.weight_length),
-      name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows),
+      name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows,
+                  parse_coverage_rows, coverage_rows_names()),
       count_option("coverage-chunk", "Rows at a time if coverage is computed over all rows", param.coverage_chunk),
       std::move(file),
       count_option("checkpoint-every", "Epochs between checkpoints; one is also written when training is interrupted",
@@ -135,17 +139,30 @@ std::vector<Option> consensus_options(ConsensusOptions& consensus) {
 
 }  // namespace
 
+std::string_view to_string(Effort effort) {
+  return kEffortNames.of(effort);
+}
+
+Effort parse_effort(std::string_view name) {
+  return kEffortNames.parse(name);
+}
+
+std::vector<std::string_view> effort_names() {
+  return kEffortNames.all();
+}
+
 std::vector<Option> options_of(FitOptions& options) {
   std::vector<Option> list{
       name_option("method",
                   "How to make anchors: consensus (in closed form; start here), param (the paper's method, learned by "
                   "gradient), random, kmeans or fps (picked from the support); procrustes, ridge and cca align one "
                   "pair directly, as baselines; kernel aligns one pair by non-linear maps, best for translation",
-                  options.method),
+                  options.method, parse_method, method_names()),
       effort_option("fast: linear maps, in closed form, in seconds. best: maps by kernel, and refined targets for a "
                     "consensus; better, in minutes (maps by kernel alone do not refine; not for adapters)",
                     options.effort),
-      name_option("similarity", "How to compare an embedding with an anchor", options.similarity),
+      name_option("similarity", "How to compare an embedding with an anchor", options.similarity, parse_similarity,
+                  similarity_names()),
       without_default(count_option(
           "anchors",
           fmt::format(
@@ -161,7 +178,7 @@ std::vector<Option> options_of(FitOptions& options) {
           options.support, 1)),
       name_option("support-select",
                   "How to select those rows; fps, kmeans and leverage compare all rows and hold them in memory",
-                  options.support_select),
+                  options.support_select, parse_support_select, support_select_names()),
       count_option("keep",
                    "Keep only the N largest weights of each anchor and the support rows they need, so that attaching "
                    "needs fewer rows; 0 keeps all (not for consensus, procrustes, ridge, cca and kernel)",
@@ -181,7 +198,7 @@ std::vector<Option> options_of(FitOptions& options) {
           "precision",
           "Precision of matrix products in learning: fp32; tf32, on a GPU faster but coarser, on the processor "
           "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
-          options.precision)};
+          options.precision, parse_precision, precision_names())};
   append_kernel_options(list, options.kernel);
   append_group(list, "param", param_options(options.param, options.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));

@@ -2,6 +2,7 @@
 #include "anchors/param/param_options.h"
 
 #include "base/json.h"
+#include "base/names.h"
 #include "base/wording.h"
 #include "compute/backend.h"
 
@@ -14,6 +15,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<CoverageRows, 2> kCoverageRowsNames{"coverage rows", {"batch", "all"}};
 
 void require(bool good, const std::string& name, double value, const std::string& expected) {
   if (!good) throw Error(Code::bad_argument, fmt::format("{} is {}, expected {}", name, value, expected));
@@ -52,6 +55,18 @@ void visit_fields(Options& o, const Visit& visit) {
 }
 
 }  // namespace
+
+std::string_view to_string(CoverageRows rows) {
+  return kCoverageRowsNames.of(rows);
+}
+
+CoverageRows parse_coverage_rows(std::string_view name) {
+  return kCoverageRowsNames.parse(name);
+}
+
+std::vector<std::string_view> coverage_rows_names() {
+  return kCoverageRowsNames.all();
+}
 
 std::string to_json(const ParamOptions& options) {
   nlohmann::ordered_json json;

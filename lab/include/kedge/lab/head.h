@@ -3,7 +3,6 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/names.h>
 #include <kedge/option.h>
 #include <kedge/progress.h>
 
@@ -22,10 +21,10 @@ enum class HeadKind {
   ridge,   ///< ridge regression for targets; labels need mlp or linear
 };
 
-template <>
-inline constexpr Names<3> kNamesOf<HeadKind>{"head", {"mlp", "linear", "ridge"}};
-inline constexpr NameParser<HeadKind> parse_head_kind;
-inline constexpr NameList<HeadKind> head_kind_names;
+[[nodiscard]] std::string_view to_string(HeadKind kind);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] HeadKind parse_head_kind(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> head_kind_names();
 
 /// How heads are trained; these defaults are the only ones.
 struct HeadOptions {
