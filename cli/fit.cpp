@@ -43,7 +43,8 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
 FitOptions fit_options_of(const Options& o) {
   FitOptions options = o.fit;
   options.support_ids = read_support_ids(o.support_ids);
-  if (options.method != Method::param) return options;  // fit() refuses what was asked of a checkpoint
+  require_own_options(options);
+  if (options.method != Method::param) return options;
   if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
   if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
     throw Error(Code::bad_argument,

@@ -4,7 +4,6 @@
 #include <kedge/bundle.h>
 #include <kedge/device.h>
 #include <kedge/moments.h>
-#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 #include <kedge/support.h>
@@ -59,9 +58,6 @@ struct FitOptions {
   static constexpr std::size_t kKernelSupport = 10000;  ///< a kernel gains from rows that a line no longer needs
 };
 
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(FitOptions& options);
-
 /// Where a fit finds its rows. Spaces alone are enough, and so are moments that carry the support rows.
 struct FitRows {
   std::vector<Space> spaces;  ///< parallel
@@ -85,8 +81,8 @@ struct FitInput {
 };
 
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range, missing, repeated or beside a
-/// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;
-/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+/// selection, too many anchors, keep with a mixture that is not convex; Error(Code::bad_file) for spaces whose rows
+/// differ in number or hold NaN.
 [[nodiscard]] FitInput read_input(const FitRows& rows, const FitOptions& options, const Progress& progress = {});
 
 /// Learns anchors and makes the relative map of every space. Throws Error(Code::bad_argument) for parts that do not fit
@@ -122,9 +118,6 @@ struct AttachOptions {
   Device device = Device::cpu;  ///< where statistics are taken and a kernel is solved
   Effort effort = Effort::fast;
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
 
 /// Of attaching a space with rows of so many values by kernel; 0 where it is attached in another way.
 [[nodiscard]] Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim);

@@ -14,7 +14,6 @@
 #include <kedge/matrix.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>
-#include <kedge/option.h>
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>

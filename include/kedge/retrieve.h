@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
@@ -31,9 +30,6 @@ struct RetrieveOptions {
   std::size_t recall_k = 100;  ///< where recall ends
   SearchBy similarity = SearchBy::cosine;
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(RetrieveOptions& options);
 
 /// How relevant a document is to a query, both by their row in the file: 0 for not at all.
 struct Judgement {

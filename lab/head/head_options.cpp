@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/names.h"
-#include "base/option.h"
 
 #include <fmt/format.h>
 #include <kedge/lab/head.h>

@@ -3,23 +3,13 @@
 #include "stitch/stitch_plan.h"
 
 #include <kedge/lab/stitch.h>
+#include <kedge/options/lists.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
-#include <variant>
 
 namespace kedge {
-namespace {
-
-/// As users write it: a number, or the name of a rule.
-void set_shrinkage(FitOptions& point, const std::string& text) {
-  for (const Option& option : options_of(point)) {
-    if (option.name == "shrinkage") std::get<TextValue>(option.value).set(text);
-  }
-}
-
-}  // namespace
 
 StitchOptions with_defaults(StitchOptions options, std::size_t train_rows) {
   if (options.points.empty()) return options;

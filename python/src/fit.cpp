@@ -19,6 +19,7 @@ FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dic
   FitOptions options;
   set_options(options_of(options), values);
   if (support_ids) options.support_ids = to_vector(*support_ids);
+  require_own_options(options);
   require_device(options.device);
   return options;
 }

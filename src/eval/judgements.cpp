@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/names.h"
-#include "base/option.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -24,13 +23,6 @@ SearchBy parse_search_by(std::string_view name) {
 
 std::vector<std::string_view> search_by_names() {
   return kSearchByNames.all();
-}
-
-std::vector<Option> options_of(RetrieveOptions& options) {
-  return {count_option("k", "Documents of each query that nDCG and MRR look at", options.k, 1),
-          count_option("recall-k", "Documents of each query that recall looks at", options.recall_k, 1),
-          name_option("similarity", "How to compare a query with a document", options.similarity, parse_search_by,
-                      search_by_names())};
 }
 
 std::vector<Judgement> read_judgements(const std::string& path) {

@@ -96,7 +96,6 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
                                                 "{} were given",
                                                 spaces.size()));
   }
-  require_own_options(options);
   const Parts parts = split(spaces);
   FitOptions own = options;
   own.checkpoint = {};

@@ -2,6 +2,7 @@
 #include "fit/fit_options.h"
 
 #include "anchors/param/refine.h"
+#include "base/names.h"
 #include "base/wording.h"
 #include "fit/adapter.h"
 #include "regress/kernel_ridge.h"
@@ -15,8 +16,6 @@
 #include <filesystem>
 #include <limits>
 #include <string_view>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 namespace kedge {
@@ -60,25 +59,21 @@ void require_attach(const FitOptions& options) {
   }
 }
 
-bool same_value(const Option& one, const Option& other) {
-  return std::visit(
-      [&](const auto& value) {
-        using Value = std::decay_t<decltype(value)>;
-        const auto& others = std::get<Value>(other.value);
-        if constexpr (std::is_same_v<Value, TextValue>) {
-          return value.get() == others.get();
-        } else {
-          return *value == *others;
-        }
-      },
-      one.value);
-}
-
-bool belongs_to(const Option& option, Method method) {
-  return option.group.empty() || option.group == to_string(method) || (option.name == "power" && method == Method::cca);
-}
+constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 
 }  // namespace
+
+std::string_view to_string(Effort effort) {
+  return kEffortNames.of(effort);
+}
+
+Effort parse_effort(std::string_view name) {
+  return kEffortNames.parse(name);
+}
+
+std::vector<std::string_view> effort_names() {
+  return kEffortNames.all();
+}
 
 AttachBy attach_by(const FitOptions& options) {
   const bool best =
@@ -140,20 +135,6 @@ std::size_t support_size(const FitOptions& options, std::size_t rows) {
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
   return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
-}
-
-void require_own_options(const FitOptions& options) {
-  FitOptions asked = options;
-  FitOptions defaults;
-  const std::vector<Option> given = options_of(asked);
-  const std::vector<Option> otherwise = options_of(defaults);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (belongs_to(given[i], options.method) || same_value(given[i], otherwise[i])) continue;
-    throw Error(Code::bad_argument,
-                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
-                            option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
-                            option_words(given[i].name)));
-  }
 }
 
 std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {

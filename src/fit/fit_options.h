@@ -32,8 +32,4 @@ void require_regression_options(AttachBy by, const std::optional<double>& ridge,
 /// How many anchors are asked for, or the default: no more than support rows.
 [[nodiscard]] std::size_t anchor_count(const FitOptions& options, std::size_t rows);
 
-/// Refuses options that belong to a method other than the chosen one, which would otherwise be ignored in silence.
-/// Whoever shares one set of options between several methods does not call this. Throws Error(Code::bad_argument).
-void require_own_options(const FitOptions& options);
-
 }  // namespace kedge

@@ -252,7 +252,6 @@ FitOptions settle(const FitInput& input, const FitOptions& asked) {
   if (!learns) require_no_other_rows(asked);
   FitOptions options = settle(asked, parts_of(input.moments).size());
   if (!learns) options.consensus.refine_epochs = 0;  // the best effort is that without other rows
-  require_own_options(options);
   return options;
 }
 
@@ -325,7 +324,6 @@ FitInput read_input(const FitRows& rows, const FitOptions& asked, const Progress
   }
   options = settle(options, spaces.size());
   FitInput input{{}, {}, rows.ids.has_value(), spaces, known_support(spaces, options)};
-  require_own_options(options);
   std::jthread loading;
   if (rows.moments) {
     input.moments.push_back(moments_of(spaces, *rows.moments));

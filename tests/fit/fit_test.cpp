@@ -229,34 +229,6 @@ TEST(Fit, IsByConsensusUnlessToldOtherwise) {
   EXPECT_TRUE(std::ranges::equal(fit(spaces, options).mixture.cells(), bundle.mixture.cells()));
 }
 
-TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
-  const Matrix x = embeddings(50, 8, 6);
-  const auto unread = [](const ProgressReport&) { FAIL() << "rows were read"; };
-  const auto fit_with = [&](Method method, auto change) {
-    return [&, method, change] {
-      FitOptions options;
-      options.method = method;
-      options.anchors = 5;
-      change(options);
-      (void)fit(std::vector{space_of("x", x), space_of("y", x)}, options, unread);
-    };
-  };
-  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
-               "epochs belongs to the method param", "the method is consensus", "leave out epochs");
-  expect_error(Code::bad_argument,
-               fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
-               "coverage_rows belongs to the method param", "the method is random");
-  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
-               "checkpoint belongs to the method param");
-  expect_error(Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
-               "power belongs to the method consensus", "the method is param");
-  FitOptions weighted;
-  weighted.method = Method::cca;
-  weighted.anchors = 5;
-  weighted.consensus.power = 1;
-  EXPECT_EQ(fit(std::vector{space_of("x", x), space_of("y", x)}, weighted).method, Method::cca) << "cca weighs too";
-}
-
 TEST(Fit, RefusesWhatCannotWork) {
   const Matrix x = embeddings(50, 8, 6);
   const Matrix shorter = embeddings(49, 8, 6);

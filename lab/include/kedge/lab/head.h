@@ -3,7 +3,7 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/option.h>
+#include <kedge/options/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>

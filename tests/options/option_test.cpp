@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/every_option_list.h"
 #include "base/wording.h"
+#include "options/every_option_list.h"
+#include "support.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <kedge/kedge.h>
+#include <kedge/options/lists.h>
 
 #include <string>
 #include <variant>
@@ -12,7 +13,7 @@
 
 namespace kedge::test {
 
-using Lists = testing::Types<FitOptions, AttachOptions, CompareOptions>;
+using Lists = testing::Types<FitOptions, AttachOptions, CompareOptions, RetrieveOptions>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Core, EveryList, Lists);
 
 namespace {
@@ -45,6 +46,27 @@ TEST(OptionsOf, AFitReachItsFields) {
   EXPECT_EQ(options.consensus.refine_tau, 0.75);
   EXPECT_EQ(named(list, "resume").group, "param");
   EXPECT_EQ(named(list, "power").group, "consensus");
+}
+
+TEST(OptionsOf, AnotherMethodAreRefused) {
+  const auto check = [](Method method, auto change) {
+    return [=] {
+      FitOptions options;
+      options.method = method;
+      change(options);
+      require_own_options(options);
+    };
+  };
+  expect_error(Code::bad_argument, check(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
+               "epochs belongs to the method param", "the method is consensus", "leave out epochs");
+  expect_error(Code::bad_argument,
+               check(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
+               "coverage_rows belongs to the method param", "the method is random");
+  expect_error(Code::bad_argument, check(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
+               "checkpoint belongs to the method param");
+  expect_error(Code::bad_argument, check(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
+               "power belongs to the method consensus", "the method is param");
+  EXPECT_NO_THROW(check(Method::cca, [](FitOptions& o) { o.consensus.power = 1; })()) << "cca weighs too";
 }
 
 TEST(OptionsOf, ShrinkageIsANumberOrARule) {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/names.h"
-#include "base/option.h"
+#include <kedge/options/lists.h>
+
+#include "base/wording.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/error.h>
-#include <kedge/fit.h>
 
 #include <algorithm>
 #include <array>
 
 namespace kedge {
 namespace {
-
-constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 
 const std::array kWays{to_string(AttachBy::mixture), to_string(AttachBy::ridge), to_string(AttachBy::kernel),
                        to_string(AttachBy::automatic)};
@@ -31,7 +29,7 @@ Option attach_option(std::string help, std::optional<AttachBy>& by) {
                                         fmt::format("attach is '{}', expected {}", text, fmt::join(kWays, ", ")));
                           }
                         }};
-  return without_default(text_option("attach", std::move(help), "NAME", value, {kWays.begin(), kWays.end()}));
+  return without_default({"attach", std::move(help), "NAME", value, 0, {kWays.begin(), kWays.end()}});
 }
 
 /// A number, or what cross-validation chooses.
@@ -46,7 +44,7 @@ Option chosen_option(std::string_view name, std::string help, std::optional<doub
                           }
                           number = given;
                         }};
-  return text_option(name, std::move(help), "auto|X", value);
+  return {name, std::move(help), "auto|X", value};
 }
 
 void append_kernel_options(std::vector<Option>& list, KernelOptions& kernel) {
@@ -65,20 +63,6 @@ Option effort_option(std::string help, Effort& effort) {
   return name_option("effort", std::move(help), effort, parse_effort, effort_names());
 }
 
-void set_shrinkage(FitOptions& options, const std::string& text) {
-  if (const std::optional<double> given = parse_number(text)) {
-    options.whitening.shrinkage = *given;
-    options.shrinkage_rule = ShrinkageRule::fixed;
-  } else if (text == "auto") {
-    options.shrinkage_rule = ShrinkageRule::ledoit_wolf;
-  } else if (text == to_string(ShrinkageRule::ledoit_wolf) || text == to_string(ShrinkageRule::oas)) {
-    options.shrinkage_rule = parse_shrinkage_rule(text);
-  } else {
-    throw Error(Code::bad_argument,
-                fmt::format("shrinkage is '{}', expected a number from 0 to 1, auto, ledoit-wolf or oas", text));
-  }
-}
-
 Option shrinkage_option(FitOptions& options) {
   const TextValue value{[&options] {
                           return options.shrinkage_rule == ShrinkageRule::fixed
@@ -86,41 +70,21 @@ Option shrinkage_option(FitOptions& options) {
                                      : std::string(to_string(options.shrinkage_rule));
                         },
                         [&options](const std::string& text) { set_shrinkage(options, text); }};
-  return text_option("shrinkage",
-                     "How far to shrink the covariance towards a sphere, 0 to 1 (wip); auto (the same as ledoit-wolf) "
-                     "or oas chooses it for each space",
-                     "X|NAME", value);
+  return {
+      "shrinkage",
+      "How far to shrink the covariance towards a sphere, 0 to 1 (wip); auto (the same as ledoit-wolf) or oas chooses "
+      "it for each space",
+      "X|NAME", value};
 }
 
 Option device_option(std::string help, Device& device) {
   return name_option("device", std::move(help), device, parse_device, device_names());
 }
 
-/// PARAM's, by the names the paper's table suggests.
-std::vector<Option> param_options(ParamOptions& param, CheckpointOptions& checkpoint) {
-  Option file;
-  file.name = "checkpoint";
-  file.help = "File that keeps the state of training, so that it can be resumed";
-  file.type = "FILE";
-  file.shows_default = false;
-  file.value = &checkpoint.path;
+std::vector<Option> checkpoint_options(CheckpointOptions& checkpoint) {
   return {
-      count_option("epochs", "Passes over the rows", param.epochs),
-      count_option("batch", "Rows per step", param.batch),
-      number_option("lr", "Learning rate of Adam", param.learning_rate),
-      number_option("weight-decay", "Decoupled weight decay, as in AdamW", param.weight_decay),
-      number_option("temperature", "Temperature of the softmax that makes the mixture", param.temperature),
-      number_option("weight-symnce", "Weight of the contrastive loss between spaces; 0 leaves it out",
-                    param.weight_symnce),
-      number_option("tau-symnce", "Temperature of the contrastive loss", param.tau_symnce),
-      number_option("weight-coverage", "Weight of the coverage loss", param.weight_coverage),
-      number_option("tau-coverage", "Temperature of the coverage loss", param.tau_coverage),
-      number_option("weight-orthogonality", "Weight of the orthogonality loss", param.weight_orthogonality),
-      number_option("weight-length", "Weight of the length loss", param.weight_length),
-      name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows,
-                  parse_coverage_rows, coverage_rows_names()),
-      count_option("coverage-chunk", "Rows at a time if coverage is computed over all rows", param.coverage_chunk),
-      std::move(file),
+      without_default(
+          {"checkpoint", "File that keeps the state of training, so that it can be resumed", "FILE", &checkpoint.path}),
       count_option("checkpoint-every", "Epochs between checkpoints; one is also written when training is interrupted",
                    checkpoint.every),
       flag_option("resume", "Continue from the checkpoint; the result is exactly the same", checkpoint.resume)};
@@ -137,19 +101,11 @@ std::vector<Option> consensus_options(ConsensusOptions& consensus) {
           number_option("refine-tau", "Temperature of the refinement's contrastive loss", consensus.refine_tau)};
 }
 
+bool belongs_to(const Option& option, Method method) {
+  return option.group.empty() || option.group == to_string(method) || (option.name == "power" && method == Method::cca);
+}
+
 }  // namespace
-
-std::string_view to_string(Effort effort) {
-  return kEffortNames.of(effort);
-}
-
-Effort parse_effort(std::string_view name) {
-  return kEffortNames.parse(name);
-}
-
-std::vector<std::string_view> effort_names() {
-  return kEffortNames.all();
-}
 
 std::vector<Option> options_of(FitOptions& options) {
   std::vector<Option> list{
@@ -200,9 +156,29 @@ std::vector<Option> options_of(FitOptions& options) {
           "the same as fp32; bf16, on a GPU only, tf32 with the two large products with the support in bfloat16",
           options.precision, parse_precision, precision_names())};
   append_kernel_options(list, options.kernel);
-  append_group(list, "param", param_options(options.param, options.checkpoint));
+  append_group(list, "param", options_of(options.param));
+  append_group(list, "param", checkpoint_options(options.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
   return list;
+}
+
+/// By the names the paper's table suggests.
+std::vector<Option> options_of(ParamOptions& param) {
+  return {count_option("epochs", "Passes over the rows", param.epochs),
+          count_option("batch", "Rows per step", param.batch),
+          number_option("lr", "Learning rate of Adam", param.learning_rate),
+          number_option("weight-decay", "Decoupled weight decay, as in AdamW", param.weight_decay),
+          number_option("temperature", "Temperature of the softmax that makes the mixture", param.temperature),
+          number_option("weight-symnce", "Weight of the contrastive loss between spaces; 0 leaves it out",
+                        param.weight_symnce),
+          number_option("tau-symnce", "Temperature of the contrastive loss", param.tau_symnce),
+          number_option("weight-coverage", "Weight of the coverage loss", param.weight_coverage),
+          number_option("tau-coverage", "Temperature of the coverage loss", param.tau_coverage),
+          number_option("weight-orthogonality", "Weight of the orthogonality loss", param.weight_orthogonality),
+          number_option("weight-length", "Weight of the length loss", param.weight_length),
+          name_option("coverage-rows", "Rows to compute coverage over in each step", param.coverage_rows,
+                      parse_coverage_rows, coverage_rows_names()),
+          count_option("coverage-chunk", "Rows at a time if coverage is computed over all rows", param.coverage_chunk)};
 }
 
 std::vector<Option> options_of(AttachOptions& options) {
@@ -219,6 +195,47 @@ std::vector<Option> options_of(AttachOptions& options) {
                     options.effort)};
   append_kernel_options(list, options.kernel);
   return list;
+}
+
+std::vector<Option> options_of(CompareOptions& options) {
+  return {{"recall-at", "Ranks to report recall at", "LIST", &options.recall_at, 1},
+          count_option("neighbors", "Neighbours to count for the k-NN overlap", options.neighbors, 1),
+          device_option("Where to compute ranks", options.device)};
+}
+
+std::vector<Option> options_of(RetrieveOptions& options) {
+  return {count_option("k", "Documents of each query that nDCG and MRR look at", options.k, 1),
+          count_option("recall-k", "Documents of each query that recall looks at", options.recall_k, 1),
+          name_option("similarity", "How to compare a query with a document", options.similarity, parse_search_by,
+                      search_by_names())};
+}
+
+void set_shrinkage(FitOptions& options, const std::string& text) {
+  if (const std::optional<double> given = parse_number(text)) {
+    options.whitening.shrinkage = *given;
+    options.shrinkage_rule = ShrinkageRule::fixed;
+  } else if (text == "auto") {
+    options.shrinkage_rule = ShrinkageRule::ledoit_wolf;
+  } else if (text == to_string(ShrinkageRule::ledoit_wolf) || text == to_string(ShrinkageRule::oas)) {
+    options.shrinkage_rule = parse_shrinkage_rule(text);
+  } else {
+    throw Error(Code::bad_argument,
+                fmt::format("shrinkage is '{}', expected a number from 0 to 1, auto, ledoit-wolf or oas", text));
+  }
+}
+
+void require_own_options(const FitOptions& options) {
+  FitOptions asked = options;
+  FitOptions defaults;
+  const std::vector<Option> given = options_of(asked);
+  const std::vector<Option> otherwise = options_of(defaults);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (belongs_to(given[i], options.method) || value_of(given[i]) == value_of(otherwise[i])) continue;
+    throw Error(Code::bad_argument,
+                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
+                            option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
+                            option_words(given[i].name)));
+  }
 }
 
 }  // namespace kedge

@@ -1,42 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/option.h"
+#include <kedge/options/option.h>
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <type_traits>
 
 namespace kedge {
-namespace {
-
-Option make_option(std::string_view name, std::string help, std::string_view type, decltype(Option::value) value) {
-  Option option;
-  option.name = name;
-  option.help = std::move(help);
-  option.type = type;
-  option.value = std::move(value);
-  return option;
-}
-
-}  // namespace
 
 Option flag_option(std::string_view name, std::string help, bool& value) {
-  return make_option(name, std::move(help), "", &value);
+  return {name, std::move(help), "", &value};
 }
 
 Option count_option(std::string_view name, std::string help, std::size_t& value, std::size_t least) {
-  Option option = make_option(name, std::move(help), "N", &value);
-  option.least = least;
-  return option;
+  return {name, std::move(help), "N", &value, least};
 }
 
 Option number_option(std::string_view name, std::string help, double& value) {
-  return make_option(name, std::move(help), "X", &value);
-}
-
-Option text_option(std::string_view name, std::string help, std::string_view type, TextValue value,
-                   std::vector<std::string_view> choices) {
-  Option option = make_option(name, std::move(help), type, std::move(value));
-  option.choices = std::move(choices);
-  return option;
+  return {name, std::move(help), "X", &value};
 }
 
 Option without_default(Option option) {
@@ -49,6 +30,26 @@ void append_group(std::vector<Option>& list, std::string_view group, std::vector
     option.group = group;
     list.push_back(std::move(option));
   }
+}
+
+OptionValue value_of(const Option& option) {
+  return std::visit(
+      [&](const auto& value) -> OptionValue {
+        if constexpr (std::is_pointer_v<std::decay_t<decltype(value)>>) {
+          return *value;
+        } else {
+          std::string text = value.get();
+          const std::optional<double> number = option.choices.empty() ? parse_number(text) : std::nullopt;
+          return number ? OptionValue(*number) : OptionValue(std::move(text));
+        }
+      },
+      option.value);
+}
+
+std::string keyword_of(const Option& option) {
+  std::string name(option.name);
+  std::ranges::replace(name, '-', '_');
+  return name;
 }
 
 std::optional<double> parse_number(std::string_view text) {
