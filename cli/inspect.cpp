@@ -34,7 +34,7 @@ Json spaces_to_json(const Bundle& bundle) {
   return all;
 }
 
-Json param_to_json(ParamOptions options) {
+Json param_to_json(Param options) {
   Json json;
   for (const Option& option : options_of(options)) {
     if (option.name == "coverage-chunk") continue;  // it changes no result
@@ -61,9 +61,9 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"attach", to_string(bundle.attach_by)},
                {"spaces", spaces_to_json(bundle)},
                {"support_ids", bundle.support_ids}};
-  if (bundle.keep != 0) json.set("keep", bundle.keep);
-  if (bundle.method == Method::param) {
-    json.set("param", param_to_json(bundle.param));
+  if (const auto keep = keep_of(bundle.method)) json.set("keep", *keep);
+  if (const auto* param = std::get_if<Param>(&bundle.method)) {
+    json.set("param", param_to_json(*param));
     Json history = Json::array();
     for (const Losses& losses : bundle.history) history.push_back(losses_to_json(losses));
     json.set("history", history);
@@ -128,7 +128,8 @@ void run(const Options& o) {
     fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
                selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
   }
-  if (bundle.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", bundle.keep);
+  if (const auto keep = keep_of(bundle.method))
+    fmt::print("  kept        the {} largest weights of each anchor\n", *keep);
   fmt::print("  seed        {}\n", bundle.seed);
   if (bundle.shrinkage_rule == ShrinkageRule::fixed) {
     fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);

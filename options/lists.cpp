@@ -90,24 +90,25 @@ std::vector<Option> checkpoint_options(CheckpointOptions& checkpoint) {
       flag_option("resume", "Continue from the checkpoint; the result is exactly the same", checkpoint.resume)};
 }
 
-std::vector<Option> consensus_options(ConsensusOptions& consensus) {
+std::vector<Option> consensus_options(Consensus& consensus) {
   return {number_option("power", "How strongly to favour anchors the spaces agree on (also for cca)", consensus.power),
           count_option("refine-epochs",
                        "Refine the closed form by gradient for at most N passes over the rows; stops when held-out "
                        "rows no longer improve",
-                       consensus.refine_epochs),
+                       consensus.refinement.epochs),
           number_option("refine-rate", "Learning rate of the refinement, relative to the size of the targets",
-                        consensus.refine_rate),
-          number_option("refine-tau", "Temperature of the refinement's contrastive loss", consensus.refine_tau)};
+                        consensus.refinement.rate),
+          number_option("refine-tau", "Temperature of the refinement's contrastive loss", consensus.refinement.tau)};
 }
 
-bool belongs_to(const Option& option, Method method) {
-  return option.group.empty() || option.group == to_string(method) || (option.name == "power" && method == Method::cca);
+bool belongs_to(const Option& option, const Method& method) {
+  return option.group.empty() || option.group == to_string(method) ||
+         (option.name == "power" && is_adapter(method, Pairwise::cca));
 }
 
 }  // namespace
 
-std::vector<Option> options_of(FitOptions& options) {
+std::vector<Option> options_of(FitArguments& options) {
   std::vector<Option> list{
       name_option("method",
                   "How to make anchors: consensus (in closed form; start here), param (the paper's method, learned by "
@@ -157,13 +158,13 @@ std::vector<Option> options_of(FitOptions& options) {
           options.precision, parse_precision, precision_names())};
   append_kernel_options(list, options.kernel);
   append_group(list, "param", options_of(options.param));
-  append_group(list, "param", checkpoint_options(options.checkpoint));
+  append_group(list, "param", checkpoint_options(options.param.checkpoint));
   append_group(list, "consensus", consensus_options(options.consensus));
   return list;
 }
 
 /// By the names the paper's table suggests.
-std::vector<Option> options_of(ParamOptions& param) {
+std::vector<Option> options_of(Param& param) {
   return {count_option("epochs", "Passes over the rows", param.epochs),
           count_option("batch", "Rows per step", param.batch),
           number_option("lr", "Learning rate of Adam", param.learning_rate),
@@ -224,11 +225,9 @@ void set_shrinkage(FitOptions& options, const std::string& text) {
   }
 }
 
-void require_own_options(const FitOptions& options) {
-  FitOptions asked = options;
-  FitOptions defaults;
-  const std::vector<Option> given = options_of(asked);
-  const std::vector<Option> otherwise = options_of(defaults);
+void require_own_options(const FitArguments& options) {
+  FitArguments asked = options, defaults;
+  const std::vector<Option> given = options_of(asked), otherwise = options_of(defaults);
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (belongs_to(given[i], options.method) || value_of(given[i]) == value_of(otherwise[i])) continue;
     throw Error(Code::bad_argument,
@@ -236,6 +235,26 @@ void require_own_options(const FitOptions& options) {
                             option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
                             option_words(given[i].name)));
   }
+  if (!options.keep || is_convex(options.method)) return;
+  throw Error(Code::bad_argument,
+              fmt::format("asked to keep the {} largest weights of each anchor, but {} makes signed weights that "
+                          "cannot be dropped one by one; keep all, or use param, kmeans, fps or random",
+                          *options.keep, to_string(options.method)));
+}
+
+FitOptions fit_options(const FitArguments& options) {
+  FitOptions result = options;
+  if (auto* param = std::get_if<Param>(&result.method)) {
+    *param = options.param;
+    param->keep = options.keep;
+  } else if (auto* consensus = std::get_if<Consensus>(&result.method)) {
+    *consensus = options.consensus;
+  } else if (auto* chosen = std::get_if<ChosenRows>(&result.method)) {
+    chosen->keep = options.keep;
+  } else {
+    std::get<Adapter>(result.method).power = options.consensus.power;
+  }
+  return result;
 }
 
 }  // namespace kedge

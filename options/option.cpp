@@ -16,6 +16,10 @@ Option count_option(std::string_view name, std::string help, std::size_t& value,
   return {name, std::move(help), "N", &value, least};
 }
 
+Option count_option(std::string_view name, std::string help, std::optional<std::size_t>& value, std::size_t least) {
+  return {name, std::move(help), "N", &value, least};
+}
+
 Option number_option(std::string_view name, std::string help, double& value) {
   return {name, std::move(help), "X", &value};
 }
@@ -35,7 +39,10 @@ void append_group(std::vector<Option>& list, std::string_view group, std::vector
 OptionValue value_of(const Option& option) {
   return std::visit(
       [&](const auto& value) -> OptionValue {
-        if constexpr (std::is_pointer_v<std::decay_t<decltype(value)>>) {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::optional<std::size_t>*>) {
+          return value->value_or(0);
+        } else if constexpr (std::is_pointer_v<Value>) {
           return *value;
         } else {
           std::string text = value.get();

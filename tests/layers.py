@@ -20,7 +20,7 @@ PUBLIC = {  # which layer each public header belongs to
     "draw.h": "space", "moments.h": "space", "row_check.h": "space", "similarity.h": "space", "space.h": "space",
     "support.h": "space", "whitening.h": "space",
     "kernel.h": "regress",
-    "anchors.h": "anchors", "consensus.h": "anchors", "param.h": "anchors",
+    "anchors.h": "anchors", "method.h": "anchors", "param.h": "anchors",
     "attachment.h": "map", "relative_map.h": "map",
     "bundle.h": "bundle", "export.h": "bundle", "translate.h": "bundle",
     "fit.h": "fit",

@@ -4,7 +4,6 @@
 #include <kedge/anchors.h>
 #include <kedge/attachment.h>
 #include <kedge/bundle.h>
-#include <kedge/consensus.h>
 #include <kedge/device.h>
 #include <kedge/draw.h>
 #include <kedge/error.h>
@@ -12,6 +11,7 @@
 #include <kedge/fit.h>
 #include <kedge/kernel.h>
 #include <kedge/matrix.h>
+#include <kedge/method.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>
 #include <kedge/param.h>

@@ -57,8 +57,8 @@ const std::set<std::string_view> kNotSettings{
 /// Results of earlier versions do not say these, which then are as by default.
 const std::set<std::string_view> kLater{"effort", "kernel-width", "kernel-strength", "kernel-whitening"};
 
-Json fit_settings(FitOptions options) {
-  FitOptions defaults;
+Json fit_settings(FitArguments options) {
+  FitArguments defaults;
   const std::vector<Option> given = options_of(options), otherwise = options_of(defaults);
   Json json;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -76,8 +76,8 @@ Json fit_settings(FitOptions options) {
 Json head_settings(const HeadOptions& o) {
   // Targets get the same head from ridge and linear, so that their results can stand together.
   const HeadKind kind = o.kind == HeadKind::ridge ? HeadKind::linear : o.kind;
-  return {{"kind", to_string(kind)}, {"epochs", o.epochs == 0 ? Json("auto") : Json(o.epochs)},
-          {"batch", o.batch},        {"hidden", o.hidden},
+  return {{"kind", to_string(kind)}, {"epochs", o.epochs ? Json(*o.epochs) : Json("auto")},
+          {"batch", o.batch},        {"hidden", o.hidden.value_or(0)},
           {"lr", o.learning_rate},   {"weight_decay", o.weight_decay},
           {"dropout", o.dropout},    {"l2", o.l2}};
 }

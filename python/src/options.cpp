@@ -67,6 +67,10 @@ struct Write {
     *to = PyObject_IsTrue(value.ptr()) == 1;
   }
   void operator()(std::size_t* to) const { *to = to_count(option, value); }
+  void operator()(std::optional<std::size_t>* to) const {
+    const std::size_t count = to_count(option, value);
+    *to = count == 0 ? std::nullopt : std::optional(count);
+  }
   void operator()(double* to) const { *to = to_number(option, value); }
   void operator()(std::string* to) const { *to = path_of(value); }
   void operator()(std::vector<std::size_t>* to) const {
@@ -118,7 +122,8 @@ void set_options(const std::vector<Option>& options, const nb::dict& values) {
 }
 
 void bind_options(nb::module_& module) {
-  module.def("fit_options", &describe_defaults<FitOptions>, "The options of fit: name, help, type, choices, default.");
+  module.def("fit_options", &describe_defaults<FitArguments>,
+             "The options of fit: name, help, type, choices, default.");
   module.def("attach_options", &describe_defaults<AttachOptions>, "The same for attach.");
   module.def("compare_options", &describe_defaults<CompareOptions>, "The same for compare.");
   module.def("retrieve_options", &describe_defaults<RetrieveOptions>, "The same for retrieve.");

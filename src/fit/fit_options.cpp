@@ -33,9 +33,12 @@ void require_numbers(const FitOptions& options) {
   constexpr double kAny = std::numeric_limits<double>::max();
   require_within("shrinkage", options.whitening.shrinkage, 0, 1);
   require_within("epsilon", options.whitening.epsilon, 0, kAny);
-  require_within("power", options.consensus.power, 0, kAny);
-  require_within("refine-rate", options.consensus.refine_rate, 0, kAny);
-  require_within("refine-tau", options.consensus.refine_tau, 0, kAny);
+  if (const auto* consensus = std::get_if<Consensus>(&options.method)) {
+    require_within("power", consensus->power, 0, kAny);
+    require_within("refine-rate", consensus->refinement.rate, 0, kAny);
+    require_within("refine-tau", consensus->refinement.tau, 0, kAny);
+  }
+  if (const auto* adapter = std::get_if<Adapter>(&options.method)) require_within("power", adapter->power, 0, kAny);
   if (options.ridge) require_within("ridge", *options.ridge, 0, kMostRidge);
 }
 
@@ -87,7 +90,7 @@ AttachBy attach_by(const Bundle& bundle, const AttachOptions& options) {
 }
 
 bool makes_kernels(const FitOptions& options) {
-  if (is_adapter(options.method)) return options.method == Method::kernel;
+  if (is_adapter(options.method)) return is_adapter(options.method, Pairwise::kernel);
   const AttachBy by = attach_by(options);
   return by == AttachBy::kernel || by == AttachBy::automatic;
 }
@@ -95,10 +98,16 @@ bool makes_kernels(const FitOptions& options) {
 FitOptions with_effort(FitOptions options, std::size_t spaces) {
   if (options.effort == Effort::fast) return options;
   options.attach_by = attach_by(options);
-  if (options.method == Method::consensus && spaces > 1 && options.consensus.refine_epochs == 0) {
-    options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  auto* consensus = std::get_if<Consensus>(&options.method);
+  if (consensus != nullptr && spaces > 1 && !consensus->refinement.epochs) {
+    consensus->refinement.epochs = Refinement::kBestEpochs;
   }
   return options;
+}
+
+const Refinement* refinement_of(const FitOptions& options) {
+  const auto* consensus = std::get_if<Consensus>(&options.method);
+  return consensus != nullptr && consensus->refinement.epochs.value_or(0) > 0 ? &consensus->refinement : nullptr;
 }
 
 void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel) {
@@ -116,36 +125,30 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
-  const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
-  if (refines) require_refinement(spaces, options.consensus);
+  if (const Refinement* refinement = refinement_of(options)) require_refinement(spaces, *refinement);
   require_precision(options.device, options.precision);
-  if (options.keep != 0 && !is_convex(options.method)) {
-    throw Error(Code::bad_argument,
-                fmt::format("asked to keep the {} largest weights of each anchor, but {} makes signed weights that "
-                            "cannot be dropped one by one; keep all, or use param, kmeans, fps or random",
-                            options.keep, to_string(options.method)));
-  }
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
   if (!options.support_ids.empty()) return options.support_ids.size();
-  if (options.support != 0) return options.support;
+  if (options.support) return *options.support;
   return std::min(makes_kernels(options) ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
 }
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
-  return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
+  return options.anchors ? *options.anchors : std::min(FitOptions::kDefaultAnchors, support_size(options, rows));
 }
 
 std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {
   const std::size_t anchors = bundle.mixture.rows();
-  if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
-    if (anchors >= options.anchors) return "";
+  if (options.anchors &&
+      (std::holds_alternative<Consensus>(options.method) || is_adapter(options.method, Pairwise::cca))) {
+    if (anchors >= *options.anchors) return "";
     const std::size_t spaces = bundle.sources.size();
-    return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}", options.anchors,
-                       anchors, spaces == 1 ? "space has" : "spaces share");
+    return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}",
+                       *options.anchors, anchors, spaces == 1 ? "space has" : "spaces share");
   }
-  if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
+  if (options.anchors || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
   const bool all = anchors >= bundle.support_ids.size();
   return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
                      all                          ? "there are no more support rows"
@@ -154,9 +157,8 @@ std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& option
 }
 
 void remove_checkpoint(const FitOptions& options) {
-  if (options.method == Method::param && !options.checkpoint.path.empty()) {
-    std::filesystem::remove(options.checkpoint.path);
-  }
+  const auto* param = std::get_if<Param>(&options.method);
+  if (param != nullptr && !param->checkpoint.path.empty()) std::filesystem::remove(param->checkpoint.path);
 }
 
 }  // namespace kedge

@@ -8,12 +8,15 @@
 
 namespace kedge {
 
-/// What fit() can refuse before any row is read: numbers out of range and options that cannot go together, whether or
-/// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
+/// What fit() can refuse before any row is read: numbers out of range and options that cannot go together.
+/// Throws Error(Code::bad_argument).
 void require_valid(std::size_t spaces, const FitOptions& options);
 
 /// The options with all that their effort stands for in a fit of so many spaces.
 [[nodiscard]] FitOptions with_effort(FitOptions options, std::size_t spaces);
+
+/// What a fit with these options refines by; null if it does not.
+[[nodiscard]] const Refinement* refinement_of(const FitOptions& options);
 
 /// How a fit with these options makes maps.
 [[nodiscard]] AttachBy attach_by(const FitOptions& options);

@@ -33,6 +33,8 @@ inline void change(const Option& option) {
           *value = "file";
         } else if constexpr (std::is_same_v<Value, std::vector<std::size_t>*>) {
           *value = {2, 3};
+        } else if constexpr (std::is_same_v<Value, std::optional<std::size_t>*>) {
+          *value = value->value_or(0) + 1;
         } else {
           *value += 1;
         }

@@ -24,8 +24,11 @@ struct Option {
   std::string_view name;  ///< as on the command line, without the leading dashes; Python writes '_' for '-'
   std::string help;
   std::string_view type;  ///< what is given: N, X, NAME, X|NAME, auto|X, FILE, LIST; empty for a flag
-  /// Where its value is, inside the struct of options the list was made for.
-  std::variant<bool*, std::size_t*, double*, std::string*, std::vector<std::size_t>*, TextValue> value;
+  /// Where its value is, inside the struct of options the list was made for. Of a number that need not be set, users
+  /// write 0 for that.
+  std::variant<bool*, std::size_t*, std::optional<std::size_t>*, double*, std::string*, std::vector<std::size_t>*,
+               TextValue>
+      value;
   std::size_t least = 0;                       ///< of a whole number
   std::vector<std::string_view> choices = {};  ///< of a NAME
   std::string_view group = {};  ///< what it belongs to, e.g. "param" or "consensus" for a method; or none
@@ -34,12 +37,14 @@ struct Option {
 
 [[nodiscard]] Option flag_option(std::string_view name, std::string help, bool& value);
 [[nodiscard]] Option count_option(std::string_view name, std::string help, std::size_t& value, std::size_t least = 0);
+[[nodiscard]] Option count_option(std::string_view name, std::string help, std::optional<std::size_t>& value,
+                                  std::size_t least = 0);
 [[nodiscard]] Option number_option(std::string_view name, std::string help, double& value);
 
-/// One of the names of an enumeration.
-template <class Enum>
-[[nodiscard]] Option name_option(std::string_view name, std::string help, Enum& value, Enum (*parse)(std::string_view),
-                                 std::vector<std::string_view> names) {
+/// One of the names of an enumeration, or of a method.
+template <class Named>
+[[nodiscard]] Option name_option(std::string_view name, std::string help, Named& value,
+                                 Named (*parse)(std::string_view), std::vector<std::string_view> names) {
   const TextValue text{[&value] { return std::string(to_string(value)); },
                        [&value, parse](const std::string& given) { value = parse(given); }};
   return {name, std::move(help), "NAME", text, 0, std::move(names)};
