@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -21,7 +22,7 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  FitOptions fit;
+  FitArguments fit;
   std::vector<std::string> spaces, moments;
   bool support_rows = false;
   std::string output, ids, support_ids, history;
@@ -40,16 +41,26 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
 }
 
 FitOptions fit_options_of(const Options& o) {
-  FitOptions options = o.fit;
+  FitArguments options = o.fit;
   options.support_ids = read_support_ids(o.support_ids);
-  if (options.method != Method::param) return options;  // fit() refuses what was asked of a checkpoint
-  if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
-  if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
-    throw Error(Code::bad_argument,
-                fmt::format("there is nothing to resume: '{}' does not exist; leave out --resume to start from scratch",
-                            options.checkpoint.path));
+  require_own_options(options);
+  CheckpointOptions& checkpoint = options.param.checkpoint;
+  if (std::holds_alternative<Param>(options.method)) {
+    if (checkpoint.path.empty()) checkpoint.path = o.output + ".checkpoint";
+    if (checkpoint.resume && !std::filesystem::exists(checkpoint.path)) {
+      throw Error(Code::bad_argument,
+                  fmt::format("there is nothing to resume: '{}' does not exist; leave out --resume to "
+                              "start from scratch",
+                              checkpoint.path));
+    }
   }
-  return options;
+  return fit_options(options);
+}
+
+/// Empty for a method that keeps none.
+std::string checkpoint_of(const FitOptions& options) {
+  const auto* param = std::get_if<Param>(&options.method);
+  return param == nullptr ? "" : param->checkpoint.path;
 }
 
 /// What fits together when there are moments and no --space.
@@ -120,9 +131,9 @@ Bundle fit_given(const FitRows& given, const Options& o, const FitOptions& optio
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);
   } catch (const Interrupted&) {
-    if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
-    throw Interrupted(
-        fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
+    const std::string checkpoint = checkpoint_of(options);
+    if (checkpoint.empty() || !std::filesystem::exists(checkpoint)) throw;
+    throw Interrupted(fmt::format("interrupted; the same command with --resume continues from '{}'", checkpoint));
   }
 }
 
@@ -180,14 +191,16 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
-  if (!o.history.empty() && options.method != Method::param) {
+  const bool param = std::holds_alternative<Param>(options.method);
+  if (!o.history.empty() && !param) {
     throw Error(Code::bad_argument, fmt::format("--history belongs to the method param, but the method is {}; choose "
                                                 "--method param, or leave out --history",
                                                 to_string(options.method)));
   }
   require_moments_alone(o);
   require_support_rows(o);
-  const std::array outputs{o.output, o.history, options.checkpoint.path};
+  const std::string checkpoint = checkpoint_of(options);
+  const std::array outputs{o.output, o.history, checkpoint};
   require_different(outputs);
   for (const std::string& output : outputs) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
@@ -211,7 +224,7 @@ void run(Options& o) {
   std::vector<std::size_t> dims;
   for (const Moments::Part& part : parts) dims.push_back(part.dim);
   if ((o.support_rows || given.spaces.empty()) && options.effort == Effort::best &&
-      options.method == Method::consensus) {
+      std::holds_alternative<Consensus>(options.method)) {
     say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
   }
   tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? rows : given.spaces.front().rows()), "this fit");
@@ -219,6 +232,7 @@ void run(Options& o) {
   const Bundle bundle = fit_given(given, o, options);
   finish(bundle, o, options);
 
+  const std::size_t keep = keep_of(bundle.made().method).value_or(0);
   Json summary = {{"command", "fit"},
                   {"bundle", o.output},
                   {"method", to_string(options.method)},
@@ -226,7 +240,7 @@ void run(Options& o) {
                   {"anchors", bundle.anchors().mixture.rows()},
                   {"support", bundle.anchors().support_ids.size()},
                   {"support_select", to_string(bundle.made().support_select)},
-                  {"keep", bundle.made().keep},
+                  {"keep", keep},
                   {"rows", rows},
                   {"seed", bundle.made().seed},
                   {"device", to_string(options.device)},
@@ -247,7 +261,7 @@ void run(Options& o) {
   }
   say_how_it_fits(o.common, bundle, bundle.spaces());
   if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
-  const std::string left = bundle.made().keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.made().keep);
+  const std::string left = keep == 0 ? "" : fmt::format(" (all that --keep {} left)", keep);
   say(o.common,
       fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s", o.output,
                   bundle.anchors().mixture.rows(), to_string(options.method), to_string(options.similarity),

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
+#include <kedge/options/lists.h>
 
 #include <algorithm>
 #include <memory>
+#include <variant>
 
 namespace kedge::cli {
 namespace {
@@ -32,6 +34,16 @@ Json spaces_to_json(const Bundle& bundle) {
   return all;
 }
 
+Json param_to_json(Param options) {
+  Json json;
+  for (const Option& option : options_of(options)) {
+    if (option.name == "coverage-chunk") continue;  // it changes no result
+    const std::string name = option.name == "lr" ? "learning_rate" : keyword_of(option);
+    json.set(name, std::visit([](const auto& value) { return Json(value); }, value_of(option)));
+  }
+  return json;
+}
+
 Json to_json(const Bundle& bundle, const std::string& path) {
   const Recipe& made = bundle.made();
   Json json = {{"bundle", path},
@@ -50,21 +62,9 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"attach", to_string(made.attach_by)},
                {"spaces", spaces_to_json(bundle)},
                {"support_ids", bundle.anchors().support_ids}};
-  if (made.keep != 0) json.set("keep", made.keep);
-  if (made.method == Method::param) {
-    const ParamOptions& p = made.param;
-    json.set("param", {{"epochs", p.epochs},
-                       {"batch", p.batch},
-                       {"learning_rate", p.learning_rate},
-                       {"weight_decay", p.weight_decay},
-                       {"temperature", p.temperature},
-                       {"weight_symnce", p.weight_symnce},
-                       {"tau_symnce", p.tau_symnce},
-                       {"weight_coverage", p.weight_coverage},
-                       {"tau_coverage", p.tau_coverage},
-                       {"weight_orthogonality", p.weight_orthogonality},
-                       {"weight_length", p.weight_length},
-                       {"coverage_rows", to_string(p.coverage_rows)}});
+  if (const auto keep = keep_of(made.method)) json.set("keep", *keep);
+  if (const auto* param = std::get_if<Param>(&made.method)) {
+    json.set("param", param_to_json(*param));
     Json history = Json::array();
     for (const Losses& losses : bundle.anchors().history) history.push_back(losses_to_json(losses));
     json.set("history", history);
@@ -132,7 +132,8 @@ void run(const Options& o) {
     fmt::print("  support     {} of rows {}:{}{}\n", bundle.anchors().support_ids.size(), made.rows.begin,
                made.rows.end, selected ? fmt::format(" ({})", to_string(made.support_select)) : "");
   }
-  if (made.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", made.keep);
+  if (const auto keep = keep_of(made.method))
+    fmt::print("  kept        the {} largest weights of each anchor\n", *keep);
   fmt::print("  seed        {}\n", made.seed);
   if (made.shrinkage_rule == ShrinkageRule::fixed) {
     fmt::print("  shrinkage   {} (epsilon {})\n", made.whitening.shrinkage, made.whitening.epsilon);

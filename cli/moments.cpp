@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 

@@ -69,7 +69,7 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
     (void)steps.time("prepare " + name,
                      [&] { return rows.back().prepare(Similarity::wip, own, true, bases.back()), true; });
   }
-  const Consensus consensus = steps.time("find consensus", [&] {
+  const ConsensusResult consensus = steps.time("find consensus", [&] {
     return find_consensus({bases, centred, kAnchors}, joint, {}, device);
   });
   const RidgeTargets targets = steps.time("targets", [&] { return RidgeTargets(consensus.targets); });

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/anchors.h>
 #include <kedge/attachment.h>
-#include <kedge/consensus.h>
 #include <kedge/matrix.h>
+#include <kedge/method.h>
 #include <kedge/param.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
@@ -23,18 +22,15 @@ namespace kedge {
 
 /// How a bundle was made.
 struct Recipe {
-  Method method = Method::random;
+  Method method = ChosenRows{};  ///< with its own options, but for checkpoints
   Similarity similarity = Similarity::wip;
   WhiteningOptions whitening;
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
   AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
   SupportSelect support_select = SupportSelect::random;
-  std::size_t keep = 0;              ///< weights kept of each anchor; 0: all
   RowRange rows;                     ///< of the spaces that took part in the fit
   std::string kedge_version;         ///< that made it
-  ParamOptions param;                ///< how PARAM learned, where that was the method
-  ConsensusOptions consensus;        ///< how the consensus was taken, where that was the method
   std::vector<std::string> sources;  ///< the spaces that took part in the fit
 };
 

@@ -4,7 +4,6 @@
 #include <kedge/bundle.h>
 #include <kedge/device.h>
 #include <kedge/moments.h>
-#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 #include <kedge/support.h>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
@@ -23,42 +23,36 @@ enum class Effort {
   best,  ///< maps by kernel and, for a consensus of rows that can be read, refined targets; takes minutes, not seconds
 };
 
-template <>
-inline constexpr Names<2> kNamesOf<Effort>{"effort", {"fast", "best"}};
-inline constexpr NameParser<Effort> parse_effort;
+[[nodiscard]] std::string_view to_string(Effort effort);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Effort parse_effort(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> effort_names();
 
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {
-  Method method = Method::consensus;
+  Method method = Consensus{};   ///< with its own options
   Effort effort = Effort::fast;  ///< what is not set below follows from it
   Similarity similarity = Similarity::wip;
-  /// 0: kDefaultAnchors, or as many as there are support rows if fewer. A consensus and cca make no more than there are
-  /// directions that the spaces share.
-  std::size_t anchors = 0;
-  std::size_t support = 0;  ///< 0: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer
+  /// Default: kDefaultAnchors, or as many as there are support rows if fewer. A consensus and cca make no more than
+  /// there are directions that the spaces share.
+  std::optional<std::size_t> anchors = {};
+  /// Default: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer.
+  std::optional<std::size_t> support = {};
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
-  std::size_t keep = 0;  ///< largest weights kept of each anchor (convex mixtures); 0: all of them
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;  ///< otherwise it replaces the shrinkage above, space by space
   std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
   KernelOptions kernel;                                 ///< for maps by kernel
-  ParamOptions param;                                   ///< for the method param
-  CheckpointOptions checkpoint;                         ///< for the method param
-  ConsensusOptions consensus;                           ///< for the method consensus
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;                ///< of learning; on a processor tf32 is fp32
 
-  static constexpr std::size_t kBestRefineEpochs = 30;
   static constexpr std::size_t kDefaultAnchors = 300;
   static constexpr std::size_t kDefaultSupport = 5000;
   static constexpr std::size_t kKernelSupport = 10000;  ///< a kernel gains from rows that a line no longer needs
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(FitOptions& options);
 
 /// Where a fit finds its rows. Spaces alone are enough, and so are moments that carry the support rows.
 struct FitRows {
@@ -83,8 +77,7 @@ struct FitInput {
 };
 
 /// Throws Error(Code::bad_argument) for a support that is too large, ids out of range, missing, repeated or beside a
-/// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;
-/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+/// selection, too many anchors; Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
 [[nodiscard]] FitInput read_input(const FitRows& rows, const FitOptions& options, const Progress& progress = {});
 
 /// Learns anchors and makes the relative map of every space. Throws Error(Code::bad_argument) for parts that do not fit
@@ -108,9 +101,9 @@ struct Cost {
 /// Of refinement and maps by kernel, which take longest in a fit of spaces with so many rows; 0 if there is neither.
 [[nodiscard]] Cost fit_cost(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows);
 
-/// How fit and attach make maps by default: by kernel for Method::kernel, by ridge for other adapters and for a
+/// How fit and attach make maps by default: by kernel for the adapter by kernel, by ridge for other adapters and for a
 /// consensus with wip, else by mixture.
-[[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
+[[nodiscard]] AttachBy default_attach_by(const Method& method, Similarity similarity);
 
 struct AttachOptions {
   bool support_rows = false;    ///< the space holds just the support rows, in support order; otherwise all inputs
@@ -120,9 +113,6 @@ struct AttachOptions {
   Device device = Device::cpu;  ///< where statistics are taken and a kernel is solved
   Effort effort = Effort::fast;
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
 
 /// Of attaching a space with rows of so many values by kernel; 0 where it is attached in another way.
 [[nodiscard]] Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim);

@@ -98,7 +98,7 @@ void require_labels(const StitchData& data) {
 void require_kernel_used(const StitchOptions& options) {
   std::vector<std::string> names;
   for (const StitchMethod& method : options.methods) names.push_back(to_string(method));
-  for (const FitOptions& point : options.points) {
+  for (const FitArguments& point : options.points) {
     const auto by_kernel = [&](const StitchMethod& method) { return way_of(method, point) == AttachBy::kernel; };
     if (point.kernel == KernelOptions{} || std::ranges::any_of(options.methods, by_kernel)) continue;
     refuse(
@@ -110,8 +110,8 @@ void require_kernel_used(const StitchOptions& options) {
 
 void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
-  for (const FitOptions& point : options.points) {
-    if (point.attach_by || point.keep != 0 || !point.checkpoint.path.empty()) {
+  for (const FitArguments& point : options.points) {
+    if (point.attach_by || point.keep || !point.param.checkpoint.path.empty()) {
       refuse(
           "stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge or -kernel instead");
     }

@@ -37,7 +37,7 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
 }
 
 /// Rows themselves, drawn at random, need no whitening: a map folds it in.
-bool needs_whitening(const StitchMethod& method, const FitOptions& point) {
+bool needs_whitening(const StitchMethod& method, const FitArguments& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
   return learns || regresses(way_of(method, point)) ||
@@ -277,7 +277,7 @@ std::string bundle_file(const StitchContext& context, const PlannedRun& run, con
 }
 
 Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   std::vector<Space> sources;
   std::vector<Statistics> statistics;
   for (const std::size_t i : run.sources) {
@@ -289,7 +289,7 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
 
 Bundle attach_all(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
                   const Bundle& learned) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
   Recipe made = learned.made();
   LearnedAnchors anchors = learned.anchors();

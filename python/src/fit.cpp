@@ -15,12 +15,13 @@ namespace {
 
 using namespace nb::literals;
 
-FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dict& values) {
-  FitOptions options;
+FitOptions read_options(const std::optional<Integers>& support_ids, const nb::dict& values) {
+  FitArguments options;
   set_options(options_of(options), values);
   if (support_ids) options.support_ids = to_vector(*support_ids);
+  require_own_options(options);
   require_device(options.device);
-  return options;
+  return fit_options(options);
 }
 
 BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const std::optional<Integers>& support_ids,
@@ -32,7 +33,7 @@ BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const st
   }
   if (std::vector<std::int64_t> numbers = to_ids(ids); !numbers.empty()) given.ids = std::move(numbers);
   given.support_rows = support_rows;
-  const FitOptions options = fit_options(support_ids, values);
+  const FitOptions options = read_options(support_ids, values);
   const Inputs inputs(spaces);
   const RowChoice chosen = to_rows(rows);
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
@@ -40,14 +41,14 @@ BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const st
     return BundleHandle{std::make_shared<const Bundle>(fit(read_input(given, options, report), options, report))};
   });
   warn_of(warnings_of_sources(*made.bundle), 3);
-  if (options.anchors != 0) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
+  if (options.anchors) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
   remove_checkpoint(options);  // the bundle is the caller's now
   return made;
 }
 
 nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb::object& progress,
                          const nb::dict& values) {
-  const FitOptions options = fit_options(std::nullopt, values);
+  const FitOptions options = read_options(std::nullopt, values);
   const Inputs inputs(given);
   const RowChoice chosen = to_rows(rows);
   CompareOptions what;

@@ -41,13 +41,6 @@ Matrix cluster_means(MatrixView<const float> support, std::size_t anchors, std::
 
 }  // namespace
 
-bool is_adapter(Method method) {
-  return method == Method::procrustes || method == Method::ridge || method == Method::cca || method == Method::kernel;
-}
-bool is_convex(Method method) {
-  return method != Method::consensus && !is_adapter(method);
-}
-
 void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) throw Error(Code::bad_argument, "anchors is 0, expected 1 or more");
   if (anchors > support) {
@@ -58,17 +51,15 @@ void require_anchors(std::size_t anchors, std::size_t support) {
   }
 }
 
-Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+Matrix choose_anchors(Choice by, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
   const Work work;
   require_anchors(anchors, support.rows);
-  switch (method) {
-    case Method::random: return random_rows(support.rows, anchors, seed);
-    case Method::kmeans: return cluster_means(support, anchors, seed);
-    case Method::fps: return one_hot(farthest_rows(support, anchors, seed), support.rows);
-    default: break;
+  switch (by) {
+    case Choice::random: return random_rows(support.rows, anchors, seed);
+    case Choice::kmeans: return cluster_means(support, anchors, seed);
+    case Choice::fps: break;
   }
-  throw Error(Code::bad_argument,
-              fmt::format("anchors of the method {} are found by fit, not chosen from the support", to_string(method)));
+  return one_hot(farthest_rows(support, anchors, seed), support.rows);
 }
 
 }  // namespace kedge

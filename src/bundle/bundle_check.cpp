@@ -53,9 +53,12 @@ void require_settings(const Recipe& made) {
   if (!is_version(made.kedge_version)) refuse("'{}' is not a version of kedge", made.kedge_version);
   require_within("shrinkage", made.whitening.shrinkage, 0, 1);
   require_within("epsilon", made.whitening.epsilon, 0);
-  require_within("power", made.consensus.power, 0);
-  require_within("refine_rate", made.consensus.refine_rate, 0);
-  require_within("refine_tau", made.consensus.refine_tau, 0);
+  if (const auto* consensus = std::get_if<Consensus>(&made.method)) {
+    require_within("power", consensus->power, 0);
+    require_within("refine_rate", consensus->refinement.rate, 0);
+    require_within("refine_tau", consensus->refinement.tau, 0);
+  }
+  if (const auto* adapter = std::get_if<Adapter>(&made.method)) require_within("power", adapter->power, 0);
 }
 
 /// `outputs`: how many it has an R^2 of, each from -most to most.

@@ -3,11 +3,11 @@
 #include "anchors/param/param_options.h"
 #include "bundle/bundle_reader.h"
 #include "io/byte_source.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
-#include <kedge/outputs.h>
 
 #include <algorithm>
 #include <map>
@@ -80,8 +80,15 @@ Json describe(const Attachment& space) {
 bool needs_kernels(const Bundle& bundle) {
   const bool made = std::ranges::any_of(
       bundle.spaces(), [](const Attachment& space) { return space.kernel() != nullptr || space.choice() != nullptr; });
-  return made || bundle.made().method == Method::kernel || bundle.made().attach_by == AttachBy::kernel ||
+  return made || is_adapter(bundle.made().method, Pairwise::kernel) || bundle.made().attach_by == AttachBy::kernel ||
          bundle.made().attach_by == AttachBy::automatic;
+}
+
+/// The file has these options for every method.
+Consensus consensus_of(const Method& method) {
+  if (const auto* consensus = std::get_if<Consensus>(&method)) return *consensus;
+  const auto* adapter = std::get_if<Adapter>(&method);
+  return adapter == nullptr ? Consensus{} : Consensus{adapter->power};
 }
 
 std::map<std::string, std::string> describe(const Bundle& bundle) {
@@ -93,19 +100,20 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
     names.push_back(space.space());
     attached[space.space()] = describe(space);
   }
+  const Consensus consensus = consensus_of(made.method);
   const Json options = {{"shrinkage", made.whitening.shrinkage},
                         {"shrinkage_rule", to_string(made.shrinkage_rule)},
                         {"epsilon", made.whitening.epsilon},
                         {"attach", to_string(made.attach_by)},
-                        {"power", made.consensus.power},
-                        {"refine_epochs", made.consensus.refine_epochs},
-                        {"refine_rate", made.consensus.refine_rate},
-                        {"refine_tau", made.consensus.refine_tau},
-                        {"refine_batch", made.consensus.refine_batch},
-                        {"refine_patience", made.consensus.refine_patience},
+                        {"power", consensus.power},
+                        {"refine_epochs", consensus.refinement.epochs.value_or(0)},
+                        {"refine_rate", consensus.refinement.rate},
+                        {"refine_tau", consensus.refinement.tau},
+                        {"refine_batch", consensus.refinement.batch},
+                        {"refine_patience", consensus.refinement.patience},
                         {"support_select", to_string(made.support_select)},
                         {"support_by", anchors.by_id ? "id" : "row"},
-                        {"keep", made.keep},
+                        {"keep", keep_of(made.method).value_or(0)},
                         {"rows", {made.rows.begin, made.rows.end}}};
   std::map<std::string, std::string> metadata{
       {"format", "kedge bundle"},
@@ -119,8 +127,8 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
       {"spaces", names.dump()},
       {"attached", attached.dump()}};
   if (!anchors.refine_losses.empty()) metadata["refine_losses"] = Json(anchors.refine_losses).dump();
-  if (made.method == Method::param) {
-    metadata["param"] = to_json(made.param);
+  if (const auto* param = std::get_if<Param>(&made.method)) {
+    metadata["param"] = to_json(*param);
     metadata["history"] = history_to_json(anchors.history);
   }
   return metadata;

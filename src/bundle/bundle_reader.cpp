@@ -65,9 +65,11 @@ class BundleReader {
     made.whitening.epsilon = file_.number(options, "epsilon", 0);
     made.rows = {file_.whole_number(options.at("rows").at(0)), file_.whole_number(options.at("rows").at(1))};
     read_later_options(made, options);
-    if (made.method == Method::param) {
-      made.param = param_options_from_json(file_.text("param"));
-      require_valid(made.param);
+    if (auto* param = std::get_if<Param>(&made.method)) {
+      const std::optional<std::size_t> keep = param->keep;
+      *param = param_options_from_json(file_.text("param"));
+      param->keep = keep;
+      require_valid(*param);
     }
     made.sources = file_.json("sources").get<std::vector<std::string>>();
     return made;
@@ -82,20 +84,29 @@ class BundleReader {
     const auto positive = [&](const char* key, double otherwise) {
       return options.contains(key) ? file_.number(options, key, 0) : otherwise;
     };
-    ConsensusOptions& consensus = made.consensus;
+    Consensus consensus;
     made.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(made.shrinkage_rule)));
     made.attach_by = parse_attach_by(name("attach", to_string(made.attach_by)));
     made.support_select = parse_support_select(name("support_select", to_string(made.support_select)));
-    made.keep = count("keep");
     consensus.power = positive("power", consensus.power);
-    consensus.refine_epochs = count("refine_epochs");
-    consensus.refine_rate = positive("refine_rate", consensus.refine_rate);
-    consensus.refine_tau = positive("refine_tau", consensus.refine_tau);
-    if (options.contains("refine_batch")) consensus.refine_batch = count("refine_batch");
-    if (options.contains("refine_patience")) consensus.refine_patience = count("refine_patience");
+    Refinement& refinement = consensus.refinement;
+    if (const std::size_t epochs = count("refine_epochs")) refinement.epochs = epochs;
+    refinement.rate = positive("refine_rate", refinement.rate);
+    refinement.tau = positive("refine_tau", refinement.tau);
+    if (options.contains("refine_batch")) refinement.batch = count("refine_batch");
+    if (options.contains("refine_patience")) refinement.patience = count("refine_patience");
+    set_method_options(made.method, consensus, count("keep"));
   }
 
-  LearnedAnchors read_anchors(Method method) const {
+  static void set_method_options(Method& method, const Consensus& consensus, std::size_t keep) {
+    const std::optional<std::size_t> kept = keep == 0 ? std::nullopt : std::optional(keep);
+    if (auto* own = std::get_if<Consensus>(&method)) *own = consensus;
+    if (auto* own = std::get_if<Adapter>(&method)) own->power = consensus.power;
+    if (auto* own = std::get_if<Param>(&method)) own->keep = kept;
+    if (auto* own = std::get_if<ChosenRows>(&method)) own->keep = kept;
+  }
+
+  LearnedAnchors read_anchors(const Method& method) const {
     LearnedAnchors anchors;
     anchors.mixture = file_.matrix("mixture");
     anchors.support_ids = file_.integers("support_ids");
@@ -108,7 +119,7 @@ class BundleReader {
       file_.refuse("its support is by '" + support_by + "', expected row or id");
     }
     anchors.by_id = support_by == "id";
-    if (method == Method::param) anchors.history = history_from_json(file_.text("history"));
+    if (std::holds_alternative<Param>(method)) anchors.history = history_from_json(file_.text("history"));
     if (file_.says("refine_losses")) {
       anchors.refine_losses = file_.json("refine_losses").get<std::vector<double>>();
     }

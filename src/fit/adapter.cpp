@@ -115,7 +115,8 @@ Learned correlate_canonically(const Side& a, const Side& b, const FitOptions& op
   EigenRows<double> left = as_eigen(triples.left.view()).topRows(anchors);
   EigenRows<double> right = as_eigen(triples.right.view()).topRows(anchors);
   for (Eigen::Index i = 0; i < anchors; ++i) {
-    const double weight = std::pow(triples.values[static_cast<std::size_t>(i)], options.consensus.power);
+    const double weight =
+        std::pow(triples.values[static_cast<std::size_t>(i)], std::get<Adapter>(options.method).power);
     left.row(i) *= weight;
     right.row(i) *= weight;
   }
@@ -133,7 +134,7 @@ void require_adapter(std::size_t spaces, const FitOptions& options) {
         fmt::format("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
                     to_string(options.method), spaces));
   }
-  const bool canonical = options.method == Method::cca;
+  const bool canonical = is_adapter(options.method, Pairwise::cca);
   if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
   throw Error(Code::bad_argument,
               fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),
@@ -144,9 +145,9 @@ Learned fit_adapter(std::span<const Statistics> statistics, std::span<const Matr
                     const FitOptions& options, const Progress& progress) {
   const Side a = side_of(made.similarity, statistics[0], supports[0]);
   const Side b = side_of(made.similarity, statistics[1], supports[1]);
-  if (made.method == Method::ridge) return regress(a, b, supports[0], made, options);
-  if (made.method == Method::kernel) return regress_by_kernel(a, b, supports, options, progress);
-  if (made.method == Method::procrustes) return rotate(a, b, made.similarity);
+  if (is_adapter(made.method, Pairwise::ridge)) return regress(a, b, supports[0], made, options);
+  if (is_adapter(made.method, Pairwise::kernel)) return regress_by_kernel(a, b, supports, options, progress);
+  if (is_adapter(made.method, Pairwise::procrustes)) return rotate(a, b, made.similarity);
   return correlate_canonically(a, b, options);
 }
 

@@ -5,6 +5,7 @@
 #include "fit/fit_options.h"
 
 #include <fmt/format.h>
+#include <kedge/anchors.h>
 #include <kedge/error.h>
 
 #include <algorithm>
@@ -17,9 +18,9 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
 
 void require_compatible(const FitOptions& options) {
   if (options.support_ids.empty()) return;
-  if (options.support != 0 && options.support != options.support_ids.size()) {
+  if (options.support && *options.support != options.support_ids.size()) {
     throw Error(Code::bad_argument, fmt::format("asked for a support of {} rows, but {} support ids were given",
-                                                options.support, options.support_ids.size()));
+                                                *options.support, options.support_ids.size()));
   }
   if (options.support_select != SupportSelect::random) {
     throw Error(Code::bad_argument,

@@ -14,6 +14,7 @@
 #include "fit/read_input.h"
 #include "map/fold.h"
 
+#include <kedge/anchors.h>
 #include <kedge/device.h>
 #include <kedge/version.h>
 
@@ -81,10 +82,9 @@ template <class Prepare>
 Matrix find_targets(const ConsensusTask& task, Moments joint, std::span<const Statistics> statistics,
                     const FitOptions& options, const Prepare& prepare) {
   const bool on_device = on_gpu(joint.dim(), options.device);
+  const auto& consensus = std::get<Consensus>(options.method);
   Matrix targets;
-  const auto find = [&] {
-    targets = find_consensus(task, std::move(joint), options.consensus, options.device).targets;
-  };
+  const auto find = [&] { targets = find_consensus(task, std::move(joint), consensus, options.device).targets; };
   if (threads() < 2 || (!on_device && threads() > kFewThreads)) {
     find();
     return targets;
@@ -112,11 +112,11 @@ Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, c
   const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size())};
   Matrix targets = find_targets(task, std::move(input.moments.front()), statistics, options, prepare);
   std::vector<double> losses;
-  if (options.consensus.refine_epochs > 0) {
+  if (const Refinement* refinement = refinement_of(options)) {
     const auto backend = make_backend(options.device, options.precision);
     const std::vector<Whitening> whitenings = whitenings_of(statistics);
     Refined refined = refine_targets(*backend, {whitenings, input.support.rows}, input.spaces, input.file_rows, targets,
-                                     options.consensus, options.seed, progress);
+                                     *refinement, options.seed, progress);
     targets = std::move(refined.targets);
     losses = std::move(refined.losses);
   }
@@ -143,7 +143,7 @@ LearnedAnchors learn_param(const FitInput& input, std::span<const Statistics> st
   const ParamTask task{input.spaces, input.file_rows,   anchor_count(options, input.support.ids.size()),
                        options.seed, options.whitening, options.shrinkage_rule};
   ParamResult result =
-      learn_mixture(*backend, task, whitenings_of(statistics), options.param, options.checkpoint, progress);
+      learn_mixture(*backend, task, whitenings_of(statistics), std::get<Param>(options.method), progress);
   LearnedAnchors learned;
   learned.mixture = std::move(result.mixture);
   learned.history = std::move(result.history);
@@ -169,20 +169,19 @@ LearnedAnchors choose_mixture(const SupportRows& support, std::span<const Statis
                               const FitOptions& options, const Progress& progress) {
   if (progress) progress({"choosing anchors", 0, 1, ""});
   // Whitening a wide space takes minutes, and a random choice looks at no value.
-  const Matrix coordinates = options.method == Method::random
-                                 ? Matrix(support.ids.size(), 0)
-                                 : support_coordinates(support, statistics, options.similarity);
+  const Choice by = std::get<ChosenRows>(options.method).by;
+  const Matrix coordinates = by == Choice::random ? Matrix(support.ids.size(), 0)
+                                                  : support_coordinates(support, statistics, options.similarity);
   LearnedAnchors learned;
-  learned.mixture =
-      choose_anchors(options.method, coordinates.view(), anchor_count(options, support.ids.size()), options.seed);
+  learned.mixture = choose_anchors(by, coordinates.view(), anchor_count(options, support.ids.size()), options.seed);
   if (progress) progress({"choosing anchors", 1, 1, ""});
   return learned;
 }
 
 /// The support shrinks with the mixture, so that an encoder to be attached has fewer rows to embed.
-Matrix keep_weights(Matrix mixture, std::size_t keep, FitInput& input) {
-  if (keep == 0) return mixture;
-  SparseMixture sparse = keep_largest(std::move(mixture), keep);
+Matrix keep_weights(Matrix mixture, std::optional<std::size_t> keep, FitInput& input) {
+  if (!keep) return mixture;
+  SparseMixture sparse = keep_largest(std::move(mixture), *keep);
   const auto kept = [&](const std::vector<std::int64_t>& all) {
     std::vector<std::int64_t> some;
     for (const std::size_t column : sparse.columns) some.push_back(all[column]);
@@ -230,10 +229,11 @@ std::vector<Attachment> keep_mixed(const MixedSources& mixed, std::span<const St
 
 Learned fit_mixture(FitInput& input, std::span<const Statistics> statistics, const Recipe& made,
                     const FitOptions& options, const Progress& progress) {
-  Learned learned{made.method == Method::param ? learn_param(input, statistics, options, progress)
-                                               : choose_mixture(input.support, statistics, options, progress),
+  Learned learned{std::holds_alternative<Param>(made.method)
+                      ? learn_param(input, statistics, options, progress)
+                      : choose_mixture(input.support, statistics, options, progress),
                   {}};
-  learned.anchors.mixture = keep_weights(std::move(learned.anchors.mixture), made.keep, input);
+  learned.anchors.mixture = keep_weights(std::move(learned.anchors.mixture), keep_of(made.method), input);
   if (made.similarity == Similarity::wip) {
     MixedSources mixed = mix_sources(learned.anchors.mixture, input, statistics);
     if (!regresses(made.attach_by)) learned.spaces = keep_mixed(mixed, statistics);
@@ -263,11 +263,10 @@ Learned fit_pair(const FitInput& input, std::span<const Statistics> statistics, 
 /// Finds anchors and makes the maps of all sources. The support in `input` ends as that of the anchors.
 Learned learn(FitInput& input, std::vector<Statistics>& statistics, const Recipe& made, const FitOptions& options,
               const Progress& progress) {
-  const bool wip = made.similarity == Similarity::wip, param = made.method == Method::param;
-  const bool consensus = made.method == Method::consensus;
+  const bool wip = made.similarity == Similarity::wip, param = std::holds_alternative<Param>(made.method);
+  const bool consensus = std::holds_alternative<Consensus>(made.method);
   if (wip || param || consensus) std::ranges::for_each(statistics, require_whitenable);
-  const bool refines = consensus && options.consensus.refine_epochs > 0;
-  if (refines || (param && wip && regresses(made.attach_by))) {  // both whiten more than once
+  if (refinement_of(options) != nullptr || (param && wip && regresses(made.attach_by))) {  // both whiten more than once
     statistics = of_each_source(statistics, [&](std::size_t i) { return statistics[i].whitened(); });
   }
   Learned learned = is_adapter(made.method) ? fit_pair(input, statistics, made, options, progress)
@@ -281,17 +280,15 @@ Learned learn(FitInput& input, std::vector<Statistics>& statistics, const Recipe
 Recipe recipe_of(const FitInput& input, std::span<const Statistics> statistics, const FitOptions& options) {
   Recipe made;
   made.method = options.method;
+  if (auto* param = std::get_if<Param>(&made.method)) param->checkpoint = {};
   made.similarity = options.similarity;
   made.whitening = options.whitening;
   made.shrinkage_rule = options.shrinkage_rule;
   made.attach_by = attach_by(options);
   made.seed = options.seed;
   made.support_select = options.support_select;
-  made.keep = options.keep;
   made.rows = rows_of(input);
   made.kedge_version = version();
-  if (options.method == Method::param) made.param = options.param;
-  made.consensus = options.consensus;
   for (const Statistics& own : statistics) made.sources.push_back(own.space());
   return made;
 }
@@ -305,7 +302,7 @@ Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
   std::vector<Statistics> statistics = statistics_of(input.moments, options);
   Recipe made = recipe_of(input, statistics, options);
   Learned learned = learn(input, statistics, made, options, progress);
-  if (made.keep != 0 && !input.spaces.empty()) made.rows = rows_of(input);  // some of the support has gone
+  if (keep_of(made.method) && !input.spaces.empty()) made.rows = rows_of(input);  // some of the support has gone
   judge_sources(learned, made, input, statistics);
   return {std::move(made), std::move(learned.anchors), std::move(learned.spaces)};
 }
@@ -325,10 +322,11 @@ Bundle fit(std::span<const Space> spaces, std::vector<Statistics> statistics, co
   return {std::move(made), std::move(learned.anchors), std::move(learned.spaces)};
 }
 
-AttachBy default_attach_by(Method method, Similarity similarity) {
-  if (method == Method::kernel) return AttachBy::kernel;
+AttachBy default_attach_by(const Method& method, Similarity similarity) {
+  if (is_adapter(method, Pairwise::kernel)) return AttachBy::kernel;
   if (is_adapter(method)) return AttachBy::ridge;
-  return method == Method::consensus && similarity == Similarity::wip ? AttachBy::ridge : AttachBy::mixture;
+  return std::holds_alternative<Consensus>(method) && similarity == Similarity::wip ? AttachBy::ridge
+                                                                                    : AttachBy::mixture;
 }
 
 }  // namespace kedge

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <kedge/anchors.h>
 #include <kedge/draw.h>
 #include <kedge/error.h>
 
@@ -35,7 +36,7 @@ std::vector<Moments> read_moments(std::span<const Space> spaces, const FitOption
   const auto read = [&](std::span<const Space> some) {
     return read_moments(some, options.shrinkage_rule, options.device, progress);
   };
-  if (options.method == Method::consensus) return {read(spaces)};
+  if (std::holds_alternative<Consensus>(options.method)) return {read(spaces)};
   std::vector<Moments> each;
   for (const Space& space : spaces) each.push_back(read({&space, 1}));
   return each;
@@ -98,7 +99,7 @@ FitOptions settle(const FitOptions& asked, std::size_t spaces) {
 
 /// How many of the rows that were drawn a fit takes; the first are those that a smaller draw would be.
 std::size_t drawn_rows(const SupportDraw& draw, const FitOptions& options) {
-  const std::size_t asked = options.support == 0 ? draw.count() : options.support;
+  const std::size_t asked = options.support.value_or(draw.count());
   if (asked > draw.count()) {
     refuse("asked for a support of {} rows, but the moments carry only {}; sum up the rows again with a larger {}",
            asked, draw.count(), option_words("support"));
@@ -147,13 +148,13 @@ FitInput support_input(const FitRows& rows, const FitOptions& options) {
 
 /// What takes more than the support and the moments.
 void require_no_other_rows(const FitOptions& options) {
-  if (options.method == Method::param) {
+  if (std::holds_alternative<Param>(options.method)) {
     refuse(
         "param learns from batches of rows, which moments and support rows do not have; give spaces that hold a "
         "sample of the rows, without {}, or use another method",
         flag_words("support-rows"));
   }
-  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
+  if (refinement_of(options) != nullptr) {
     refuse(
         "refinement learns from batches of rows, which moments and support rows do not have; leave {} at 0, or give "
         "spaces that hold a sample of the rows, without {}",
@@ -251,8 +252,8 @@ FitOptions settle(const FitInput& input, const FitOptions& asked) {
   const bool learns = !input.spaces.empty();
   if (!learns) require_no_other_rows(asked);
   FitOptions options = settle(asked, parts_of(input.moments).size());
-  if (!learns) options.consensus.refine_epochs = 0;  // the best effort is that without other rows
-  require_own_options(options);
+  auto* consensus = std::get_if<Consensus>(&options.method);
+  if (!learns && consensus != nullptr) consensus->refinement.epochs = 0;  // the best effort is that without other rows
   return options;
 }
 
@@ -260,8 +261,8 @@ void require_input(const FitInput& input, const FitOptions& options) {
   require_ids(input.support.ids);
   require_support_rows(input);
   const std::size_t support = input.support.ids.size();
-  if (options.support != 0 && options.support != support) {
-    refuse("asked for a support of {} rows, but {} support rows were given", options.support, support);
+  if (options.support && *options.support != support) {
+    refuse("asked for a support of {} rows, but {} support rows were given", *options.support, support);
   }
   if (!options.support_ids.empty() && options.support_ids != input.support.ids) {
     refuse("the support ids of the options are not those of the support rows; leave one of them out");
@@ -273,7 +274,7 @@ void require_input(const FitInput& input, const FitOptions& options) {
     }
     require_variation(moments, std::vector<std::string>(moments.parts().size(), "its rows"));
   }
-  if (options.method == Method::consensus && input.moments.size() != 1) {
+  if (std::holds_alternative<Consensus>(options.method) && input.moments.size() != 1) {
     refuse("a consensus needs moments of all spaces side by side, but these are of each space alone");
   }
   if (!is_adapter(options.method)) require_anchors(anchor_count(options, support), support);
@@ -321,16 +322,15 @@ FitInput read_input(const FitRows& rows, const FitOptions& asked, const Progress
   FitOptions options = asked;
   if (rows.ids) {
     options.support_ids = draw_rows(spaces, *rows.ids, asked);
-    options.support = 0;
+    options.support.reset();
   }
   options = settle(options, spaces.size());
   FitInput input{{}, {}, rows.ids.has_value(), spaces, known_support(spaces, options)};
-  require_own_options(options);
   std::jthread loading;
   if (rows.moments) {
     input.moments.push_back(moments_of(spaces, *rows.moments));
     require_sampled(input.moments.front(), spaces);
-  } else if (options.method == Method::consensus) {
+  } else if (std::holds_alternative<Consensus>(options.method)) {
     loading = prepare(options.device);
   }
   if (!input.file_rows.empty()) gather_support(input);
@@ -347,7 +347,7 @@ FitInput read_input(std::span<const Space> spaces, std::span<const Statistics> s
   require_parallel(spaces);
   const FitOptions options = settle(asked, spaces.size());
   FitInput input{{}, {}, false, {spaces.begin(), spaces.end()}, known_support(spaces, options)};
-  if (options.method == Method::consensus) input.moments = read_moments(spaces, options, progress);
+  if (std::holds_alternative<Consensus>(options.method)) input.moments = read_moments(spaces, options, progress);
   if (input.file_rows.empty()) {
     select_and_gather(input, statistics, options, progress);
   } else {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
 #include "base/rows.h"
 #include "compute/cholesky.h"
 #include "compute/cpu/kernels.h"
@@ -7,6 +8,7 @@
 #include "map/fold.h"
 
 #include <fmt/format.h>
+#include <kedge/attachment.h>
 #include <kedge/error.h>
 #include <kedge/relative_map.h>
 
@@ -18,6 +20,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<AttachBy, 4> kAttachByNames{"way to attach", {"mixture", "ridge", "kernel", "auto"}};
 
 template <class T>
 void normalize(MatrixView<T> rows) {
@@ -120,6 +124,14 @@ void require_kernel(const RelativeMap& map) {
 }
 
 }  // namespace
+
+std::string_view to_string(AttachBy by) {
+  return kAttachByNames.of(by);
+}
+
+AttachBy parse_attach_by(std::string_view name) {
+  return kAttachByNames.parse(name);
+}
 
 KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
                                std::span<const float> mean) {

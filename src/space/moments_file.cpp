@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mirror.h"
 #include "io/byte_source.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
 #include "space/variation.h"
@@ -8,7 +9,6 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/moments.h>
-#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <algorithm>

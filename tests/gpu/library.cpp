@@ -64,7 +64,7 @@ void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<C
 /// The targets are eigenvectors, the maps ridges: both are found in other ways there.
 void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   FitOptions asked;
-  asked.method = Method::consensus;
+  asked.method = Consensus{};
   asked.anchors = options.quick ? 20 : 200;
   asked.support = options.quick ? 300 : 3000;
   const Bundle wanted = fit(toy.spaces(), asked);

@@ -47,10 +47,10 @@ struct Encoders {
     return {name, view_rows(all.at(name).view(), name), rows};
   }
   [[nodiscard]] Bundle fitted(FitOptions options) const {
-    if (options.anchors == 0 && !is_adapter(options.method)) options.anchors = 4;
-    if (options.method == Method::param) {
-      options.param.epochs = 3;
-      options.param.batch = 64;
+    if (!options.anchors && !is_adapter(options.method)) options.anchors = 4;
+    if (std::holds_alternative<Param>(options.method)) {
+      std::get<Param>(options.method).epochs = 3;
+      std::get<Param>(options.method).batch = 64;
     }
     return fit(std::vector{space("a"), space("b")}, options);
   }
@@ -151,12 +151,14 @@ TEST_P(KernelAttach, AutoTakesTheSmallerErrorAndKeepsBoth) {
   EXPECT_TRUE(third.choice());
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, KernelAttach, ::testing::Values(Method::consensus, Method::param, Method::random),
+INSTANTIATE_TEST_SUITE_P(Methods, KernelAttach,
+                         ::testing::Values(Method(Consensus{}), Method(Param{}), Method(ChosenRows{Choice::random})),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
 TEST(KernelMap, ANewSpaceIsAttachedByKernelToWhateverHasTargets) {
   const Encoders encoders;
-  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::procrustes, Method::kernel}) {
+  for (const Method& method : std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, Adapter{Pairwise::ridge},
+                                                  Adapter{Pairwise::procrustes}, Adapter{Pairwise::kernel}}) {
     Bundle bundle = encoders.fitted(with(method));
     AttachOptions options;
     options.by = AttachBy::kernel;
@@ -168,26 +170,26 @@ TEST(KernelMap, ANewSpaceIsAttachedByKernelToWhateverHasTargets) {
 
 TEST(KernelMap, TheBestEffortIsRefinementAndKernel) {
   const Encoders encoders;
-  FitOptions options = with(Method::consensus);
+  FitOptions options = with(Consensus{});
   options.effort = Effort::best;
   const Bundle best = encoders.fitted(options);
   EXPECT_EQ(best.made().attach_by, AttachBy::kernel);
-  EXPECT_EQ(best.made().consensus.refine_epochs, FitOptions::kBestRefineEpochs);
-  options = with(Method::consensus, AttachBy::kernel);
-  options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  EXPECT_EQ(std::get<Consensus>(best.made().method).refinement.epochs, Refinement::kBestEpochs);
+  options = with(Consensus{}, AttachBy::kernel);
+  std::get<Consensus>(options.method).refinement.epochs = Refinement::kBestEpochs;
   expect_same(*encoders.fitted(options).map("b"), *best.map("b"));
 
   AttachOptions effort;
   effort.effort = Effort::best;
-  EXPECT_TRUE(attach(encoders.fitted(with(Method::consensus)), encoders.space("c"), effort).kernel());
+  EXPECT_TRUE(attach(encoders.fitted(with(Consensus{})), encoders.space("c"), effort).kernel());
   effort.by = AttachBy::ridge;  // what is asked for goes first
   EXPECT_EQ(to_string(attach(best, encoders.space("c"), effort).by), "ridge");
 }
 
 TEST(KernelMap, KeptSupportRowsAreTheOnesItCompares) {
   const Encoders encoders;
-  FitOptions options = with(Method::random, AttachBy::kernel);
-  options.keep = 2;
+  FitOptions options = with(ChosenRows{Choice::random}, AttachBy::kernel);
+  std::get<ChosenRows>(options.method).keep = 2;
   options.anchors = 30;
   const Bundle bundle = encoders.fitted(options);
   EXPECT_LE(bundle.anchors().support_ids.size(), 60U);
@@ -197,7 +199,7 @@ TEST(KernelMap, KeptSupportRowsAreTheOnesItCompares) {
 
 TEST(KernelMap, OneVectorGivesWhatABlockGives) {
   const Encoders encoders;
-  const auto map = encoders.fitted(with(Method::consensus, AttachBy::kernel)).map("b");
+  const auto map = encoders.fitted(with(Consensus{}, AttachBy::kernel)).map("b");
   const Matrix rr = map->apply(encoders.unseen("b"));
   Matrix alone(rr.rows(), rr.cols());
   for (std::size_t r = 0; r < rr.rows(); ++r) map->apply(encoders.unseen("b").row(r), alone.row(r));
@@ -206,7 +208,7 @@ TEST(KernelMap, OneVectorGivesWhatABlockGives) {
 
 TEST(KernelMap, MomentsAndSupportRowsAreEnough) {
   const Encoders encoders;
-  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  FitOptions options = with(Consensus{}, AttachBy::kernel);
   options.anchors = 4;
   for (std::int64_t id = 0; id < 300; id += 2) options.support_ids.push_back(id);
   const std::vector<Space> spaces{encoders.space("a"), encoders.space("b")};
@@ -227,7 +229,8 @@ TEST(KernelMap, MomentsAndSupportRowsAreEnough) {
 
 TEST(KernelAdapter, TranslatesBothWaysBetterThanALineWhereEncodersAreBent) {
   const Encoders encoders;
-  const Bundle curve = encoders.fitted(with(Method::kernel)), line = encoders.fitted(with(Method::ridge));
+  const Bundle curve = encoders.fitted(with(Adapter{Pairwise::kernel})),
+               line = encoders.fitted(with(Adapter{Pairwise::ridge}));
   for (const auto& [from, to] : {std::pair("a", "b"), {"b", "a"}}) {
     EXPECT_LT(translation_error(encoders, curve, from, to), 0.7 * translation_error(encoders, line, from, to))
         << from << " to " << to;
@@ -236,7 +239,7 @@ TEST(KernelAdapter, TranslatesBothWaysBetterThanALineWhereEncodersAreBent) {
 
 TEST(KernelAdapter, IsNearlyExactWhereBothAreLinearViews) {
   const Encoders encoders(false, 0);
-  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  const Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   EXPECT_LT(translation_error(encoders, bundle, "a", "b"), 1e-3);
   EXPECT_LT(translation_error(encoders, bundle, "b", "a"), 1e-3);
 }
@@ -244,7 +247,7 @@ TEST(KernelAdapter, IsNearlyExactWhereBothAreLinearViews) {
 TEST(KernelAdapter, HasAKernelOnEitherWayAndAnExactDecoder) {
   const Encoders encoders;
   for (const Similarity similarity : {Similarity::wip, Similarity::inner}) {
-    FitOptions options = with(Method::kernel);
+    FitOptions options = with(Adapter{Pairwise::kernel});
     options.similarity = similarity;
     const Bundle bundle = encoders.fitted(options);
     const Attachment a = bundle.space("a"), b = bundle.space("b");
@@ -262,7 +265,7 @@ TEST(KernelAdapter, HasAKernelOnEitherWayAndAnExactDecoder) {
 
 TEST(KernelAdapter, ATranslationIsTheMapThenTheDecoder) {
   const Encoders encoders;
-  Bundle bundle = encoders.fitted(with(Method::kernel));
+  Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   bundle = bundle.with(attach(bundle, encoders.space("c")));
   EXPECT_TRUE(bundle.map("c")->kernel());  // as the bundle says
   for (const auto& [from, to] : {std::pair("a", "b"), {"c", "a"}, {"c", "b"}, {"a", "c"}}) {
@@ -288,7 +291,7 @@ TEST(KernelAdapter, ATranslationIsTheMapThenTheDecoder) {
 
 TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
   const Encoders encoders;
-  Bundle bundle = encoders.fitted(with(Method::kernel));
+  Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   const Space other("b", view_rows(encoders.all.at("c").view(), "c"), {0, kFitted});  // of 5 values, not 8
   bundle = bundle.with(attach(bundle, other));
   EXPECT_FALSE(bundle.space("a").reverse());
@@ -301,8 +304,8 @@ TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
 TEST(KernelBundle, ComesBackAsItWasSaved) {
   const TemporaryFolder folder;
   const Encoders encoders;
-  for (const FitOptions& options : {with(Method::kernel), with(Method::consensus, AttachBy::automatic),
-                                    with(Method::consensus, AttachBy::kernel)}) {
+  for (const FitOptions& options :
+       {with(Adapter{Pairwise::kernel}), with(Consensus{}, AttachBy::automatic), with(Consensus{}, AttachBy::kernel)}) {
     Bundle saved = encoders.fitted(options);
     saved = saved.with(attach(saved, encoders.space("c")));
     save_bundle(saved, folder.file("x.kedge"));
@@ -338,7 +341,8 @@ TEST(KernelBundle, ComesBackAsItWasSaved) {
 
 TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
   const Encoders encoders;
-  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::cca}) {
+  for (const Method& method :
+       std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, Adapter{Pairwise::ridge}, Adapter{Pairwise::cca}}) {
     Bundle bundle = encoders.fitted(with(method));
     EXPECT_EQ(version_of(bundle), "1") << to_string(method);
     AttachOptions options;
@@ -354,7 +358,7 @@ TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
 
 TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
   const Encoders encoders;
-  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  const Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   const auto refuse = [&](const auto& change, auto... words) {
     Attachment space = bundle.space("a");
     change(std::get<ByKernel>(space.by));
@@ -376,7 +380,7 @@ TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
   refuse([](ByKernel& by) { by.choice = AttachChoice{0.1, 0.2}; }, "'a'", "by kernel", "0.1 for ridge and 0.2");
   refuse([&](ByKernel& by) { by.reverse = bundle.map("b"); }, "way back");
   refuse([&](ByKernel& by) { by.reverse = bundle.map("a"); }, "way back");
-  const Bundle lines = encoders.fitted(with(Method::consensus, AttachBy::ridge));
+  const Bundle lines = encoders.fitted(with(Consensus{}, AttachBy::ridge));
   Attachment line = lines.space("a");
   std::get<ByRidge>(line.by).choice = AttachChoice{0.2, 0.1};
   expect_error(
@@ -389,22 +393,22 @@ TEST(KernelOptions, OfAnotherWayAreRefused) {
     expect_error(
         Code::bad_argument, [&] { (void)encoders.fitted(options); }, words...);
   };
-  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  FitOptions options = with(Consensus{}, AttachBy::kernel);
   options.ridge = 0.1;
   refuse(options, "ridge was given", "attached by kernel");
-  options = with(Method::consensus, AttachBy::mixture);
+  options = with(Consensus{}, AttachBy::mixture);
   options.kernel.width = 2;
   refuse(options, "of a kernel", "attached by mixture");
-  options = with(Method::consensus, AttachBy::automatic);
+  options = with(Consensus{}, AttachBy::automatic);
   options.kernel.strength = 1e9;
   refuse(options, "kernel_strength", "1000000");
-  options = with(Method::random, AttachBy::kernel);
+  options = with(ChosenRows{Choice::random}, AttachBy::kernel);
   options.similarity = Similarity::cosine;
   refuse(options, "attached by kernel", "cosine");
-  options = with(Method::kernel);
+  options = with(Adapter{Pairwise::kernel});
   options.similarity = Similarity::euclidean;
   refuse(options, "kernel works with the similarity wip");
-  options = with(Method::kernel, AttachBy::mixture);
+  options = with(Adapter{Pairwise::kernel}, AttachBy::mixture);
   refuse(options, "no anchors to mix");
 }
 

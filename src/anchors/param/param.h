@@ -34,7 +34,6 @@ struct ParamResult {
 /// of `progress` stops it, a checkpoint of the last step is written before the exception goes on; where a loss is not
 /// finite, the last checkpoint stays as it is.
 [[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
-                                        const ParamOptions& options, const CheckpointOptions& checkpoints,
-                                        const Progress& progress);
+                                        const Param& options, const Progress& progress);
 
 }  // namespace kedge

@@ -28,7 +28,7 @@ class LossNotFinite : public Error {
 class Trainer {
  public:
   Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
-          const ParamOptions& options, std::uint64_t seed);
+          const Param& options, std::uint64_t seed);
 
   /// All epochs that are left. Progress is called after each step, or after as many as the backend likes to queue, and
   /// may throw to stop; the state is then that after the last step. A loss that is not finite throws LossNotFinite,
@@ -58,7 +58,7 @@ class Trainer {
   [[nodiscard]] Matrix read(Tensor& tensor) const;
 
   Backend& backend_;
-  ParamOptions options_;
+  Param options_;
   std::uint64_t seed_;
   Objective objective_;
   std::size_t rows_, batch_, steps_per_epoch_;

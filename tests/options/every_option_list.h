@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <kedge/error.h>
-#include <kedge/option.h>
+#include <kedge/options/option.h>
 
 #include <set>
 #include <string>
@@ -14,29 +14,9 @@
 // What holds for every options_of(); a test instantiates it with its own structs.
 namespace kedge::test {
 
-/// What an option holds, as text.
-inline std::string shown(const Option& option) {
-  return std::visit(
-      [](const auto& value) -> std::string {
-        using Value = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, TextValue>) {
-          return value.get();
-        } else if constexpr (std::is_same_v<Value, std::string*>) {
-          return *value;
-        } else if constexpr (std::is_same_v<Value, std::vector<std::size_t>*>) {
-          std::string all;
-          for (const std::size_t one : *value) all += std::to_string(one) + ",";
-          return all;
-        } else {
-          return std::to_string(*value);
-        }
-      },
-      option.value);
-}
-
-inline std::vector<std::string> shown(const std::vector<Option>& list) {
-  std::vector<std::string> all;
-  for (const Option& option : list) all.push_back(shown(option));
+inline std::vector<OptionValue> values_of(const std::vector<Option>& list) {
+  std::vector<OptionValue> all;
+  for (const Option& option : list) all.push_back(value_of(option));
   return all;
 }
 
@@ -53,6 +33,8 @@ inline void change(const Option& option) {
           *value = "file";
         } else if constexpr (std::is_same_v<Value, std::vector<std::size_t>*>) {
           *value = {2, 3};
+        } else if constexpr (std::is_same_v<Value, std::optional<std::size_t>*>) {
+          *value = value->value_or(0) + 1;
         } else {
           *value += 1;
         }
@@ -90,13 +72,13 @@ TYPED_TEST_P(EveryList, NamesAndExplainsEachOptionOnce) {
 
 TYPED_TEST_P(EveryList, HasAPlaceOfItsOwnForEachOption) {
   TypeParam fresh;
-  const std::vector<std::string> defaults = shown(options_of(fresh));
+  const std::vector<OptionValue> defaults = values_of(options_of(fresh));
   for (std::size_t i = 0; i < defaults.size(); ++i) {
     TypeParam options;
     change(options_of(options)[i]);
     const std::vector<Option> list = options_of(options);  // another list, so that only the struct can tell it
     for (std::size_t k = 0; k < list.size(); ++k) {
-      EXPECT_EQ(shown(list[k]) != defaults[k], k == i) << list[i].name << " and " << list[k].name;
+      EXPECT_EQ(value_of(list[k]) != defaults[k], k == i) << list[i].name << " and " << list[k].name;
     }
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/every_option_list.h"
 #include "base/wording.h"
+#include "options/every_option_list.h"
+#include "support.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <kedge/kedge.h>
+#include <kedge/options/lists.h>
 
 #include <string>
 #include <variant>
@@ -12,7 +13,7 @@
 
 namespace kedge::test {
 
-using Lists = testing::Types<FitOptions, AttachOptions, CompareOptions>;
+using Lists = testing::Types<FitArguments, AttachOptions, CompareOptions, RetrieveOptions>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Core, EveryList, Lists);
 
 namespace {
@@ -29,26 +30,47 @@ const TextValue& text(const std::vector<Option>& list, std::string_view name) {
 }
 
 TEST(OptionsOf, AFitReachItsFields) {
-  FitOptions options;
+  FitArguments options;
   const std::vector<Option> list = options_of(options);
   text(list, "method").set("consensus");
   text(list, "coverage-rows").set("all");
-  *std::get<std::size_t*>(named(list, "anchors").value) = 7;
+  *std::get<std::optional<std::size_t>*>(named(list, "anchors").value) = 7;
   *std::get<double*>(named(list, "lr").value) = 0.5;
   *std::get<bool*>(named(list, "resume").value) = true;
   *std::get<double*>(named(list, "refine-tau").value) = 0.75;
-  EXPECT_EQ(options.method, Method::consensus);
+  EXPECT_TRUE(std::holds_alternative<Consensus>(options.method));
   EXPECT_EQ(options.param.coverage_rows, CoverageRows::all);
   EXPECT_EQ(options.anchors, 7U);
   EXPECT_EQ(options.param.learning_rate, 0.5);
-  EXPECT_TRUE(options.checkpoint.resume);
-  EXPECT_EQ(options.consensus.refine_tau, 0.75);
+  EXPECT_TRUE(options.param.checkpoint.resume);
+  EXPECT_EQ(options.consensus.refinement.tau, 0.75);
   EXPECT_EQ(named(list, "resume").group, "param");
   EXPECT_EQ(named(list, "power").group, "consensus");
 }
 
+TEST(OptionsOf, AnotherMethodAreRefused) {
+  const auto check = [](const Method& method, auto change) {
+    return [=] {
+      FitArguments options;
+      options.method = method;
+      change(options);
+      require_own_options(options);
+    };
+  };
+  expect_error(Code::bad_argument, check(Consensus{}, [](FitArguments& o) { o.param.epochs = 20; }),
+               "epochs belongs to the method param", "the method is consensus", "leave out epochs");
+  expect_error(Code::bad_argument,
+               check(ChosenRows{Choice::random}, [](FitArguments& o) { o.param.coverage_rows = CoverageRows::all; }),
+               "coverage_rows belongs to the method param", "the method is random");
+  expect_error(Code::bad_argument, check(Consensus{}, [](FitArguments& o) { o.param.checkpoint.path = "c"; }),
+               "checkpoint belongs to the method param");
+  expect_error(Code::bad_argument, check(Param{}, [](FitArguments& o) { o.consensus.power = 1; }),
+               "power belongs to the method consensus", "the method is param");
+  EXPECT_NO_THROW(check(Adapter{Pairwise::cca}, [](FitArguments& o) { o.consensus.power = 1; })()) << "cca weighs too";
+}
+
 TEST(OptionsOf, ShrinkageIsANumberOrARule) {
-  FitOptions options;
+  FitArguments options;
   const std::vector<Option> list = options_of(options);
   const TextValue& shrinkage = text(list, "shrinkage");
   EXPECT_EQ(shrinkage.get(), "0.15");
