@@ -3,7 +3,6 @@
 #include "base/wording.h"
 #include "fit/fit.h"
 #include "fit/fit_options.h"
-#include "space/row_ids.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -104,7 +103,7 @@ std::vector<std::int64_t> draw_rows(std::span<const Space> spaces, std::span<con
   if (options.support_ids.empty()) require_support(count, first.rows());
   const SupportDraw draw =
       options.support_ids.empty() ? SupportDraw(count, options.seed) : SupportDraw(options.support_ids);
-  require_ids(draw, ids, first.source().rows());
+  draw.require_ids(ids, first.source().rows());
   std::vector<std::int64_t> own;
   for (std::size_t row = 0; row < first.rows(); ++row)
     own.push_back(ids[static_cast<std::size_t>(first.file_row(row))]);
@@ -169,7 +168,7 @@ Attachment attach(const Bundle& bundle, const Space& space, std::span<const std:
   }
   require_by_id(bundle, space.name());
   Moments moments{SupportDraw(bundle.support_ids)};
-  add_moments(moments, {&space, 1}, ids, progress, options.device);
+  add_moments(moments, {&space, 1}, ids, options.device, progress);
   return attach(bundle, moments, options, progress);
 }
 

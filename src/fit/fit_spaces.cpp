@@ -33,8 +33,8 @@ Bundle prepare(std::span<const Space> spaces, const FitOptions& options) {
 
 /// A GPU does not take the sums that Ledoit-Wolf needs, and nobody else needs them.
 Moments read_moments(std::span<const Space> spaces, ShrinkageRule rule, Device device, const Progress& progress) {
-  if (rule == ShrinkageRule::ledoit_wolf) return compute_joint_moments(spaces, progress, Device::cpu, Highest::fourth);
-  return compute_joint_moments(spaces, progress, device, Highest::second);
+  if (rule == ShrinkageRule::ledoit_wolf) return compute_joint_moments(spaces, Device::cpu, Highest::fourth, progress);
+  return compute_joint_moments(spaces, device, Highest::second, progress);
 }
 
 std::vector<Statistics> split(const Moments& joint, const FitOptions& options) {

@@ -6,13 +6,11 @@
 #include "anchors/param/whitened.h"
 #include "base/eigen.h"
 #include "base/random.h"
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/products.h"
 #include "regress/repeated_rows.h"
 #include "regress/ridge.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +23,8 @@
 namespace kedge {
 namespace {
 
-/// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
+/// The matrix, support x dim, whose product with the targets is their ridge regression in whitened coordinates:
+/// M^T = targets^T regressor.
 Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
   const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
   whiten(whitening, support.view());
@@ -60,16 +59,14 @@ std::unique_ptr<Tensor> upload_regressors(Backend& backend, const RefineSources&
   return all;
 }
 
-/// The targets on their way, turned: anchors x support.
+/// The targets while they are refined, transposed: anchors x support.
 class Refiner {
  public:
   Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
-      : backend_(backend), objective_(objective), number_(backend.make_integers(1)), adam_{static_cast<float>(rate),
-                                                                                           0.9F,
-                                                                                           0.999F,
-                                                                                           1e-8F,
-                                                                                           0,
-                                                                                           number_->data()} {
+      : backend_(backend),
+        objective_(objective),
+        number_(backend.make_integers(1)),
+        adam_(static_cast<float>(rate), 0.9F, 0.999F, 1e-8F, 0, number_->data()) {
     for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
       *tensor = backend.make(start.rows(), start.cols());
     }
@@ -123,20 +120,17 @@ RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_
 
 void require_refinement(std::size_t spaces, const ConsensusOptions& options) {
   if (spaces < 2) {
-    throw Error(Code::bad_argument,
-                fmt::format("refinement compares spaces with each other, but there is only one; leave {} at 0",
-                            option_words("refine-epochs")));
+    refuse("refinement compares spaces with each other, but there is only one; leave {} at 0",
+           option_words("refine-epochs"));
   }
   if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} is {}, expected a positive number", option_words("refine-rate"), options.refine_rate));
+    refuse("{} is {}, expected a positive number", option_words("refine-rate"), options.refine_rate);
   }
   if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
-    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a number of {} or more", option_words("refine-tau"),
-                                                options.refine_tau, Backend::kLeastTau));
+    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.refine_tau,
+           Backend::kLeastTau);
   }
-  if (options.refine_batch < 2)
-    throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
+  if (options.refine_batch < 2) refuse("the batch of the refinement is too small, expected 2 or more");
 }
 
 std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
@@ -156,7 +150,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
   Matrix turned(exact.cols(), exact.rows());
   as_eigen(turned.view()) = moving.transpose().cast<float>();
 
-  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // than the numbers that drew the support
+  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // a stream other than the one that drew the support
   Random random(seed ^ kOther);
   const RefineRows split = split_rows(rows.front(), support_ids, options.refine_batch, random);
   const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);

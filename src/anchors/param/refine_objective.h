@@ -15,15 +15,15 @@
 
 namespace kedge {
 
-/// The contrastive loss of a batch as a function of the targets, turned (anchors x support), where every space
-/// regresses them by ridge: RR = x (targets regressor)^T.
+/// The contrastive loss of a batch as a function of the transposed targets (anchors x support), which every space
+/// regresses by ridge: RR = x (targets regressor)^T.
 class RefineObjective {
  public:
-  /// `regressors` are those of all spaces side by side, support x (sum of dims). They and the backend must outlive it.
+  /// `regressors` has those of all spaces side by side, support x (sum of dims). It and the backend must outlive this.
   RefineObjective(Backend& backend, WhitenedSpaces spaces, ConstPanel regressors, std::size_t anchors,
                   std::size_t batch, double tau);
 
-  /// The loss of these rows, no more than a batch, and if asked for the gradient of the targets.
+  /// The loss of these rows, no more than a batch, and the gradient of the targets if there is a place for it.
   double evaluate(ConstPanel targets, std::span<const std::uint32_t> rows, std::optional<Panel> dtargets);
 
  private:
