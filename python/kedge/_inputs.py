@@ -131,8 +131,8 @@ def are_ids(rows: Any) -> bool:
     return rows is not None and not isinstance(rows, (slice, range, tuple)) and hasattr(rows, "__len__")
 
 
-def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int]:
-    """Row numbers as int64, and how many rows there must be, as a mask says; 0 for any."""
+def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int | None]:
+    """Row numbers as int64, and how many rows there must be if a mask says so."""
     if isinstance(rows, (str, os.PathLike)):
         rows = load(os.fsdecode(rows), label)
     ids = integers_of(rows, label)
@@ -141,7 +141,7 @@ def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int]:
     chosen = np.flatnonzero(ids) if mask else ids
     if not len(chosen):
         raise ValueError(f"{label}: no rows are chosen; give row numbers, or a mask that is True for some")
-    return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else 0
+    return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else None
 
 
 def range_of(rows: Any, label: str = "rows") -> tuple[int, int] | None:
