@@ -4,7 +4,7 @@
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "compute/cuda/cuda.h"
-#include "compute/lapack_status.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 
