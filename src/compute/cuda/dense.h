@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/change_of_basis.h"
+#include "compute/covariance.h"
 #include "compute/cuda/lane.h"
 #include "compute/cuda/memory.h"
 #include "compute/cuda/solver.h"
