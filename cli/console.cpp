@@ -226,7 +226,7 @@ Json row_check_to_json(const RowCheck& check) {
                {"found_first", check.found_first},
                {"deviations", check.deviations},
                {"suspicious", check.suspicious()}};
-  if (!check.same_as.empty()) json.set("same_as", check.same_as);
+  if (check.same_as) json.set("same_as", *check.same_as);
   if (check.block) {
     const auto& [rows, found_first] = *check.block;
     json.set("block", {{"begin", rows.begin}, {"end", rows.end == RowRange::kEnd ? Json() : Json(rows.end)}});

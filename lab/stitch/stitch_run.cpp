@@ -121,7 +121,7 @@ class Judge {
     if (!run_.sources.empty()) result.rr_std = std_of(test);
     if (source != encoder) {
       CompareOptions what;
-      what.neighbors = 0;
+      what.knn_overlap = false;
       what.svcca = false;
       what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);

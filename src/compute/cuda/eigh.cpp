@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 
 #include "base/checked.h"
 #include "compute/cuda/cuda.h"

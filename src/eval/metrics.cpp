@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
+#include "base/refuse.h"
 #include "base/rows.h"
+#include "compute/count_larger.h"
 #include "compute/lapack.h"
 #include "compute/neighbors.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/metrics.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 namespace kedge {
@@ -71,15 +72,14 @@ Matrix64 copy_of(const EigenRows<double>& cells) {
   return copy;
 }
 
-/// Ask `with_vectors` only if they are needed: they take longer than the values.
 Eigenpairs decompose(const EigenRows<double>& centred_products, bool with_vectors) {
   if (with_vectors) return eigh(copy_of(centred_products));
   return {eigenvalues(copy_of(centred_products)), {}};
 }
 
-/// Of the squares of the singular values, in ascending order.
+/// Takes the squares of the singular values, in ascending order.
 double effective_rank(std::vector<double> singular) {
-  // Eigenvalues this far below the largest are rounding, and their roots would count.
+  // Eigenvalues this far below the largest are rounding, but their roots would count.
   const double noise = singular.back() * static_cast<double>(singular.size()) * std::numeric_limits<double>::epsilon();
   double total = 0;
   for (double& value : singular) {
@@ -94,8 +94,8 @@ double effective_rank(std::vector<double> singular) {
   return total > 0 ? std::exp(entropy) : 0;
 }
 
-/// The directions that hold most of the variance, one in each row, each divided by the length of the column that it
-/// makes of the rows: what is left of a matrix in these coordinates has orthonormal columns.
+/// The directions that hold most of the variance, one in each row, scaled so that centred rows have orthonormal columns
+/// in these coordinates.
 EigenRows<double> leading_directions(const Eigenpairs& pairs) {
   constexpr double kKept = 0.99;
   const double total = std::accumulate(pairs.values.begin(), pairs.values.end(), 0.0);
@@ -151,14 +151,29 @@ std::optional<double> knn_overlap(MatrixView<const float> a, MatrixView<const fl
 
 }  // namespace
 
+std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b, Device device,
+                                         const Progress& progress) {
+  const Work work;
+  if (a.rows != b.rows || a.cols != b.cols) {
+    refuse("ranks need two matrices of the same shape, got {} x {} and {} x {}", a.rows, a.cols, b.rows, b.cols);
+  }
+  const Matrix queries = unit_rows(a);
+  const Matrix keys = unit_rows(b);
+  std::vector<std::size_t> ranks(a.rows, 1);
+  count_larger(queries.view(), keys.view(), ranks, device, [&](std::size_t done) {
+    if (progress) progress({"ranking", done, a.rows, ""});
+  });
+  return ranks;
+}
+
 Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const CompareOptions& options,
                    const Progress& progress) {
   const Work work;
   if (a.rows != b.rows || a.cols != b.cols || a.rows == 0 || a.cols == 0) {
-    throw Error(Code::bad_argument,
-                fmt::format("compare needs two matrices of the same shape, got {} x {} and {} x {}; "
-                            "transform the same rows with one bundle",
-                            a.rows, a.cols, b.rows, b.cols));
+    refuse(
+        "compare needs two matrices of the same shape, got {} x {} and {} x {}; transform the same rows with one "
+        "bundle",
+        a.rows, a.cols, b.rows, b.cols);
   }
   Comparison result;
   result.rows = a.rows;
@@ -166,7 +181,7 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   const auto rows = static_cast<double>(a.rows);
 
   result.recall.resize(options.recall_at.size());
-  result.ranks = retrieval_ranks(a, b, progress, options.device);
+  result.ranks = retrieval_ranks(a, b, options.device, progress);
   for (const std::size_t rank : result.ranks) {
     result.mrr += 1 / static_cast<double>(rank);
     for (std::size_t i = 0; i < result.recall.size(); ++i) {
@@ -190,7 +205,7 @@ Comparison compare(MatrixView<const float> a, MatrixView<const float> b, const C
   if (options.svcca) result.svcca = svcca(of_a, of_b, sums.ab);
   result.effective_rank_a = effective_rank(of_a.values);
   result.effective_rank_b = effective_rank(of_b.values);
-  result.knn_overlap = knn_overlap(a, b, options.neighbors);
+  if (options.knn_overlap) result.knn_overlap = knn_overlap(a, b, options.neighbors);
   return result;
 }
 
@@ -200,16 +215,59 @@ std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Co
   for (std::size_t i = 0; i < comparison.recall.size(); ++i) {
     scores.emplace_back(fmt::format("recall@{}", options.recall_at.at(i)), comparison.recall[i]);
   }
-  scores.emplace_back("nmse", comparison.nmse);
-  scores.emplace_back("rr_std_a", comparison.rr_std_a);
-  scores.emplace_back("rr_std_b", comparison.rr_std_b);
-  scores.emplace_back("paired_cosine", comparison.paired_cosine);
-  scores.emplace_back("linear_cka", comparison.linear_cka);
-  scores.emplace_back("svcca", comparison.svcca);
-  scores.emplace_back("effective_rank_a", comparison.effective_rank_a);
-  scores.emplace_back("effective_rank_b", comparison.effective_rank_b);
-  scores.emplace_back(fmt::format("knn_overlap@{}", options.neighbors), comparison.knn_overlap);
+  scores.insert(scores.end(), {{"nmse", comparison.nmse},
+                               {"rr_std_a", comparison.rr_std_a},
+                               {"rr_std_b", comparison.rr_std_b},
+                               {"paired_cosine", comparison.paired_cosine},
+                               {"linear_cka", comparison.linear_cka},
+                               {"svcca", comparison.svcca},
+                               {"effective_rank_a", comparison.effective_rank_a},
+                               {"effective_rank_b", comparison.effective_rank_b},
+                               {fmt::format("knn_overlap@{}", options.neighbors), comparison.knn_overlap}});
   return scores;
+}
+
+Classification score_labels(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
+  if (truth.size() != predicted.size() || truth.empty()) {
+    refuse("{} true labels but {} predictions; each input needs one of each", truth.size(), predicted.size());
+  }
+  struct Counts {
+    double right = 0, truly = 0, predicted = 0;
+  };
+  std::map<std::int64_t, Counts> classes;
+  double right = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    classes[truth[i]].truly += 1;
+    classes[predicted[i]].predicted += 1;
+    if (truth[i] != predicted[i]) continue;
+    classes[truth[i]].right += 1;
+    right += 1;
+  }
+  const auto total = static_cast<double>(truth.size());
+  Classification score;
+  score.accuracy = right / total;
+  for (const auto& [label, counts] : classes) {
+    const double f1 = 2 * counts.right / (counts.truly + counts.predicted);
+    score.weighted_f1 += f1 * counts.truly;
+    score.macro_f1 += f1;
+  }
+  score.weighted_f1 /= total;  // not each of them, so that a perfect score is exactly 1
+  score.macro_f1 /= static_cast<double>(classes.size());
+  return score;
+}
+
+Regression score_targets(MatrixView<const float> truth, MatrixView<const float> predicted, double peak) {
+  if (truth.rows != predicted.rows || truth.cols != predicted.cols || truth.rows == 0 || truth.cols == 0) {
+    refuse("targets are {} x {}, but predictions {} x {}", truth.rows, truth.cols, predicted.rows, predicted.cols);
+  }
+  double squared = 0;
+  for (std::size_t r = 0; r < truth.rows; ++r) {
+    squared += (as_eigen(truth.row(r)).cast<double>() - as_eigen(predicted.row(r)).cast<double>()).squaredNorm();
+  }
+  Regression score;
+  score.mse = squared / static_cast<double>(truth.rows) / static_cast<double>(truth.cols);
+  score.psnr = score.mse > 0 ? 10 * std::log10(peak * peak / score.mse) : std::numeric_limits<double>::infinity();
+  return score;
 }
 
 }  // namespace kedge
