@@ -41,8 +41,8 @@ def migration(folder: pathlib.Path) -> Iterator[Callable[[], migrate.Migration]]
 def address() -> Iterator[str]:
     from postgres_server import server  # only where it is asked for: it takes a while to import
 
-    with server() as made:
-        yield made
+    with server() as started:
+        yield started
 
 
 @pytest.fixture

@@ -1,17 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of stores, taken apart and put together: scheme:path, scheme:place#name?key=value,
-scheme://host/name?key=value, and PostgreSQL's, which are libpq's with a table in them."""
+"""Addresses, taken apart and put together: file.parquet#column, URIs such as s3://bucket/folder, and those of stores:
+scheme:path, scheme:place#name?key=value, scheme://host/name?key=value, and libpq's with a table in them."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .errors import UsageError
+from ._errors import Error, UsageError
 
 OURS = ("table", "column", "id", "text", "changed")
+
+
+def is_uri(path: str) -> bool:
+    return "://" in path
+
+
+def is_parquet(path: str) -> bool:
+    return path.endswith(".parquet") or ".parquet#" in path
+
+
+def split_column(path: str) -> tuple[str, str | None]:
+    """The Parquet file, and the column that is named behind it or None."""
+    if path.endswith(".parquet") or ".parquet#" not in path:
+        return path, None
+    file, column = path.split(".parquet#", 1)
+    return file + ".parquet", column
 
 
 def scheme_of(address: str) -> str:
@@ -20,7 +37,7 @@ def scheme_of(address: str) -> str:
 
 
 def path_of(address: str) -> str:
-    """Where a path is all that follows the scheme."""
+    """The path of an address that is a scheme and a path."""
     return address.partition(":")[2]
 
 
@@ -39,8 +56,8 @@ class Parts(NamedTuple):
 
 
 def split_address(address: str, known: Sequence[str], named: bool = True) -> Parts:
-    """The parts of an address; 'known' are the options there are. Without a name that must be there, '?' ends the path;
-    with one, the path ends at the last '#'."""
+    """The parts of an address; 'known' are the options there are. If a name must be there, the path ends at the last
+    '#'; otherwise at the first '#' or '?'."""
     scheme, _, body = address.partition(":")
     remote = body.startswith("//")
     if remote:
@@ -65,6 +82,18 @@ def join_address(scheme: str, place: str, name: str, options: Mapping[str, str],
     query = urllib.parse.urlencode(options)
     start = f"{scheme}://{place}/" if remote else f"{scheme}:{place}{'#' if name else ''}"
     return start + name + ("?" + query if query else "")
+
+
+def uses_https(options: Mapping[str, str]) -> bool:
+    return options.get("https", "0") not in ("", "0", "no", "false")
+
+
+def secret(address: str, options: Mapping[str, str], option: str, what: str) -> str | None:
+    """What the environment variable holds that an option names; None if the address has no such option."""
+    variable = options.get(option)
+    if variable and not os.environ.get(variable):
+        raise Error(f"{address}: the variable {variable} is not set; it should hold the {what}")
+    return os.environ[variable] if variable else None
 
 
 @dataclasses.dataclass
