@@ -143,7 +143,7 @@ class Lab:
 
 
 def exponent(runs: dict[int, Run]) -> float | None:
-    """Of the time between the last two sizes, or None where starting the program is most of it."""
+    """Of the time between the last two sizes, or None if starting the program is most of it."""
     seen = [(size, run.seconds) for size, run in runs.items() if run.said is None and run.seconds >= SEEN]
     if len(seen) < 2:
         return None

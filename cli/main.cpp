@@ -32,11 +32,11 @@ int exit_code(kedge::Code code) {
 }
 
 int complain(int code, const std::string& message) {
-  std::fputs(fmt::format("kedge: {}\n", message).c_str(), stderr);  // which may be full itself: no exception then
+  std::fputs(fmt::format("kedge: {}\n", message).c_str(), stderr);  // does not throw if stderr is full
   return code;
 }
 
-/// What was printed may still wait to be written.
+/// Flushes stdout, and fails if what was printed cannot be written.
 int after_printing(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   return complain(failed, fmt::format("cannot write to stdout: {}", std::strerror(errno)));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the methods of kedge on a folder of parallel embeddings and prints the tables of docs/methods.md.
+"""Measures the methods of kedge on a folder of parallel embeddings and prints the tables of docs/scores.md.
 
     experiments/methods.py methods support shrinkage --data PATH/cifar10 \\
         --encoders vit-s14,effnet-lite0,vgg16,tinyvit-sam --train 0:6500 --test 6500:8000 --labels labels.npy

@@ -151,7 +151,7 @@ def noise(seed: int, side: int = 40) -> Image.Image:
 
 @pytest.fixture
 def pictures(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Three classes; one image lies deeper, one is greyscale, and one file is no image."""
+    """Three classes; one image lies deeper, one is greyscale, and one file is not an image."""
     base = tmp_path / "pictures"
     for number, name in enumerate(["cat/2.png", "cat/10.png", "ant/x.jpg", "bee/deep/y.PNG", "bee/z.bmp"]):
         (base / name).parent.mkdir(parents=True, exist_ok=True)

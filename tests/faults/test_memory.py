@@ -71,7 +71,7 @@ def limited(kedge: Kedge, limit: int, *arguments: object, **options: Any) -> sub
 
 @pytest.fixture(scope="module")
 def borders() -> Borders:
-    """Where the loader can load, and where kedge begins to work, for all threads and for one."""
+    """The limits from which the loader can load and kedge can work, for all threads and for one."""
     found = {}
 
     def find(kedge: Kedge, threads: int) -> tuple[dict[str, str], int, int]:

@@ -51,7 +51,7 @@ def cosines(query: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def by_both(a: np.ndarray, b: np.ndarray, weights: tuple[float, float] = (1, 1), k: int = 10,
             candidates: int = 100) -> tuple[list[int], np.ndarray]:
-    """By kedge.migrate's own fusion; scores are those of all rows, NaN where a row has no vector."""
+    """By kedge.migrate's own fusion; scores of all rows, NaN if a row has no vector."""
     lists = [np.argsort(-np.nan_to_num(column, nan=-9))[:max(candidates, k)] for column in (a, b)]
     found = sorted({one for column, ids in zip((a, b), lists) for one in ids.tolist() if not np.isnan(column[one])})
     total = fuse(a[found], b[found], weights)

@@ -24,7 +24,7 @@ def matrix_of(given: Any) -> np.ndarray:
 
 
 def record_field() -> np.ndarray:
-    """A field of a record, whose rows are no whole number of values apart."""
+    """A field of a record: the distance of its rows is not a whole number of values."""
     records = np.zeros(2, [("id", "u1"), ("embedding", "f4", 3)])
     records["embedding"] = X
     return records["embedding"]

@@ -62,7 +62,7 @@ def test_the_same_rows_under_two_names_are_a_warning(encoders: dict[str, np.ndar
     with pytest.warns(UserWarning, match="'b' and 'once more' hold the same rows"):
         bundle.attach("once more", encoders["b"])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # the space that is replaced is no second name
+        warnings.simplefilter("error")  # a space that replaces itself is not warned about
         bundle.attach("new", np.tanh(encoders["b"]))
         bundle.attach("new", np.tanh(encoders["b"]), replace=True)
     labels = (encoders["a"][:, 0] > 0).astype(int)

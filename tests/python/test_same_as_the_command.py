@@ -122,7 +122,7 @@ def test_stitch_gives_the_commands_table(tmp_path: pathlib.Path) -> None:
 
 
 def options_in(text: str) -> dict[str, Any]:
-    """Name -> default of every option in a command's help; None where it shows none."""
+    """Name -> default of every option in a command's help; None if it shows none."""
     found = {}
     for line in text.splitlines():
         # A type may have a range, as in N:UINT in [1 - 10000]=1.
@@ -185,7 +185,7 @@ def test_their_defaults_are_the_same(name: str, least: int) -> None:
             continue
         value = found[option]
         if name == "sweep" and value == () and said is not None:
-            value = [fit[option]]  # an axis that is not swept stays where fit has it
+            value = [fit[option]]  # an axis that is not swept keeps the value of fit
         assert is_said(value, said), f"{option} is {value!r}, and the command says {said}"
         shown += said is not None
     assert shown >= least

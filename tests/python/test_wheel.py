@@ -68,7 +68,7 @@ class Bare(Environment):
 
 
 def emptiest(folder: pathlib.Path, python: pathlib.Path) -> Environment:
-    """A root folder of its own, or a plain environment where that is not permitted."""
+    """A root folder of its own, or a plain environment if that is not permitted."""
     root = BareRoot(folder / "root", python)
     works = root.run(root.python, "-c", "")
     if works.returncode == 0:

@@ -46,7 +46,7 @@ class Steps:
 
     def take(self, work: Callable[[], T], values: Callable[[T], Iterable[Any]],
              failures: type[Exception] | tuple[type[Exception], ...] = ValueError) -> T | None:
-        """The result of work(), whose `values` are finite; or None where it was refused."""
+        """The result of work(), whose `values` are finite; or None if it was refused."""
         try:
             result = work()
         except failures as problem:

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kBlockRows = 8192;  // copied as float32 before they are centred
 
-/// A one stands beside the features of every row, so that a bias is a weight like the others; then rows are filled up
-/// to an even number of values, because they are read by two.
+/// A one follows the features of every row, so that the bias is a weight like the others; then zeros up to an even
+/// number of values, because values are read in pairs.
 class Logistic final : public LogisticRows {
  public:
   Logistic(MatrixView<const float> features, std::span<const double> mean, std::span<const std::size_t> classes,

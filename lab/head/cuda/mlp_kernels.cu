@@ -20,7 +20,7 @@ __device__ T* row_of(BasicPanel<T> panel, std::size_t row) {
   return panel.data + row * panel.stride;
 }
 
-/// What a LayerNorm takes off a row and divides it by.
+/// What a LayerNorm subtracts from a row, and what it divides by.
 struct Level {
   float mean, length;
 };
@@ -105,7 +105,7 @@ __global__ void cross_entropy_kernel(const std::uint32_t* classes, Ids ids, cons
     largest = fmaxf(largest, row[c]);
   }
   largest = block_reduce(largest, -INFINITY, Larger{});
-  // Read after the threads met in one sum and before they meet in the next, so with its bias and not yet replaced.
+  // Read between two sums over the block: its bias has been added, and it is not replaced yet.
   const float right = row[truth];
   float sum = 0;
   for (std::size_t c = threadIdx.x; c < outputs.cols; c += kThreads) sum += expf(row[c] - largest);
@@ -171,7 +171,7 @@ __global__ void sum_step_kernel(MlpSums sums, MlpAdam adam, MlpState* state) {
   if (threadIdx.x != 0) return;
   state->loss += loss;
   const double count = ++state->taken;
-  // Rounded where the processor rounds: early on little is left of what they are taken from.
+  // Rounded to float32 as on the processor: in early steps these differences are small, and rounding shows.
   state->rate = adam.learning_rate / (1 - static_cast<float>(pow(kBeta1, count)));
   state->root = sqrtf(1 - static_cast<float>(pow(kBeta2, count)));
 }
