@@ -31,8 +31,8 @@ class DeviceTensor final : public Tensor {
   DeviceArray<float> cells_;
 };
 
-/// With its values in bfloat16 too: to convert them for every product would take a step of PARAM with 50,000 support
-/// rows 3 % longer.
+/// Keeps its values in bfloat16 too: if they were converted for every product, a step of PARAM with 50,000 support rows
+/// would take 3 % longer.
 class DeviceSoftmax final : public Tensor {
  public:
   DeviceSoftmax(std::unique_ptr<Tensor> wide, std::size_t rows, std::size_t cols)
@@ -189,7 +189,7 @@ class CudaBackend final : public Backend {
   void require_memory(std::size_t floats, std::string_view who, std::string_view advice) override;
 
  private:
-  /// For an operation that is queued at once; what its branch has collected comes before it.
+  /// For an operation that is not collected; what its branch has collected so far is run first.
   [[nodiscard]] const Lane& lane() {
     if (!branches_.empty()) {
       for (const Operation& operation : std::exchange(branches_.back(), {})) runner_.run(operation);
@@ -229,7 +229,7 @@ class CudaBackend final : public Backend {
 };
 
 void CudaBackend::side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
-  const bool within = !branches_.empty();  // a branch of another, which stays one branch
+  const bool within = !branches_.empty();  // stays part of the branch it is called in
   try {
     for (std::size_t i = 0; i < count; ++i) {
       if (!within) branches_.emplace_back();

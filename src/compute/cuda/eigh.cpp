@@ -82,7 +82,7 @@ void warm_up() noexcept {
       (void)dense.decompose(b, count);
     }
     dense.wait();
-  } catch (const std::exception&) {  // what fails here fails again, and is told, in the work itself
+  } catch (const std::exception&) {  // it fails again, and is reported, in the work itself
   }
   put_back();
 }
