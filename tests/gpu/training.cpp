@@ -42,7 +42,7 @@ FitOptions refined_options(const CheckOptions& check, Device device, Precision p
   options.method = Method::consensus;
   options.param = {};
   options.consensus.refine_epochs = 2;
-  options.consensus.refine_rate = 0.05;  // so that the losses show two epochs
+  options.consensus.refine_rate = 0.05;  // so that two epochs are seen in the losses
   options.consensus.refine_batch = check.quick ? 64 : 256;
   return options;
 }
@@ -78,7 +78,7 @@ bool same_training(const Bundle& a, const Bundle& b) {
 
 struct Stop : std::exception {};
 
-/// Stopped by its progress callback after half of the steps, and resumed from the checkpoint.
+/// Stopped by its progress after half of the steps, and taken up again from the checkpoint that leaves.
 Bundle fit_in_two_goes(const Toy& toy, FitOptions options) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}", ::getpid());
   options.checkpoint.path = path.string();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/eigh.h"
-
 #include "base/checked.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
