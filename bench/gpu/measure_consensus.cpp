@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 #include "compute/threads.h"
 #include "map/ridge_attach.h"
 #include "measure.h"

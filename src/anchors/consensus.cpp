@@ -2,7 +2,7 @@
 #include "anchors/consensus.h"
 
 #include "base/eigen.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "base/rows.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/neighbors.h"
 #include "compute/products.h"
-#include "compute/svd.h"
 #include "compute/threads.h"
 
 #include <fmt/format.h>

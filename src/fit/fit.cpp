@@ -6,7 +6,7 @@
 #include "anchors/param/refine.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "fit/adapter.h"
 #include "fit/attach.h"
 #include "fit/fit_options.h"

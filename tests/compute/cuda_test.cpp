@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "compute/backend.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/kernel_cases.h"
 #include "compute/kernel_system.h"
 #include "compute/needs_gpu.h"

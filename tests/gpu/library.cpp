@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
 #include "base/eigen.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
 

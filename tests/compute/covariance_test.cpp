@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/block_covariance.h"
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "compute/devices.h"
 #include "compute/products.h"
 #include "support.h"
