@@ -47,7 +47,7 @@ struct MlpSums {
 /// unit = LayerNorm of the rows of `features` whose turn it is, scaled = unit * scale + shift.
 void level_rows(cudaStream_t stream, ConstPanel features, Ids ids, const float* scale, const float* shift, Panel unit,
                 Panel scaled);
-/// hidden = tanh(hidden + bias); unit = what is left of it after dropout, levelled by a LayerNorm where `norms`.
+/// hidden = tanh(hidden + bias); unit = what is left of it after dropout, levelled by a LayerNorm if `norms`.
 void activate(cudaStream_t stream, const float* bias, const MlpDropout& dropout, bool norms, Panel hidden, Panel unit,
               float* lengths);
 /// Turns the gradient of unit into that of what tanh was taken of.
