@@ -117,6 +117,11 @@ Argument& Command::add(const std::string& name, unsigned& value, const std::stri
   return keep(*app_->add_option(name, value, help)->check(count()), name, help);
 }
 
+Argument& Command::add(const std::string& name, std::optional<std::size_t>& value, const std::string& help) {
+  const auto set = [&value](std::size_t given) { value = given == 0 ? std::nullopt : std::optional(given); };
+  return keep(*app_->add_option_function<std::size_t>(name, set, help)->check(count()), name, help);
+}
+
 Argument& Command::add_flag(const std::string& name, bool& value, const std::string& help) {
   return keep(*app_->add_flag(name, value, help), name, help);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,7 @@ class Command {
   /// Whole numbers of 0 or more; anything else is refused with a sentence.
   Argument& add(const std::string& name, std::size_t& value, const std::string& help);
   Argument& add(const std::string& name, unsigned& value, const std::string& help);
+  Argument& add(const std::string& name, std::optional<std::size_t>& value, const std::string& help);  ///< 0: not set
   Argument& add_flag(const std::string& name, bool& value, const std::string& help);
   /// Comma separated.
   Argument& add_list(const std::string& name, std::vector<std::string>& values, const std::string& help);

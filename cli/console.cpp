@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.h"
 
+#include "compute/threads.h"
 #include "progress_line.h"
-#include "room.h"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -14,6 +14,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -92,7 +93,27 @@ void CommonOptions::apply() const {
   logger->set_pattern("%v");
   logger->set_level(quiet ? spdlog::level::err : spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  if (threads > 0) use_threads(threads);
+  if (threads == 0) return;
+  set_threads(threads);
+  if (can_map(blas_memory(threads))) return;
+  throw Error(Code::failed, fmt::format("cannot start {} threads: they need more memory than is available; give "
+                                        "--threads a smaller number",
+                                        threads));
+}
+
+void require_room() {
+  const unsigned threads = kedge::threads();
+  if (can_map(blas_memory(threads))) return;
+  const auto mebibytes = [](unsigned count) { return blas_memory(count) >> 20; };
+  std::string words = fmt::format(
+      "kedge: out of memory: starting with {} thread{} needs {} MiB of address space besides the program itself, and "
+      "less is available; raise the limit (ulimit -v)",
+      threads, threads == 1 ? "" : "s", mebibytes(threads));
+  if (threads > 1) {
+    words += fmt::format(", or set OPENBLAS_NUM_THREADS=1 for one thread, which needs {} MiB", mebibytes(1));
+  }
+  std::fputs((words + "\n").c_str(), stderr);
+  ::_exit(EXIT_FAILURE);
 }
 
 void watch_for_interrupt() {
@@ -205,7 +226,7 @@ Json row_check_to_json(const RowCheck& check) {
                {"found_first", check.found_first},
                {"deviations", check.deviations},
                {"suspicious", check.suspicious()}};
-  if (!check.same_as.empty()) json.set("same_as", check.same_as);
+  if (check.same_as) json.set("same_as", *check.same_as);
   if (check.block) {
     const auto& [rows, found_first] = *check.block;
     json.set("block", {{"begin", rows.begin}, {"end", rows.end == RowRange::kEnd ? Json() : Json(rows.end)}});

@@ -32,6 +32,9 @@ class Interrupted : public Error {
       : Error(Code::failed, message) {}
 };
 
+/// Ends the process, with a sentence, if there is no memory for the threads of OpenBLAS. Those have started by now, and
+/// one that gets no memory tries for ever; exit() would wait for it.
+void require_room();
 /// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.
 void watch_for_interrupt();
 

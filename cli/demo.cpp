@@ -125,7 +125,7 @@ void run(const Options& o) {
         "never seen a map to the same anchors. Random anchors compared by cosine (random-cosine) are the baseline; "
         "the\n"
         "paper's anchors (param-multi) are learned for {} epochs here (the default is {}).\n\n",
-        kEpochs, ParamOptions().epochs);
+        kEpochs, Param().epochs);
     std::fflush(stdout);
   }
   const StitchResults results = stitch_aloud(o.output, data, options, true, o.common);

@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
+#include "io/outputs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

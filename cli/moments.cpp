@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -46,7 +47,7 @@ Moments sum(const Options& o) {
   SupportDraw draw = draw_of(o);
   Moments moments = draw.keeps_rows() ? Moments(std::move(draw)) : std::exchange(parts, {});
   try {
-    kedge::add_moments(moments, spaces, ids, make_progress(o.common), o.device);
+    kedge::add_moments(moments, spaces, ids, o.device, make_progress(o.common));
     moments.merge(std::move(parts));
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);

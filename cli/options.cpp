@@ -18,6 +18,10 @@ class Adder {
   Argument& operator()(std::size_t* value) const {
     return count(with_default(command_.add(name_, *value, option_.help)));
   }
+  Argument& operator()(std::optional<std::size_t>* value) const {
+    Argument& added = count(command_.add(name_, *value, option_.help));
+    return option_.shows_default ? added.shows_default(fmt::format("{}", value->value_or(0))) : added;
+  }
   Argument& operator()(double* value) const { return with_default(command_.add(name_, *value, option_.help)); }
   Argument& operator()(std::string* value) const { return with_default(command_.add(name_, *value, option_.help)); }
   Argument& operator()(std::vector<std::size_t>* value) const {

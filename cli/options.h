@@ -4,6 +4,7 @@
 #include "console.h"
 
 #include <kedge/moments.h>
+#include <kedge/options/lists.h>
 
 #include <cstdint>
 #include <map>

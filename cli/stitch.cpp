@@ -20,7 +20,7 @@ constexpr std::size_t kMostSeeds = 10000;
 
 struct Options {
   bool sweep = false;
-  FitOptions fit;
+  FitArguments fit;
   HeadOptions head;
   std::vector<std::string> spaces, methods, similarities, shrinkages, hold_out;
   std::vector<std::size_t> anchors, supports;
@@ -88,9 +88,9 @@ void leave_out_aloud(StitchOptions& options, const StitchData& data, const Commo
   const std::size_t ids = data.train_ids.ids.size();
   const std::size_t rows = ids > 0 ? ids : end - std::min(data.train.begin, end);
   options = with_defaults(std::move(options), rows);
-  for (const FitOptions& point : leave_out_impossible(options.points, rows)) {
+  for (const FitArguments& point : leave_out_impossible(options.points, rows)) {
     say(common, fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
-                            point.anchors, point.support));
+                            point.anchors.value(), point.support.value()));
   }
 }
 
@@ -100,7 +100,7 @@ void tell_of_rows(const StitchData& data, const CommonOptions& common) {
 }
 
 StitchOptions stitch_options_of(const Options& o) {
-  FitOptions fit = o.fit;
+  FitArguments fit = o.fit;
   fit.support_ids = read_support_ids(o.support_ids);
   StitchOptions options;
   options.methods = parse_stitch_methods(o.methods, o.similarities);

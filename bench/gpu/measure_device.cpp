@@ -105,7 +105,7 @@ nlohmann::json time_steps(Backend& backend, const WhitenedSpaces& spaces, const 
   constexpr std::size_t kEpochs = 4;  // of a round: about 200 steps
   std::vector<std::uint32_t> support(sizes.support);
   std::iota(support.begin(), support.end(), 0U);
-  ParamOptions options;
+  Param options;
   options.batch = sizes.batch;
   options.epochs = 1'000'000;
   Trainer trainer(backend, spaces, support, sizes.anchors, options, 0);

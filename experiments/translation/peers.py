@@ -48,8 +48,8 @@ def by_latentis(make: Callable[[], Any]) -> BothWays:
 
         def transform(rows: np.ndarray) -> np.ndarray:
             with torch.no_grad():
-                made: np.ndarray = translator.transform(torch.from_numpy(rows))[0].numpy()
-            return made
+                result: np.ndarray = translator.transform(torch.from_numpy(rows))[0].numpy()
+            return result
         return transform
     return both_ways(fit)
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <kedge/matrix.h>
-#include <kedge/names.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace kedge {
 
-/// How the rows that anchors are made of are selected.
+/// How the support rows, which anchors are made of, are selected.
 enum class SupportSelect {
   random,    ///< drawn, each row as likely as any other
   fps,       ///< farthest-point: each new row is the one farthest from those before
@@ -19,10 +18,10 @@ enum class SupportSelect {
   leverage,  ///< drawn, each row as likely as its squared length says
 };
 
-template <>
-inline constexpr Names<4> kNamesOf<SupportSelect>{"way to select the support", {"random", "fps", "kmeans", "leverage"}};
-inline constexpr NameParser<SupportSelect> parse_support_select;
-inline constexpr NameList<SupportSelect> support_select_names;
+[[nodiscard]] std::string_view to_string(SupportSelect select);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] SupportSelect parse_support_select(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> support_select_names();
 
 /// Throws Error(Code::bad_argument) unless there are 1 to `rows` support rows.
 void require_support(std::size_t support, std::size_t rows);
@@ -34,8 +33,8 @@ void require_support(std::size_t support, std::size_t rows);
 
 /// The rows that anchors are made of, in every space of a fit.
 struct SupportRows {
-  std::vector<std::int64_t> ids;  ///< what their numbers are among all rows; any order, each once
-  std::vector<Matrix64> rows;     ///< of each space: support x dim, in the order of the ids
+  std::vector<std::int64_t> ids;  ///< their numbers among all rows; any order, each once
+  std::vector<Matrix64> rows;     ///< for each space support x dim, in the order of the ids
 };
 
 }  // namespace kedge

@@ -68,8 +68,8 @@ HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<co
                                                 "leaves nothing if there is only one; use a linear head",
                                                 o.hidden == 1 ? "hidden values" : "features"));
   }
-  const MlpTraining training{{features.cols, o.hidden == 0 ? features.cols : o.hidden, class_count, true},
-                             o.epochs,
+  const MlpTraining training{{features.cols, o.hidden.value_or(features.cols), class_count, true},
+                             o.epochs.value_or(0),
                              o.batch,
                              o.learning_rate,
                              o.weight_decay,
@@ -112,16 +112,15 @@ HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<cons
   const Standard out(targets);
   const Matrix x = in.matrix(features);
   const Matrix y = out.matrix(targets);
-  const MlpTraining training{
-      {features.cols, o.hidden == 0 ? HeadOptions::kDecoderHidden : o.hidden, targets.cols, false},
-      o.epochs,
-      o.batch,
-      o.learning_rate,
-      o.weight_decay,
-      0,
-      o.seed,
-      "training an mlp decoder",
-      device_for(features, o.device)};
+  const MlpTraining training{{features.cols, o.hidden.value_or(HeadOptions::kDecoderHidden), targets.cols, false},
+                             o.epochs.value_or(0),
+                             o.batch,
+                             o.learning_rate,
+                             o.weight_decay,
+                             0,
+                             o.seed,
+                             "training an mlp decoder",
+                             device_for(features, o.device)};
   auto mlp = std::make_shared<Mlp<float>>(train_mlp(x.view(), {{}, y.view()}, training, progress));
   return [mlp, in, out](MatrixView<const float> rows) {
     EigenRows<float> decoded = mlp->apply(in.apply(rows)) * out.spread;

@@ -5,6 +5,7 @@
 #include "compute/device.h"
 #include "compute/products.h"
 #include "head/lbfgs.h"
+#include "space/sum_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -78,7 +79,7 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
   Matrix64 covariance;
   if (!off_processor(device)) {
     Moments moments({{"features", features.cols}});
-    for_blocks(features, [&](std::size_t, MatrixView<double> block) { moments.add_side_by_side(block); });
+    for_blocks(features, [&](std::size_t, MatrixView<double> block) { add_and_overwrite(moments, block); });
     mean_ = as_eigen(moments.mean());
     covariance = std::move(moments).covariance();
   } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/tensor_path.h"
+#include "io/safetensors.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

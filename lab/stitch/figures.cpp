@@ -32,7 +32,7 @@ double found_first(const std::vector<Matrix>& features, const Progress& progress
   for (const Matrix& from : features) {
     for (const Matrix& to : features) {
       if (&from == &to) continue;
-      const std::vector<std::size_t> ranks = retrieval_ranks(from.view(), to.view(), progress);
+      const std::vector<std::size_t> ranks = retrieval_ranks(from.view(), to.view(), Device::cpu, progress);
       found += static_cast<std::size_t>(std::ranges::count(ranks, 1U));
       lookups += ranks.size();
     }

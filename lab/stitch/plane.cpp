@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/plane.h"
 
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 
 #include <algorithm>

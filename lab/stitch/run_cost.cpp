@@ -26,7 +26,7 @@ namespace {
 using Anchors = StitchMethod::Anchors;
 
 /// Of the maps by kernel: two operations for each multiplication.
-double kernel_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+double kernel_cost(const PlannedRun& run, const StitchData& data, const FitArguments& point) {
   double cost = 0;
   const std::size_t rows = train_rows(data);
   for (const StitchMethod& method : run.methods) {
@@ -39,7 +39,7 @@ double kernel_cost(const PlannedRun& run, const StitchData& data, const FitOptio
   return cost;
 }
 
-double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+double fit_cost(const PlannedRun& run, const StitchData& data, const FitArguments& point) {
   const auto rows = static_cast<double>(train_rows(data));
   double values = 0;
   double whitening = 0;
@@ -65,10 +65,10 @@ double head_cost(double rows, std::size_t features, const StitchData& data, cons
   constexpr std::size_t kPasses = 30;  // what an mlp often takes until nothing improves
   constexpr double kSolved = 2;        // passes of a head that is solved for
   const bool mlp = head.kind == HeadKind::mlp;
-  const double passes = mlp ? static_cast<double>(head.epochs == 0 ? kPasses : head.epochs) : kSolved;
+  const double passes = mlp ? static_cast<double>(head.epochs.value_or(kPasses)) : kSolved;
   double cost = 6 * rows * static_cast<double>(features * features) * passes;
   if (data.targets && mlp) {
-    const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
+    const std::size_t hidden = head.hidden.value_or(HeadOptions::kDecoderHidden);
     cost += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes;
   }
   return cost;
@@ -77,7 +77,7 @@ double head_cost(double rows, std::size_t features, const StitchData& data, cons
 }  // namespace
 
 double run_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
-  const FitOptions& point = options.points[run.point];
+  const FitArguments& point = options.points[run.point];
   double heads = 0;
   std::vector<std::size_t> trained;  // a head serves all encoders that it is judged on
   for (const auto& [trained_on, encoder] : run.pairs) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/parallel.h"
 #include "compute/threads.h"
-#include "fit/fit_spaces.h"
+#include "fit/fit.h"
 #include "stitch/figures.h"
 #include "stitch/stitch_run.h"
 #include "stitch/stitch_settings.h"

@@ -4,7 +4,7 @@
 #include "base/eigen.h"
 #include "base/parallel.h"
 #include "base/refuse.h"
-#include "fit/fit_spaces.h"
+#include "fit/read_input.h"
 #include "stitch/stitch_plan.h"
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ void require_labels(const StitchData& data) {
 void require_kernel_used(const StitchOptions& options) {
   std::vector<std::string> names;
   for (const StitchMethod& method : options.methods) names.push_back(to_string(method));
-  for (const FitOptions& point : options.points) {
+  for (const FitArguments& point : options.points) {
     const auto by_kernel = [&](const StitchMethod& method) { return way_of(method, point) == AttachBy::kernel; };
     if (point.kernel == KernelOptions{} || std::ranges::any_of(options.methods, by_kernel)) continue;
     refuse(
@@ -110,8 +110,8 @@ void require_kernel_used(const StitchOptions& options) {
 
 void require_options(const StitchData& data, const StitchOptions& options) {
   require_valid(options.head);
-  for (const FitOptions& point : options.points) {
-    if (point.attach_by || point.keep != 0 || !point.checkpoint.path.empty()) {
+  for (const FitArguments& point : options.points) {
+    if (point.attach_by || point.keep || !point.param.checkpoint.path.empty()) {
       refuse(
           "stitch does not support attach, keep or checkpoints of a fit; name methods with -ridge or -kernel instead");
     }
@@ -220,8 +220,8 @@ std::shared_ptr<const Statistics> StitchContext::statistics(std::size_t space, c
   std::call_once(entry->once, [&] {
     std::optional<OneThread> alone;
     if (point.device == Device::cpu) alone.emplace();
-    entry->statistics = std::make_shared<Statistics>(
-        read_statistics(train_[space], point.whitening, point.shrinkage_rule, whitened, point.device, {}));
+    const Statistics read = read_statistics(train_[space], point);
+    entry->statistics = std::make_shared<Statistics>(whitened ? read.whitened() : read);
   });
   return entry->statistics;
 }

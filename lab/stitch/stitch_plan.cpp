@@ -15,7 +15,7 @@ using Anchors = StitchMethod::Anchors;
 
 /// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
 /// regression learn from the sources, those by mixture do not.
-bool same_mixture(const StitchMethod& a, const StitchMethod& b, const FitOptions& point) {
+bool same_mixture(const StitchMethod& a, const StitchMethod& b, const FitArguments& point) {
   if (a.anchors != b.anchors) return false;
   if (a.anchors == Anchors::random && regresses(way_of(a, point)) != regresses(way_of(b, point))) return false;
   const bool blind =
@@ -25,7 +25,7 @@ bool same_mixture(const StitchMethod& a, const StitchMethod& b, const FitOptions
 }
 
 std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMethod>& methods,
-                                                     const FitOptions& point) {
+                                                     const FitArguments& point) {
   std::vector<std::vector<StitchMethod>> groups;
   for (const StitchMethod& method : methods) {
     const auto group =
@@ -145,27 +145,27 @@ std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& o
   return Planner(data, options).plan();
 }
 
-FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed, std::size_t rows) {
-  FitOptions options = point;
+FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point, std::uint64_t seed, std::size_t rows) {
+  FitArguments options = point;
   options.similarity = method.similarity;
   options.seed = seed;
   options.attach_by = method.by;
   options.support = support_size(point, rows);  // all methods of a point have the same
   switch (method.anchors) {
-    case Anchors::random: options.method = Method::random; break;
-    case Anchors::kmeans: options.method = Method::kmeans; break;
-    case Anchors::fps: options.method = Method::fps; break;
-    case Anchors::consensus: options.method = Method::consensus; break;
-    default: options.method = Method::param; break;
+    case Anchors::random: options.method = ChosenRows{Choice::random}; break;
+    case Anchors::kmeans: options.method = ChosenRows{Choice::kmeans}; break;
+    case Anchors::fps: options.method = ChosenRows{Choice::fps}; break;
+    case Anchors::consensus: options.method = Consensus{}; break;
+    default: options.method = Param{}; break;
   }
   // What is for the other methods of the point.
   const AttachBy by = attach_by(options);
   if (by != AttachBy::ridge) options.ridge.reset();
   if (by != AttachBy::kernel) options.kernel = {};
-  return options;
+  return fit_options(options);
 }
 
-AttachBy way_of(const StitchMethod& method, const FitOptions& point) {
+AttachBy way_of(const StitchMethod& method, const FitArguments& point) {
   if (method.anchors == Anchors::absolute) return AttachBy::mixture;  // no maps, so none that learn
   return attach_by(fit_options_of(method, point, 0, 0));
 }

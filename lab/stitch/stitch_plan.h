@@ -30,10 +30,10 @@ struct PlannedRun {
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const StitchData& data, const StitchOptions& options);
 
 /// The fit that a method asks for at a point of the options.
-[[nodiscard]] FitOptions fit_options_of(const StitchMethod& method, const FitOptions& point, std::uint64_t seed,
+[[nodiscard]] FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point, std::uint64_t seed,
                                         std::size_t rows);
 /// How a method makes maps at a point: as its name says, or else the effort.
-[[nodiscard]] AttachBy way_of(const StitchMethod& method, const FitOptions& point);
+[[nodiscard]] AttachBy way_of(const StitchMethod& method, const FitArguments& point);
 /// How many rows there are to learn from.
 [[nodiscard]] std::size_t train_rows(const StitchData& data);
 /// How a point is called in results, for so many train rows.

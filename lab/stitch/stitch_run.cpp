@@ -3,8 +3,8 @@
 
 #include "base/eigen.h"
 #include "fit/attach.h"
+#include "fit/fit.h"
 #include "fit/fit_options.h"
-#include "fit/fit_spaces.h"
 #include "head/yardstick.h"
 #include "stitch/resample.h"
 
@@ -37,7 +37,7 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
 }
 
 /// Rows themselves, drawn at random, need no whitening: a map folds it in.
-bool needs_whitening(const StitchMethod& method, const FitOptions& point) {
+bool needs_whitening(const StitchMethod& method, const FitArguments& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
   return learns || regresses(way_of(method, point)) ||
@@ -121,7 +121,7 @@ class Judge {
     if (!run_.sources.empty()) result.rr_std = std_of(test);
     if (source != encoder) {
       CompareOptions what;
-      what.neighbors = 0;
+      what.knn_overlap = false;
       what.svcca = false;
       what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);
@@ -287,7 +287,7 @@ std::string bundle_file(const StitchContext& context, const PlannedRun& run, con
 }
 
 Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   std::vector<Space> sources;
   std::vector<Statistics> statistics;
   for (const std::size_t i : run.sources) {
@@ -298,9 +298,9 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
 }
 
 void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
-  const Attacher attacher(bundle);
+  const Attacher attacher(bundle, bundle);
   std::vector<Attachment> attached;
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from kedge import Bundle
+from kedge.parts import solve
 from made_up import Spaces, encoders, folder_of, table
+from partials import SUPPORT, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +41,16 @@ def spark(spark_cluster: Cluster) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def spaces() -> Spaces:
     return encoders(ROWS)
+
+
+@pytest.fixture(scope="session")
+def rows(spaces: Spaces) -> pa.Table:
+    return table(spaces, np.arange(ROWS) * 7)
+
+
+@pytest.fixture(scope="session")
+def bundle(rows: pa.Table) -> Bundle:
+    return solve.fitted(summed([rows]), SUPPORT, 0, {})
 
 
 @pytest.fixture(scope="session")

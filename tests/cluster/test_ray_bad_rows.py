@@ -25,8 +25,8 @@ ROWS = 600
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes() -> Iterator[Cluster]:
-    with cluster() as made:
-        yield made
+    with cluster() as started:
+        yield started
 
 
 @pytest.fixture

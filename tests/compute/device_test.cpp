@@ -47,7 +47,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   const Matrix x = test::random_matrix(300, 4, 1);
   const std::vector<Space> spaces{test::space_of("x", x)};
   FitOptions options;
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   options.anchors = 3;
   const Bundle bundle = fit(spaces, options);
   options.device = Device::cuda;
@@ -56,13 +56,13 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   CompareOptions compare_options;
   compare_options.device = Device::cuda;
   const auto expect_sentence = [](const auto& work) { expect_error(Code::failed, work, "device = cpu"); };
-  expect_sentence([&] { (void)compute_moments(spaces[0], {}, Device::cuda); });
+  expect_sentence([&] { (void)compute_moments(spaces[0], Device::cuda); });
   expect_sentence([&] { (void)fit(spaces, options); });
   expect_sentence([&] { (void)attach(bundle, spaces[0], attach_options); });
   expect_sentence([&] { (void)compare(x.view(), x.view(), compare_options); });
-  expect_sentence([&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy"), {}, {.device = Device::cuda}); });
+  expect_sentence([&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy"), {.device = Device::cuda}); });
   expect_sentence(
-      [&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {}, {.device = Device::cuda}); });
+      [&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {.device = Device::cuda}); });
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/every_option_list.h"
+#include "options/every_option_list.h"
 #include "stitch/stitch_plan.h"
 
 #include <gtest/gtest.h>

@@ -225,7 +225,7 @@ TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   const RelativeMap map =
       make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)), compute_moments(space_of("x", x)), {});
   std::size_t last = 0;
-  transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) {
+  transform(map, space_of("x", x), folder.file("rr.npy"), {}, [&](const ProgressReport& report) {
     EXPECT_GT(report.done, last);
     EXPECT_EQ(report.total, x.rows());
     last = report.done;

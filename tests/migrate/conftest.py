@@ -41,8 +41,8 @@ def migration(folder: pathlib.Path) -> Iterator[Callable[[], migrate.Migration]]
 def address() -> Iterator[str]:
     from postgres_server import server  # imported only if needed: it takes a while
 
-    with server() as made:
-        yield made
+    with server() as started:
+        yield started
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_rows_are_arrays_or_masks(encoders: dict[str, np.ndarray], rows: Any, tm
 def test_heads_learn_from_chosen_rows(encoders: dict[str, np.ndarray]) -> None:
     labels = (encoders["a"][:, 0] > 0).astype(int)
     even = np.arange(400) % 2 == 0
-    options: dict[str, Any] = dict(labels=labels, methods=["absolute"], head="linear")
+    options: dict[str, Any] = {"labels": labels, "methods": ["absolute"], "head": "linear"}
     by_mask = kedge.stitch(encoders, train=even, test=np.flatnonzero(~even), **options)
     order = np.argsort(~even, kind="stable")
     by_range = kedge.stitch({name: x[order] for name, x in encoders.items()}, train=(0, 200), test=(200, 400),

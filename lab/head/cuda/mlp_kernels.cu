@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/cuda/mlp_kernels.h"
 
-#include "compute/cuda/check.h"
-#include "compute/cuda/reduce.cuh"
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
@@ -11,10 +10,6 @@ constexpr unsigned kThreads = 128;      // of a block, which works on one row
 constexpr unsigned kStrip = 1024;       // threads of a block that works on the 32 columns of a strip, a warp to a row
 constexpr unsigned kAdamThreads = 256;  // each moves one parameter
 constexpr float kNormEpsilon = 1e-5F;   // as torch.nn.LayerNorm
-
-unsigned blocks(std::size_t count, unsigned each = 1) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 __device__ std::size_t id_of(const Ids& ids, std::size_t row) {
   return ids.data[*ids.turn % ids.batches * ids.count + row];

@@ -50,7 +50,7 @@ class Columns:
         return numbers, rows
 
     def texts(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """The ids themselves where they are not whole numbers; None where they are."""
+        """The ids themselves, or None if they are whole numbers."""
         import pyarrow as pa
 
         ids = one_array(batch.column(self.id))
@@ -184,8 +184,8 @@ def text_numbers(column: pa.Array) -> NDArray[np.int64]:
 
 
 def first_wrong(values: pa.Array, dim: int, whose: str = "others have") -> tuple[int | None, str]:
-    """The first row that is null, of another length, or holds a null, NaN or infinity; and what is wrong with it. None
-    of a column that holds something else than lists of numbers."""
+    """The first row that is null, of another length, or holds a null, NaN or infinity; and what is wrong with it. The
+    row is None if there is none, or if the column does not hold lists of numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

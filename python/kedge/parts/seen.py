@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Part = tuple[str, NDArray[np.int64], pa.Array | None]
 
-BYTES_KEPT = 16_000_000  # of ids; when there are more, those of the support rows are kept
+BYTES_KEPT = 16_000_000  # of ids; if there are more, only the ids of support rows are kept
 
 
 class RepeatedId(ValueError):
@@ -34,7 +34,7 @@ class Seen:
     """Ids by file or partition: all of them while they are few."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []  # (file or partition, numbers of ids, the ids themselves where they are texts)
+        self.parts: list[Part] = []  # (file or partition, numbers of ids, the ids themselves if they are texts)
         self.whole = True
 
     @property

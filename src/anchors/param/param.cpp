@@ -4,14 +4,11 @@
 #include "anchors/param/alignment.h"
 #include "anchors/param/checkpoint.h"
 #include "anchors/param/param_options.h"
-#include "anchors/param/purpose.h"
 #include "anchors/param/trainer.h"
 #include "anchors/param/whitened.h"
 #include "base/finite.h"
+#include "base/refuse.h"
 #include "base/wording.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,8 +20,7 @@ namespace {
 std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   const Space& space = task.spaces.front();
   if (space.rows() > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
+    refuse("{} rows are more than PARAM can learn from at once; choose a range", space.rows());
   }
   const std::vector<std::size_t> rows = space.find(task.support_ids);
   return {rows.begin(), rows.end()};
@@ -32,7 +28,7 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
 
 /// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and
 /// the buffers of a step.
-std::size_t floats_needed(const ParamTask& task, const ParamOptions& options) {
+std::size_t floats_needed(const ParamTask& task, const Param& options) {
   const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
   const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
   std::size_t width = 0;
@@ -44,7 +40,7 @@ std::size_t floats_needed(const ParamTask& task, const ParamOptions& options) {
          Alignment::floats_needed(spaces, n, m) + chunk * m;
 }
 
-/// What does not fit names the file.
+/// Names the file if its checkpoint does not fit.
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& path) {
   try {
     trainer.restore(checkpoint);
@@ -79,8 +75,9 @@ void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::stri
 }  // namespace
 
 ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
-                          const ParamOptions& options, const CheckpointOptions& checkpoints, const Progress& progress) {
+                          const Param& options, const Progress& progress) {
   require_valid(options);
+  const CheckpointOptions& checkpoints = options.checkpoint;
   const std::vector<std::uint32_t> support = support_rows(task);
   const std::string purpose = purpose_of(task, options, backend);
   const bool resume = checkpoints.resume && std::filesystem::exists(checkpoints.path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
 
@@ -16,21 +16,21 @@ class DiagonalGram final : public DecomposedGram {
   /// `gram` is dim x dim; the GPU must be done with it.
   DiagonalGram(const DeviceArray<double>& gram, std::size_t dim, const ChangeOfBasis* basis)
       : dim_(dim), directions_(gram.size()) {
-    const Block changed = packed(directions_, dim, dim);
+    const Rows64 changed = packed(directions_, dim, dim);
     dense_.copy(packed(gram, dim, dim), changed);
     if (basis != nullptr) {
-      dense_.apply_to_columns(*basis, changed);
       dense_.apply_to_rows(*basis, changed);
+      dense_.apply_to_columns(*basis, changed);
     }
     values_ = dense_.decompose(changed, dim);
-    if (basis != nullptr) dense_.adjoint_to_columns(*basis, changed);
+    if (basis != nullptr) dense_.adjoint_to_rows(*basis, changed);
     dense_.wait();
   }
 
   [[nodiscard]] std::size_t dim() const override { return dim_; }
   [[nodiscard]] std::vector<double> eigenvalues() const override { return values_; }
-  void to_inside(MatrixView<double> cross) const override { turn(cross, Dense::Side::plain); }
-  void to_outside(MatrixView<double> solution) const override { turn(solution, Dense::Side::turned); }
+  void to_inside(MatrixView<double> cross) const override { turn(cross, CUBLAS_OP_N); }
+  void to_outside(MatrixView<double> solution) const override { turn(solution, CUBLAS_OP_T); }
   void solve(double k, MatrixView<const double> x, MatrixView<double> y) const override {
     for (std::size_t r = 0; r < dim_; ++r) {
       const double share = 1 / (values_[r] + k);
@@ -41,30 +41,31 @@ class DiagonalGram final : public DecomposedGram {
   }
 
  private:
-  /// x, whose rows are columns there, times the directions or their transpose.
-  void turn(MatrixView<double> x, Dense::Side side) const {
+  /// x = the directions, or their transpose, times x.
+  void turn(MatrixView<double> x, cublasOperation_t order) const {
     const std::scoped_lock one_at_a_time(lock_);
     require();
-    const DeviceArray<double> given = dense_.upload(x), turned(given.size());
-    dense_.multiply(1, packed(given, x.cols, dim_), Dense::Side::plain, packed(directions_, dim_, dim_), side,
-                    packed(turned, x.cols, dim_));
-    dense_.download(packed(turned, x.cols, dim_), x);
+    const DeviceArray<double> given = dense_.copy_of(x), turned(given.size());
+    dense_.multiply(1, packed(directions_, dim_, dim_), order, packed(given, dim_, x.cols), CUBLAS_OP_N,
+                    packed(turned, dim_, x.cols));
+    dense_.copy(packed(turned, dim_, x.cols), x);
+    dense_.wait();
   }
 
   std::size_t dim_;
   mutable std::mutex lock_;
   Dense dense_;
-  DeviceArray<double> directions_;  ///< by column, in the coordinates of the rows as they were given
+  DeviceArray<double> directions_;  ///< a row each, in the coordinates of the rows as they were given
   std::vector<double> values_;
 };
 
 class RowsOnGpu final : public CentredRows {
  public:
   RowsOnGpu(MatrixView<const double> rows, std::span<const double> mean)
-      : count_(rows.rows), dim_(rows.cols), rows_(dense_.upload(rows)), gram_(checked_mul(dim_, dim_)) {
-    const DeviceArray<double> taken_off = dense_.upload({mean.data(), 1, dim_, dim_});
+      : count_(rows.rows), dim_(rows.cols), rows_(dense_.copy_of(rows)), gram_(checked_mul(dim_, dim_)) {
+    const DeviceArray<double> taken_off = dense_.copy_of(MatrixView<const double>{mean.data(), 1, dim_, dim_});
     centre(rows_.data(), taken_off.data(), all(), dense_.stream());
-    dense_.multiply(share(), all(), Dense::Side::plain, all(), Dense::Side::turned, packed(gram_, dim_, dim_));
+    dense_.multiply(share(), all(), CUBLAS_OP_T, all(), CUBLAS_OP_N, packed(gram_, dim_, dim_));
     dense_.wait();
   }
 
@@ -79,28 +80,15 @@ class RowsOnGpu final : public CentredRows {
     const std::scoped_lock one_at_a_time(lock_);
     require();
     std::vector<double> diagonal(dim_);
-    dense_.download({gram_.data(), 1, dim_, dim_ + 1}, {diagonal.data(), dim_, 1, 1});
+    dense_.copy<double>({gram_.data(), dim_, 1, dim_ + 1}, {diagonal.data(), dim_, 1, 1});
+    dense_.wait();
     return diagonal;
   }
   [[nodiscard]] Matrix64 times(MatrixView<const double> weights) const override {
-    const std::scoped_lock one_at_a_time(lock_);
-    require();
-    const DeviceArray<double> own = dense_.upload(weights), found(checked_mul(weights.rows, count_));
-    dense_.multiply(1, packed(own, dim_, weights.rows), Dense::Side::turned, all(), Dense::Side::plain,
-                    packed(found, weights.rows, count_));
-    Matrix64 result(count_, weights.rows);
-    dense_.download(packed(found, weights.rows, count_), result.view());
-    return result;
+    return product(1, CUBLAS_OP_N, weights, CUBLAS_OP_T, count_, weights.rows);
   }
   [[nodiscard]] Matrix64 cross(MatrixView<const double> targets) const override {
-    const std::scoped_lock one_at_a_time(lock_);
-    require();
-    const DeviceArray<double> own = dense_.upload(targets), found(checked_mul(targets.cols, dim_));
-    dense_.multiply(share(), packed(own, targets.cols, count_), Dense::Side::plain, all(), Dense::Side::turned,
-                    packed(found, targets.cols, dim_));
-    Matrix64 result(dim_, targets.cols);
-    dense_.download(packed(found, targets.cols, dim_), result.view());
-    return result;
+    return product(share(), CUBLAS_OP_T, targets, CUBLAS_OP_N, dim_, targets.cols);
   }
   [[nodiscard]] std::shared_ptr<const DecomposedGram> decompose(
       std::shared_ptr<const ChangeOfBasis> basis) const override {
@@ -109,8 +97,21 @@ class RowsOnGpu final : public CentredRows {
   }
 
  private:
-  [[nodiscard]] Block all() const { return packed(rows_, dim_, count_); }
+  [[nodiscard]] Rows64 all() const { return packed(rows_, count_, dim_); }
   [[nodiscard]] double share() const { return 1 / static_cast<double>(count_); }
+
+  /// Of the rows and a matrix of the host.
+  [[nodiscard]] Matrix64 product(double scale, cublasOperation_t turn, MatrixView<const double> with,
+                                 cublasOperation_t turn_with, std::size_t rows, std::size_t cols) const {
+    const std::scoped_lock one_at_a_time(lock_);
+    require();
+    const DeviceArray<double> own = dense_.copy_of(with), found(checked_mul(rows, cols));
+    dense_.multiply(scale, all(), turn, packed(own, with.rows, with.cols), turn_with, packed(found, rows, cols));
+    Matrix64 result(rows, cols);
+    dense_.copy(packed(found, rows, cols), result.view());
+    dense_.wait();
+    return result;
+  }
 
   std::size_t count_, dim_;
   mutable std::mutex lock_;
@@ -122,7 +123,7 @@ class RowsOnGpu final : public CentredRows {
 
 std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double> rows, std::span<const double> mean) {
   require();
-  // The rows, and what is made of their products and to make it in.
+  // Beside the rows: their products, what is made of them, and room to make it in.
   constexpr std::size_t kMatrices = 6;
   require_free(checked_mul(rows.cols, rows.rows + kMatrices * rows.cols) * sizeof(double), "a regression on rows",
                "take fewer rows");

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "compute/backend.h"
-#include "compute/block_covariance.h"
-#include "compute/centred_rows.h"
-#include "compute/eigh.h"
+#include "compute/covariance.h"
+#include "compute/lapack.h"
 #include "compute/kernel_function.h"
 #include "compute/kernel_system.h"
 #include "compute/row_worker.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
-#include "compute/cuda/check.h"
+#include "compute/cuda/runtime.h"
 #include "compute/cuda/cuda.h"
 
 #include <fmt/format.h>

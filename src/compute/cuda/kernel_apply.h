@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/cuda/affine.h"
-#include "compute/cuda/lane.h"
-#include "compute/cuda/memory.h"
+#include "compute/backend.h"
+#include "compute/cuda/runtime.h"
 #include "compute/kernel_function.h"
-
-#include <kedge/device.h>
 
 namespace kedge::cuda {
 
@@ -38,7 +35,6 @@ class KernelApply {
 
   const DeviceKernel& function_;
   std::size_t tile_, rows_;
-  AffinePlans plans_;
   DeviceArray<float> unit_, curves_;
 };
 

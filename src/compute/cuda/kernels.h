@@ -88,9 +88,11 @@ void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t st
 void turn(cudaStream_t stream, ConstPanel from, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
 void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots);
-void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax);
+/// Doubles that a softmax needs on its way.
+[[nodiscard]] std::size_t softmax_scratch(ConstPanel logits);
+void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax, double* scratch);
 void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam,
-                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax);
+                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax, double* scratch);
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symmetric InfoNCE in two launches: one adds up each tile's rows and columns, the other makes the gradient, tile by
 // tile. Both read a cosine once; its exponential is sooner made again than fetched.
-#include "compute/cuda/check.h"
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/launch.cuh"
-#include "compute/cuda/many.cuh"
-#include "compute/cuda/reduce.cuh"
-#include "compute/cuda/vector.cuh"
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
@@ -91,7 +86,6 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t first_row = tile_row * kTile + line, first_column = tile_column * kTile + 4 * four;
   const float inverse_tau = 1 / many.mine().tau;
   const Sums to(many, scratch);
-  wait_for_earlier();
   if (blockIdx.x == 0 && threadIdx.x == 0) *to.done = 0;
   const Part part(cosines, first_row, first_column, in_fours(cosines));
   float columns[4] = {};
@@ -184,7 +178,6 @@ __global__ void __launch_bounds__(kThreads)
   const float inverse_tau = 1 / o.tau;
   const float step = o.weighted.share * o.weighted.weight * inverse_tau / (2 * static_cast<float>(n));
   const bool fours = in_fours(o.cosines), turned_fours = in_fours(o.turned);
-  wait_for_earlier();
   Part part(o.cosines, top + line, left + four, fours);
   invert_sums(sums.rows, n, top, of_row);
   invert_sums(sums.columns, n, left, of_column);
@@ -219,8 +212,10 @@ void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch
   const auto many = many_of(all);
   const dim3 grid =
       grid_of(all, [](const SymmetricNce& o) { return tiles_of(o.cosines.rows) * tiles_of(o.cosines.rows); });
-  launch(stream, {grid, kThreads}, "to sum cosines", nce_sums_kernel, many, scratch);
-  launch(stream, {grid, kThreads}, "in the gradient of cosines", nce_gradient_kernel, many, scratch);
+  nce_sums_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
+  check_launch("to sum cosines");
+  nce_gradient_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
+  check_launch("in the gradient of cosines");
 }
 
 }  // namespace kedge::cuda

@@ -3,13 +3,13 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/names.h>
-#include <kedge/option.h>
+#include <kedge/options/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,10 +22,10 @@ enum class HeadKind {
   ridge,   ///< ridge regression for targets; labels need mlp or linear
 };
 
-template <>
-inline constexpr Names<3> kNamesOf<HeadKind>{"head", {"mlp", "linear", "ridge"}};
-inline constexpr NameParser<HeadKind> parse_head_kind;
-inline constexpr NameList<HeadKind> head_kind_names;
+[[nodiscard]] std::string_view to_string(HeadKind kind);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] HeadKind parse_head_kind(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> head_kind_names();
 
 /// How heads are trained; these defaults are the only ones.
 struct HeadOptions {
@@ -33,9 +33,11 @@ struct HeadOptions {
   std::uint64_t seed = 0;
   Device device = Device::cpu;  ///< small heads and ridge regression always use the processor
 
-  std::size_t epochs = 0;       ///< of mlp, on all rows; 0: until a held-out share of them stops improving
-  std::size_t batch = 256;      ///< of mlp
-  std::size_t hidden = 0;       ///< of mlp; 0: as many as features for a classifier, kDecoderHidden for a decoder
+  /// Of mlp, on all rows; default: until a held-out share of them stops improving.
+  std::optional<std::size_t> epochs = {};
+  std::size_t batch = 256;  ///< of mlp
+  /// Of mlp; default: as many as features for a classifier, kDecoderHidden for a decoder.
+  std::optional<std::size_t> hidden = {};
   double learning_rate = 1e-3;  ///< of mlp
   double weight_decay = 1e-4;   ///< of mlp, in the gradient, as torch.optim.Adam has it
   double dropout = 0.5;         ///< of a classifier's mlp; a decoder has none

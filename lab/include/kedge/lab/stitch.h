@@ -4,6 +4,7 @@
 #include <kedge/fit.h>
 #include <kedge/lab/head.h>
 #include <kedge/metrics.h>
+#include <kedge/options/lists.h>
 #include <kedge/progress.h>
 #include <kedge/row_check.h>
 #include <kedge/space.h>
@@ -61,8 +62,9 @@ struct StitchData {
 struct StitchOptions {
   std::vector<StitchMethod> methods;
   std::vector<std::uint64_t> seeds = {0};
-  std::vector<FitOptions> points = {FitOptions()};  ///< all of them are run; they differ in anchors, support, shrinkage
-  std::vector<std::string> hold_out;                ///< names of the spaces to be held out in turn; empty: all
+  /// All of them are run; they differ in anchors, support and shrinkage. The method is that of `methods`.
+  std::vector<FitArguments> points = {FitArguments()};
+  std::vector<std::string> hold_out;  ///< names of the spaces to be held out in turn; empty: all
   HeadOptions head;
   std::size_t samples = 10;   ///< test rows whose decoded targets are kept for the report
   std::string bundle_folder;  ///< where given, every bundle is saved there
@@ -76,12 +78,12 @@ struct StitchOptions {
 
 /// The points of a sweep: every combination, with `fit` for all else and for what is empty. Throws
 /// Error(Code::bad_argument) for a shrinkage that is neither a number nor the name of a rule.
-[[nodiscard]] std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
-                                                   const std::vector<std::size_t>& supports,
-                                                   const std::vector<std::string>& shrinkages);
+[[nodiscard]] std::vector<FitArguments> sweep_points(const FitArguments& fit, const std::vector<std::size_t>& anchors,
+                                                     const std::vector<std::size_t>& supports,
+                                                     const std::vector<std::string>& shrinkages);
 /// Takes out the points that need more support rows than there are, one for each anchor, and returns them, `support`
 /// being the number there are; none where all are such, which is no matter of combinations.
-std::vector<FitOptions> leave_out_impossible(std::vector<FitOptions>& points, std::size_t train_rows);
+std::vector<FitArguments> leave_out_impossible(std::vector<FitArguments>& points, std::size_t train_rows);
 
 /// What a sweep runs over; all 0 and empty for absolute, which knows none of them.
 struct StitchPoint {

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ... import _arrow
-from ..errors import BadFile, Error, UsageError
+from ..._errors import BadFile, Error, UsageError
 from ..store import Missing
 from ..types import Floats, Id, Mask, Moment, Vectors
 
@@ -164,7 +164,7 @@ class Files:
         return None
 
     def same_ids(self, other: Files, path: pathlib.Path) -> bool:
-        """Whether the rows of this one file are those of one of the other's."""
+        """Whether this one file has the same rows as the other's file 'path'."""
         parts = [part for part in other.parts if part.path == path]
         if [part.rows for part in self.parts] != [part.rows for part in parts]:
             return sum(part.rows for part in self.parts) == sum(part.rows for part in parts) and self.id is None
@@ -242,7 +242,7 @@ def matrix(column: Any, label: str) -> tuple[Mask, Vectors | None]:
 
 
 def vectors_like(kind: Any, width: int, there: Mask, rows: Floats) -> Any:
-    """A column of the old one's type, but for the width; null where no row is there."""
+    """A column of the old one's type, but for the width; rows that are not there are null."""
     inner = value_type(kind)
     values = pa.array(np.asarray(rows, inner.to_pandas_dtype()).ravel())
     lists = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(~there))
@@ -253,7 +253,7 @@ def vectors_like(kind: Any, width: int, there: Mask, rows: Floats) -> Any:
     return lists.cast(pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner))
 
 
-def rewrite(source: pathlib.Path, target: pathlib.Path, column: str, width: int,
+def rewrite(source: pathlib.Path, target: str, column: str, width: int,
             fill: Callable[[int, Any], tuple[Mask, Vectors]], first: int) -> None:
     """Copies a file with its row groups and everything else, but for the vectors: fill(first row, batch) gives them as
     (which rows have one, matrix). Groups that are too large to hold are split."""
