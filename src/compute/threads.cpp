@@ -103,6 +103,12 @@ unsigned threads_locked(State& s) {
   return s.threads;
 }
 
+/// Whether BLAS has, or can map, the buffers that one more call needs.
+bool has_room(const Blas& b, unsigned threads) {
+  const std::size_t buffers = (b.inside < b.most_inside ? 0 : 1) + std::max(b.most_threads, threads) - b.most_threads;
+  return buffers == 0 || can_map(blas_memory(buffers));
+}
+
 void tell_blas(int count) {
   if (openblas_get_num_threads() != count) openblas_set_num_threads(count);
 }
@@ -144,15 +150,13 @@ BlasCall::BlasCall(unsigned threads) {
   Blas& b = blas();
   std::unique_lock lock(b.lock);
   const std::size_t place = b.came++;
-  b.changed.wait(lock, [&] { return b.let_in == place && (b.inside == 0 || b.threads == threads); });
+  b.changed.wait(
+      lock, [&] { return b.let_in == place && (b.inside == 0 || (b.threads == threads && has_room(b, threads))); });
   ++b.let_in;
   if (b.let_in < b.came) b.changed.notify_all();
-  const std::size_t inside = std::max(b.most_inside, b.inside + 1);
-  const unsigned most_threads = std::max(b.most_threads, threads);
-  const std::size_t buffers = inside - b.most_inside + most_threads - b.most_threads;
-  if (buffers > 0 && !can_map(blas_memory(buffers))) throw std::bad_alloc();
-  b.most_inside = inside;
-  b.most_threads = most_threads;
+  if (!has_room(b, threads)) throw std::bad_alloc();
+  b.most_inside = std::max(b.most_inside, b.inside + 1);
+  b.most_threads = std::max(b.most_threads, threads);
   if (b.inside++ == 0) {
     b.found = openblas_get_num_threads();
     b.threads = threads;
@@ -180,8 +184,7 @@ std::size_t BlasCall::waiting() {
 BlasCall::~BlasCall() {
   Blas& b = blas();
   const std::scoped_lock lock(b.lock);
-  if (--b.inside > 0) return;
-  tell_blas(b.found);
+  if (--b.inside == 0) tell_blas(b.found);
   if (b.let_in < b.came) b.changed.notify_all();
 }
 
