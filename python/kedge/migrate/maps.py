@@ -18,7 +18,7 @@ Curve: TypeAlias = list[tuple[int, float]]  # rows of a sample, and the error of
 
 LEAST_ROWS = 20
 LARGEST_ERROR = .97
-# By ridge, raw rows make the better index; by kernel it makes no difference: docs/methods.md has the table.
+# By ridge, raw rows make the better index; by kernel it makes no difference: docs/search-scores.md has the table.
 METHODS: dict[str, dict[str, Any]] = {"ridge": {"method": "ridge", "similarity": "inner"},
                                       "kernel": {"method": "kernel"}}
 CURVE_SHARES = (.25, .5, 1)
