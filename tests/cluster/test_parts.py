@@ -17,7 +17,7 @@ from kedge.parts.partial import Partial
 from made_up import COLUMNS, DIMS, Spaces, difference, encoders, folder_of
 from partials import SUPPORT, chosen, summed
 
-NO_ROWS: Any = None  # where the type of a column tells its width, so that nobody asks for rows
+NO_ROWS: Any = None  # the type of the column tells its width, so no row is needed
 
 
 def test_partitions_and_order_do_not_matter(rows: pa.Table) -> None:

@@ -14,7 +14,7 @@
 namespace kedge::cuda {
 namespace {
 
-/// An owner of rows one after the other.
+/// Owns rows that lie one after the other.
 struct Rows {
   DeviceArray<float> values;
   std::size_t cols = 0;
@@ -47,7 +47,7 @@ struct Parts {
   }
 };
 
-/// Random bits on their way to the GPU, so that the host can draw for the steps to come.
+/// Random bits on their way to the GPU, while the host draws those of later steps.
 struct Slot {
   PinnedArray<std::uint64_t> words;
   Event free;  ///< recorded after the GPU has copied the words
@@ -76,7 +76,7 @@ class Trainer final : public MlpTrainer {
   void work(std::size_t rows);
   void forward(std::size_t rows);
   void backward(std::size_t rows);
-  /// c = a b, of which each may be turned.
+  /// c = a b; each factor may be transposed.
   void multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t turn_b, ConstPanel b, Panel c) const;
 
   MlpRecipe recipe_;
@@ -90,7 +90,7 @@ class Trainer final : public MlpTrainer {
   Ids ids_;  ///< the rows of the step
   DeviceArray<float> parameters_, gradient_, first_moment_, second_moment_;
   Parts p_, g_;
-  // Of a batch. Gradients are made in the place of what they are of, but for those of `scaled_` and `hidden_unit_`.
+  // Matrices of a batch. Gradients replace their values, except for `scaled_` and `hidden_unit_`.
   Rows unit_, scaled_, scaled_gradient_, hidden_, hidden_unit_, hidden_gradient_, outputs_;
   DeviceArray<float> lengths_;
   DeviceArray<double> losses_;
@@ -242,7 +242,7 @@ void Trainer::backward(std::size_t rows) {
   }
 }
 
-/// In real float32: heads are small, and this one is to be the processor's.
+/// In real float32: heads are small, and this one should match the processor's.
 void Trainer::multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t turn_b, ConstPanel b, Panel c) const {
   const std::size_t inner = turn_a == CUBLAS_OP_N ? a.cols : a.rows;
   cuda::multiply(lane_, {turn_a, turn_b, inner, 1, a, b, 0, c}, Precision::fp32);
