@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for tests of both engines, and a Spark cluster for all tests that ask for one."""
+"""Rows for tests of both engines, and a Spark or Ray cluster for tests that ask for one."""
 from __future__ import annotations
 
 import pathlib
@@ -16,6 +16,7 @@ from partials import SUPPORT, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from ray.cluster_utils import Cluster as RayCluster
     from spark_cluster import Cluster
 
 ROWS = 3000
@@ -36,6 +37,14 @@ def spark(spark_cluster: Cluster) -> Iterator[SparkSession]:
     session = spark_cluster.session()
     yield session
     spark_cluster.end(session)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayCluster]:
+    from ray_cluster import cluster
+
+    with cluster() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

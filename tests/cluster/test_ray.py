@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import command
@@ -18,7 +18,6 @@ import ray
 from conftest import ROWS
 from kedge import Bundle
 from made_up import COLUMNS, Spaces, by_id, difference, folder_of, table
-from ray_cluster import cluster
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 
 SUPPORT = 400
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    with cluster() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

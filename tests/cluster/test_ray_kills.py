@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import kedge
@@ -15,20 +14,14 @@ import pyarrow as pa
 import pytest
 import ray
 from made_up import COLUMNS, Spaces, by_id, difference, encoders, folder_of
-from ray_cluster import cluster, kill_one
+from ray_cluster import kill_one
 
 if TYPE_CHECKING:
-    from ray.cluster_utils import Cluster
+    pass
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
 ROWS = 30_000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nodes() -> Iterator[Cluster]:
-    with cluster() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

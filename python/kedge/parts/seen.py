@@ -22,12 +22,13 @@ class RepeatedId(ValueError):
 
     def __init__(self, repeated: int | str | bytes, first: str, second: str) -> None:
         super().__init__(repeated, first, second)
-        self.id, self.first, self.second = repeated, first, second
+        self.repeated, self.first, self.second = repeated, first, second
 
     def __str__(self) -> str:
         places = f"a row of {self.first} and one of {self.second}"
         places = f"two rows of {self.first}" if self.first == self.second else places
-        return f"{places} have the same id {shown(self.id)}; give every row an id of its own, or drop the repeated ones"
+        return (f"{places} have the same id {shown(self.repeated)}; give every row an id of its own, or drop the "
+                "repeated ones")
 
 
 class Seen:

@@ -18,33 +18,19 @@ constexpr std::size_t kAligned = 4;  // floats: rows that start on 16 bytes are 
 
 class DeviceTensor final : public Tensor {
  public:
-  DeviceTensor(std::size_t rows, std::size_t cols)
+  DeviceTensor(std::size_t rows, std::size_t cols, bool narrow_too = false)
       : rows_(rows),
         cols_(cols),
         stride_(cols < kAligned ? cols : (cols + kAligned - 1) / kAligned * kAligned),
-        cells_(checked_mul(rows, stride_)) {}
-  Panel panel() override { return {cells_.data(), rows_, cols_, stride_}; }
+        cells_(checked_mul(rows, stride_)) {
+    if (narrow_too) narrow_ = DeviceArray<__nv_bfloat16>(checked_mul(rows, narrow_stride(cols)));
+  }
+  Panel panel() override { return {cells_.data(), rows_, cols_, stride_, narrow_.data()}; }
   [[nodiscard]] std::size_t size() const { return cells_.size(); }
 
  private:
   std::size_t rows_, cols_, stride_;
   DeviceArray<float> cells_;
-};
-
-/// With its values in bfloat16 too: to convert them for every product would take a step of PARAM with 50,000 support
-/// rows 3 % longer.
-class DeviceSoftmax final : public Tensor {
- public:
-  DeviceSoftmax(std::unique_ptr<Tensor> wide, std::size_t rows, std::size_t cols)
-      : wide_(std::move(wide)), narrow_(checked_mul(rows, narrow_stride(cols))) {}
-  Panel panel() override {
-    Panel panel = wide_->panel();
-    panel.narrow = narrow_.data();
-    return panel;
-  }
-
- private:
-  std::unique_ptr<Tensor> wide_;
   DeviceArray<__nv_bfloat16> narrow_;
 };
 
@@ -90,14 +76,11 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(Precision precision) : precision_(precision), runner_(precision) {}
 
   std::string name() const override { return fmt::format("{}, {}", devices().front().name, to_string(precision_)); }
-  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
-    auto tensor = std::make_unique<DeviceTensor>(rows, cols);
-    lane().clear(tensor->panel().data, tensor->size());
-    return tensor;
-  }
+  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override { return make(rows, cols, false); }
+  /// Kept in bfloat16 too: if it were converted for every product, a step of PARAM with 50,000 support rows would take
+  /// 3 % longer.
   std::unique_ptr<Tensor> make_softmax(std::size_t rows, std::size_t cols) override {
-    if (precision_ != Precision::bf16) return make(rows, cols);
-    return std::make_unique<DeviceSoftmax>(make(rows, cols), rows, cols);
+    return make(rows, cols, precision_ == Precision::bf16);
   }
   std::unique_ptr<Integers> make_integers(std::size_t count) override {
     auto integers = std::make_unique<DeviceIntegers>(count);
@@ -189,7 +172,7 @@ class CudaBackend final : public Backend {
   void require_memory(std::size_t floats, std::string_view who, std::string_view advice) override;
 
  private:
-  /// For an operation that is queued at once; what its branch has collected comes before it.
+  /// For an operation that is not collected; what its branch has collected so far is run first.
   [[nodiscard]] const Lane& lane() {
     if (!branches_.empty()) {
       for (const Operation& operation : std::exchange(branches_.back(), {})) runner_.run(operation);
@@ -202,6 +185,11 @@ class CudaBackend final : public Backend {
     branches_.back().push_back(operation);
   }
 
+  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols, bool narrow_too) {
+    auto tensor = std::make_unique<DeviceTensor>(rows, cols, narrow_too);
+    lane().clear(tensor->panel().data, tensor->size());
+    return tensor;
+  }
   void copy(MatrixView<const float> from, MatrixView<float> to) {
     lane().copy(from, to);
     lane().wait();
@@ -229,7 +217,7 @@ class CudaBackend final : public Backend {
 };
 
 void CudaBackend::side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
-  const bool within = !branches_.empty();  // a branch of another, which stays one branch
+  const bool within = !branches_.empty();  // stays part of the branch it is called in
   try {
     for (std::size_t i = 0; i < count; ++i) {
       if (!within) branches_.emplace_back();

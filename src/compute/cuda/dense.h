@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/covariance.h"
+#include "compute/cuda/cuda.h"
 #include "compute/cuda/runtime.h"
 
 #include <vector>

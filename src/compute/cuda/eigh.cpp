@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/lapack.h"
-
 #include "base/checked.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
@@ -82,7 +80,7 @@ void warm_up() noexcept {
       (void)dense.decompose(b, count);
     }
     dense.wait();
-  } catch (const std::exception&) {  // what fails here fails again, and is told, in the work itself
+  } catch (const std::exception&) {  // it fails again, and is reported, in the work itself
   }
   put_back();
 }

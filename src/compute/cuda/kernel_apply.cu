@@ -12,10 +12,10 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr unsigned kMostBlocks = 132 * 16;  // all that a large GPU runs at once, and some to spare
 
-// As large as products must be to keep all of a GPU at work: the largest of those that bench/gpu was run with.
+// Large enough for products that keep all of a GPU busy: the best of those that kedge_gpu_kernel_bench was run with.
 constexpr std::size_t kMostRows = 8192, kMostTile = 10240;
 
-/// Parts of the rows of about the same size, which begin where the fastest products want it.
+/// Tiles of about the same size, which begin where products are fastest.
 std::size_t tile_of(std::size_t row_count) {
   constexpr std::size_t kStep = 64;
   const std::size_t tiles = std::max<std::size_t>(1, (row_count + kMostTile - 1) / kMostTile);
@@ -27,7 +27,7 @@ __global__ void center_kernel(Panel x, const float* mean) {
   for (std::size_t c = threadIdx.x; c < x.cols; c += kThreads) row_of(x, blockIdx.x)[c] -= mean[c];
 }
 
-/// Length 1, but for zero.
+/// Length 1, unless it is zero.
 __global__ void unit_kernel(Panel x) {
   float* row = row_of(x, blockIdx.x);
   double sum = 0;

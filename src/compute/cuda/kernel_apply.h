@@ -19,8 +19,8 @@ struct DeviceKernel {
   DeviceArray<float> projection, rows, coefficients, weight, bias, mean;
 };
 
-/// Takes rows in the GPU's memory through a kernel function: some of them at a time, and those through some of the
-/// rows of the function at a time, so that what lies between its products is bounded whatever the number of either.
+/// Takes rows in the GPU's memory through a kernel function: a block of them at a time, and each block through a tile
+/// of the function's own rows at a time, so that the memory between its two products is bounded.
 class KernelApply {
  public:
   KernelApply(const DeviceKernel& function, std::size_t most_rows);

@@ -16,7 +16,7 @@ __device__ double sum_of(const double* values, std::size_t count) {
   return block_sum(sum);
 }
 
-/// A warp to a row: the expected distance to the scratch, and the gradient.
+/// A warp per row: writes the expected distance to the scratch, and the gradient.
 __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
   const Coverage& o = many.mine();
   const std::size_t row = blockIdx.x * std::size_t{kWarps} + threadIdx.x / kWarp;
@@ -30,7 +30,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
     const float length = *row_of(o.a_lengths, a);
     return x_length * x_length + length * length - 2 * products[a];
   };
-  // The sums are relative to the closest column met so far, so that one pass finds it and them.
+  // The sums are relative to the closest column met so far, so one pass finds both.
   float closest = INFINITY, sum = 0, weighted = 0;
 #pragma unroll 4
   for (std::size_t a = lane; a < cols; a += kWarp) {
@@ -55,7 +55,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
   if (lane == 0) own_scratch(many, scratch)[row] = mean;
 }
 
-/// pull -= the column sums of dr, a block to a few columns; one more adds the loss up.
+/// pull -= the column sums of dr, a block per few columns; one more block adds up the loss.
 __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
   const Coverage& o = many.mine();
   const std::size_t strips = (o.dr.cols + kFew - 1) / kFew;
@@ -82,7 +82,7 @@ __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double*
   *row_of(o.pull, column) -= total;
 }
 
-/// A block to a row; one more adds the loss up.
+/// A block per row; one more adds up the loss.
 __global__ void pull_rows_kernel(const __grid_constant__ Many<PullRows> many) {
   const PullRows& o = many.mine();
   const std::size_t row = blockIdx.x;
@@ -107,8 +107,8 @@ __global__ void pull_rows_kernel(const __grid_constant__ Many<PullRows> many) {
   }
 }
 
-/// Squares off the diagonal. On it stand ones, or the zero of a row that is zero; there a product's rounding would
-/// count as much as what is to be measured.
+/// Sums the squares off the diagonal. The diagonal holds ones, or the zero of a zero row; a product's rounding there
+/// would count as much as what is measured.
 __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
   const ConstPanel gram = many.mine().gram;
   const std::size_t row = blockIdx.x;

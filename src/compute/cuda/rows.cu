@@ -20,7 +20,7 @@ __global__ void narrow_kernel(ConstPanel x, __nv_bfloat16* to, std::size_t strid
   }
 }
 
-/// A warp's width of rows and columns to a block.
+/// A block per tile, which is as wide and high as a warp.
 __global__ void turn_kernel(ConstPanel from, Panel to) {
   __shared__ float tile[kWarp][kWarp + 1];
   const std::size_t top = blockIdx.x * std::size_t{kWarp}, left = blockIdx.y * std::size_t{kWarp};
@@ -125,7 +125,7 @@ __global__ void normalize_backward_kernel(const __grid_constant__ Many<Normalize
   in_fours(o.unit, o.dunit, o.dx) ? normalize_backward<4>(o, row) : normalize_backward<1>(o, row);
 }
 
-/// Blocks for a warp to each row.
+/// Blocks, if each warp works on a row.
 unsigned warp_blocks(std::size_t rows) {
   return blocks(rows, kThreads / kWarp);
 }

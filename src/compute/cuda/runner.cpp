@@ -29,7 +29,7 @@ std::size_t work_of(const std::vector<Product>& alike) {
   return alike.size() * alike.front().c.rows * alike.front().c.cols * alike.front().inner;
 }
 
-/// Products in groups that are alike. The longest first: if all run at once, the others end before it.
+/// Groups of products that are alike, the longest first: if all run at once, the others end before it.
 std::vector<std::vector<Product>> groups_of(std::span<const Product> all) {
   std::vector<std::vector<Product>> groups;
   for (const Product& product : all) {
@@ -129,7 +129,7 @@ void Runner::multiply_all(std::span<const Product> all) {
         "to multiply matrices");
 }
 
-/// A table of them in the GPU's memory, made once. A graph is recorded after a plain run, so it finds its tables there.
+/// A table of addresses in the GPU's memory, made once: a graph is recorded after a plain run, so it finds its tables.
 const void** Runner::addresses(const std::vector<const void*>& of) {
   const auto known = addresses_.find(of);
   if (known != addresses_.end()) return known->second.data();

@@ -4,18 +4,18 @@
 namespace kedge::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;  // of a block, which works on a row or with others on one
+constexpr unsigned kThreads = 256;  // of a block, which works on a row or a part of one
 constexpr unsigned kResident = 5;   // blocks of a multiprocessor, so that all those of 300 rows start at once
 constexpr unsigned kMostBlocks = 8;
 constexpr std::size_t kEnoughValues = 2560;  // of a row, for one block
 
-/// A product that no compiler joins with the sum after it: a softmax must be the same bits whichever kernel made it,
-/// or training that was resumed would end elsewhere.
+/// A product that the compiler does not fuse with the sum after it: all kernels must make the same bits of a softmax,
+/// or resumed training would end elsewhere.
 __device__ float times(float a, float b) {
   return __fmul_rn(a, b);
 }
 
-/// exp(x - most) summed, over whatever has been added so far.
+/// The sum of exp(x - most) over all x added so far.
 struct Softmax {
   float most = -INFINITY, sum = 0;
 
@@ -81,12 +81,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// What the step's number makes of Adam's options.
+/// Adam's factors that depend on the number of the step.
 struct AdamFactors {
   float rate, root;
 };
 
-/// Written by one thread: the block must meet before it is read.
+/// One thread writes them; the block has to synchronise before it reads them.
 __device__ void make_factors(const AdamStep& adam, AdamFactors& to) {
   if (threadIdx.x != 0) return;
   const double count = *adam.number;

@@ -135,7 +135,7 @@ class ParquetStore(Store):
             raise UsageError(f"{self.address}: names no column that says when a row changed; add changed= to it")
         width = self.mark.read().get("width") or (files.width() if vectors else None)
         for part in files.parts if ids is None else files.parts_with(ids):
-            wanted = [files.id, files.text if texts else None, files.changed if changed is not None else None,
+            wanted = [files.id_column, files.text if texts else None, files.changed if changed is not None else None,
                       files.column if vectors or part.nulls else None]
             # Some column must be read to know how many rows there are.
             columns = [name for name in wanted if name] or [files.schema.names[0]]
@@ -305,7 +305,7 @@ def concerned(store: ParquetStore, template: Files, parts: list[Part]) -> bool:
 
 def stage_again(store: ParquetStore, known: Files) -> None:
     """The vectors of a file whose rows are not the template's any more, staged unless newer ones are."""
-    for first, batch in known.batches([name for name in (known.id, known.column) if name]):
+    for first, batch in known.batches([name for name in (known.id_column, known.column) if name]):
         there, rows = matrix(batch.column(known.column), str(known.place))
         if rows is not None:
             keys = chosen(known.ids(first, batch), there)
