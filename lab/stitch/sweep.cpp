@@ -7,9 +7,22 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace kedge {
+namespace {
+
+/// A number of 0 is not set.
+std::vector<std::optional<std::size_t>> counts_of(const std::vector<std::size_t>& given,
+                                                  std::optional<std::size_t> otherwise) {
+  if (given.empty()) return {otherwise};
+  std::vector<std::optional<std::size_t>> counts;
+  for (const std::size_t count : given) counts.push_back(count == 0 ? std::nullopt : std::optional(count));
+  return counts;
+}
+
+}  // namespace
 
 StitchOptions with_defaults(StitchOptions options, std::size_t train_rows) {
   if (options.points.empty()) return options;
@@ -32,9 +45,8 @@ std::vector<FitArguments> sweep_points(const FitArguments& fit, const std::vecto
                                        const std::vector<std::size_t>& supports,
                                        const std::vector<std::string>& shrinkages) {
   std::vector<FitArguments> points;
-  using Counts = std::vector<std::optional<std::size_t>>;
-  for (const auto count : anchors.empty() ? Counts{fit.anchors} : Counts(anchors.begin(), anchors.end())) {
-    for (const auto support : supports.empty() ? Counts{fit.support} : Counts(supports.begin(), supports.end())) {
+  for (const std::optional<std::size_t> count : counts_of(anchors, fit.anchors)) {
+    for (const std::optional<std::size_t> support : counts_of(supports, fit.support)) {
       FitArguments point = fit;
       point.anchors = count;
       point.support = support;

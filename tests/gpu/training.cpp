@@ -40,7 +40,6 @@ FitOptions covering_options(const CheckOptions& check, Device device, Precision 
 FitOptions refined_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options = fit_options(check, device, precision);
   options.method = Consensus{};
-  options.param = {};
   std::get<Consensus>(options.method).refinement.epochs = 2;
   std::get<Consensus>(options.method).refinement.rate = 0.05;  // so that two epochs are seen in the losses
   std::get<Consensus>(options.method).refinement.batch = check.quick ? 64 : 256;

@@ -54,7 +54,7 @@ TEST(Stitch, PointsThatDifferInEpsilonHaveStatisticsOfTheirOwn) {
   const World world;
   const auto measured = [&](const std::vector<double>& epsilons) {
     StitchOptions options = options_for({"consensus", "random-wip"});
-    const FitOptions point = options.points.front();
+    const FitArguments point = options.points.front();
     options.points.clear();
     for (const double epsilon : epsilons) {
       options.points.push_back(point);

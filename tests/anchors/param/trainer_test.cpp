@@ -109,7 +109,7 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
       Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to a different training run", "0.03",
       "0.01");
   options = small_fit();
-  options.checkpoint = {folder.file("checkpoint"), 10, true};
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 10, true};
   std::get<Param>(options.method).epochs = 9;  // more epochs continue the same training
   EXPECT_EQ(fit(toy.spaces(), options).history.size(), 9U);
   test::write_file(folder.file("checkpoint"), "nonsense");
@@ -121,7 +121,7 @@ TEST_P(ParamOn, CheckpointsAreWrittenAsItGoes) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit(GetParam());
-  options.checkpoint = {folder.file("checkpoint"), 2, false};
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 2, false};
   std::size_t seen = 0;
   (void)fit(toy.spaces(), options, [&](const ProgressReport& report) {
     if (report.step == "learning" && report.done == 4) seen = folder.files().size();
@@ -150,7 +150,6 @@ TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
     return compare(b.map("a")->apply(toy.a.view()).view(), b.map("b")->apply(toy.b.view()).view()).mrr;
   };
   options.method = ChosenRows{Choice::random};
-  options.param = {};
   EXPECT_GT(agreement(bundle), agreement(fit(toy.spaces(), options)));
 }
 
@@ -200,7 +199,7 @@ TEST_P(ParamOn, ALossThatIsNotFiniteStopsAndKeepsTheLastCheckpoint) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit(GetParam());
-  options.checkpoint = {folder.file("checkpoint"), 1, false};
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 1, false};
   EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(4)), Stop);
   const std::string kept = test::read_file(folder.file("checkpoint"));
   std::get<Param>(options.method).learning_rate = 3e38;
@@ -214,7 +213,7 @@ TEST(Param, OptionsOutOfRangeAreNamed) {
   const Toy toy;
   const auto refused = [&](auto change, const char* words) {
     FitOptions options = small_fit();
-    change(options.param);
+    change(std::get<Param>(options.method));
     expect_error(
         Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, words);
   };
