@@ -79,8 +79,8 @@ struct StitchOptions {
 /// The points of a sweep: every combination; `fit` gives all other options, and those of empty lists. Throws
 /// Error(Code::bad_argument) for a shrinkage that is neither a number nor the name of a rule.
 [[nodiscard]] std::vector<FitArguments> sweep_points(const FitArguments& fit, const std::vector<std::size_t>& anchors,
-                                                   const std::vector<std::size_t>& supports,
-                                                   const std::vector<std::string>& shrinkages);
+                                                     const std::vector<std::size_t>& supports,
+                                                     const std::vector<std::string>& shrinkages);
 /// Removes and returns the points with more anchors than support rows, with `support` set to the number there is. If
 /// all points are such, it removes none, and stitch() refuses them.
 std::vector<FitArguments> leave_out_impossible(std::vector<FitArguments>& points, std::size_t train_rows);
