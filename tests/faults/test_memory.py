@@ -141,7 +141,8 @@ def test_the_sentence_says_what_is_needed(spaces: Kedge, borders: Borders, tally
     environment, loads, begins = borders(spaces, 2)
     _, _, begins_alone = borders(spaces, 1)
     assert loads < begins_alone < begins
-    done = limited(spaces, begins - 2 * MIB, "devices", env=environment)
+    # Room for a thread's stack and not for what it maps.
+    done = limited(spaces, loads + 64 * MIB, "devices", env=environment)
     assert done.returncode == 1
     assert "MiB of address space" in done.stderr and "OPENBLAS_NUM_THREADS=1" in done.stderr, done.stderr
     tally(SECTION, f"the loader needs {loads // MIB} MiB, one thread {begins_alone // MIB}, two {begins // MIB}",
