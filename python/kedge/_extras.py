@@ -26,7 +26,7 @@ def what_is_missing(error: ImportError, extra: str | None) -> str:
 
 def install(extra: str, missing: str | None = None) -> str:
     """The command that installs an extra's packages, or the one of them that has the missing module. It names them one
-    by one: kedge is in no index, so 'pip install kedge[extra]' works only where kedge is installed already."""
+    by one: no index has kedge, so 'kedge[extra]' means something only where kedge is installed already."""
     module = (missing or "").split(".")[0]
     named = [package for package in PACKAGES[extra] if module and package.replace("-", "_").startswith(module)]
     on_path = os.path.dirname(shutil.which("pip") or "") == os.path.dirname(sys.executable)
