@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/consensus.h"
 #include "anchors/param/refine.h"
 #include "compute/devices.h"
 #include "support.h"
