@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   }
   std::vector<std::uint32_t> ids(support);
   std::iota(ids.begin(), ids.end(), 0U);
-  kedge::ParamOptions options;
+  kedge::Param options;
   options.batch = batch;
   kedge::Trainer trainer(*backend, spaces, ids, anchors, options, 0);
   for (int warm = 0; warm < 3; ++warm) trainer.step();

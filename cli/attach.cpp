@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -30,7 +31,7 @@ struct Options {
   CommonOptions common;
 };
 
-/// Where a bundle is changed in place, another process that does the same waits: each would lose what the other added.
+/// A lock for changing a bundle in place: without it, two processes would each lose what the other added.
 class BundleLock {
  public:
   explicit BundleLock(const Options& o) {
@@ -42,11 +43,11 @@ class BundleLock {
   BundleLock& operator=(const BundleLock&) = delete;
 
  private:
-  /// Until the file that is locked is the one of that name: the one before may have been replaced meanwhile.
+  /// Tries again until the locked file still has that name: another process may have replaced it meanwhile.
   void take(const Options& o) {
     for (bool told = false;; release()) {
       file_ = ::open(o.bundle.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-      if (file_ < 0) return;  // who reads it says why
+      if (file_ < 0) return;  // whoever reads it says why
       if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) return;  // a file system without locks
         if (!std::exchange(told, true))
@@ -95,32 +96,21 @@ void require_sensible(const Options& o) {
   }
 }
 
-/// The new space, and where its rows and statistics come from.
-struct Given {
-  std::optional<Space> space;
-  std::optional<Moments> moments;
+AttachRows open_rows(const Options& o) {
+  AttachRows rows;
+  if (!o.space.empty()) rows.space = o.rows.open(o.space);
+  if (!o.moments.empty()) rows.moments = load_all_moments(o.moments);
+  if (!o.ids.empty()) rows.ids = read_ids_of(o.ids);
+  if (rows.space || rows.moments.value().parts().size() == 1) return rows;
+  throw Error(Code::bad_argument, fmt::format("one space is attached at a time, but the moments are of {}; say which "
+                                              "with --space, or sum up its rows alone",
+                                              rows.moments.value().parts().size()));
+}
 
-  explicit Given(const Options& o) {
-    if (!o.space.empty()) space = o.rows.open(o.space);
-    if (!o.moments.empty()) moments = load_all_moments(o.moments);
-    if (space || moments.value().parts().size() == 1) return;
-    throw Error(Code::bad_argument, fmt::format("one space is attached at a time, but the moments are of {}; say which "
-                                                "with --space, or sum up its rows alone",
-                                                moments.value().parts().size()));
-  }
-  [[nodiscard]] Moments::Part part() const {
-    return space ? Moments::Part{space->name(), space->dim()} : moments.value().parts().front();
-  }
-  [[nodiscard]] std::size_t rows() const { return moments ? moments->rows() : space.value().rows(); }
-};
-
-Attachment attach_given(const Bundle& bundle, const Given& given, const Options& o) {
+Attachment attach_given(const Bundle& bundle, const AttachRows& rows, const Options& o) {
   const Progress progress = make_progress(o.common);
-  if (!given.space) return attach(bundle, given.moments.value(), o.attach, progress);
-  if (given.moments) return attach(bundle, *given.moments, *given.space, o.attach, progress);
-  if (o.ids.empty()) return attach(bundle, *given.space, o.attach, progress);
   try {
-    return attach(bundle, *given.space, read_ids_of(o.ids), o.attach, progress);
+    return attach(bundle, read_input(bundle, rows, o.attach, progress), o.attach, progress);
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);
   }
@@ -134,8 +124,9 @@ void run(const Options& o) {
   require_sensible(o);
   const BundleLock lock(o);
   Bundle bundle = load_bundle(o.bundle);
-  const Given given(o);
-  const auto [name, dim] = given.part();
+  const AttachRows given = open_rows(o);
+  const auto [name, dim] =
+      given.space ? Moments::Part{given.space->name(), given.space->dim()} : given.moments.value().parts().front();
   if (bundle.has(name) && !o.replace) {
     throw Error(Code::bad_argument,
                 fmt::format("{} already has a space '{}'; choose another name, or give --replace", o.bundle, name));
@@ -154,7 +145,7 @@ void run(const Options& o) {
                   {"space", name},
                   {"dim", dim},
                   {"anchors", bundle.mixture.rows()},
-                  {"statistics_rows", given.rows()},
+                  {"statistics_rows", given.moments ? given.moments->rows() : given.space.value().rows()},
                   {"seconds", watch.seconds()}};
   summary.update(fit_to_json(attached));
   print_json(o.common, summary);

@@ -13,7 +13,7 @@
 namespace kedge::cli {
 namespace {
 
-/// CLI11 alone would let -3 wrap round, and make the largest number of a larger one.
+/// CLI11 alone would let -3 wrap round, and clamp a number that is too large.
 std::string count_problem(const std::string& text) {
   std::uint64_t value = 0;
   const char* last = text.data() + text.size();
@@ -115,6 +115,11 @@ Argument& Command::add(const std::string& name, std::size_t& value, const std::s
 
 Argument& Command::add(const std::string& name, unsigned& value, const std::string& help) {
   return keep(*app_->add_option(name, value, help)->check(count()), name, help);
+}
+
+Argument& Command::add(const std::string& name, std::optional<std::size_t>& value, const std::string& help) {
+  const auto set = [&value](std::size_t given) { value = given == 0 ? std::nullopt : std::optional(given); };
+  return keep(*app_->add_option_function<std::size_t>(name, set, help)->check(count()), name, help);
 }
 
 Argument& Command::add_flag(const std::string& name, bool& value, const std::string& help) {

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -21,7 +22,7 @@ namespace kedge::cli {
 namespace {
 
 struct Options {
-  FitOptions fit;
+  FitArguments fit;
   std::vector<std::string> spaces, moments;
   bool support_rows = false;
   std::string output, ids, support_ids, history;
@@ -40,19 +41,29 @@ void write_history(const std::vector<Losses>& history, const std::string& path) 
 }
 
 FitOptions fit_options_of(const Options& o) {
-  FitOptions options = o.fit;
+  FitArguments options = o.fit;
   options.support_ids = read_support_ids(o.support_ids);
-  if (options.method != Method::param) return options;  // fit() refuses what was asked of a checkpoint
-  if (options.checkpoint.path.empty()) options.checkpoint.path = o.output + ".checkpoint";
-  if (options.checkpoint.resume && !std::filesystem::exists(options.checkpoint.path)) {
-    throw Error(Code::bad_argument,
-                fmt::format("there is nothing to resume: '{}' does not exist; leave out --resume to start from scratch",
-                            options.checkpoint.path));
+  require_own_options(options);
+  CheckpointOptions& checkpoint = options.param.checkpoint;
+  if (std::holds_alternative<Param>(options.method)) {
+    if (checkpoint.path.empty()) checkpoint.path = o.output + ".checkpoint";
+    if (checkpoint.resume && !std::filesystem::exists(checkpoint.path)) {
+      throw Error(Code::bad_argument,
+                  fmt::format("there is nothing to resume: '{}' does not exist; leave out --resume to "
+                              "start from scratch",
+                              checkpoint.path));
+    }
   }
-  return options;
+  return fit_options(options);
 }
 
-/// What fits together when there are moments and no --space.
+/// Empty for a method that keeps none.
+std::string checkpoint_of(const FitOptions& options) {
+  const auto* param = std::get_if<Param>(&options.method);
+  return param == nullptr ? "" : param->checkpoint.path;
+}
+
+/// Without --space there must be moments, and no option that needs rows.
 void require_moments_alone(const Options& o) {
   if (!o.spaces.empty()) return;
   if (o.moments.empty()) {
@@ -97,47 +108,30 @@ void require_support_rows(const Options& o) {
   }
 }
 
-/// What a fit is made from, besides options.
-struct Given {
-  std::vector<Space> spaces;
-  std::optional<Moments> moments;
-  std::vector<std::int64_t> ids;
-
-  explicit Given(const Options& o) : ids(read_ids_of(o.ids)) {
-    for (const std::string& text : o.spaces) spaces.push_back(o.rows.open(text));
-    if (!o.moments.empty()) moments = load_all_moments(o.moments);
-  }
-  [[nodiscard]] std::vector<Moments::Part> parts() const {
-    if (spaces.empty()) return moments.value().parts();
-    std::vector<Moments::Part> named;
-    for (const Space& space : spaces) named.push_back({space.name(), space.dim()});
-    return named;
-  }
-  /// That statistics come from.
-  [[nodiscard]] std::size_t rows() const { return moments ? moments->rows() : spaces.front().rows(); }
-};
-
-Bundle fit_given(const Given& given, const Options& o, const FitOptions& options) {
-  const Progress progress = make_progress(o.common);
-  const auto& [spaces, moments, ids] = given;
-  if (!moments) return ids.empty() ? fit(spaces, options, progress) : fit(spaces, ids, options, progress);
-  if (spaces.empty()) return fit(*moments, options, progress);
-  if (o.support_rows) {
-    std::vector<std::string> names;
-    for (const Space& space : spaces) names.push_back(space.name());
-    return fit(moments->of(names), read_support_rows(spaces, options.support_ids), options, progress);
-  }
-  return ids.empty() ? fit(*moments, spaces, options, progress) : fit(*moments, spaces, ids, options, progress);
+FitRows open_rows(const Options& o) {
+  FitRows rows;
+  for (const std::string& text : o.spaces) rows.spaces.push_back(o.rows.open(text));
+  if (!o.moments.empty()) rows.moments = load_all_moments(o.moments);
+  if (!o.ids.empty()) rows.ids = read_ids_of(o.ids);
+  rows.support_rows = o.support_rows;
+  return rows;
 }
 
-/// The bundle is safe now, and its checkpoint of no more use.
+std::vector<Moments::Part> parts_of(const FitRows& rows) {
+  if (rows.spaces.empty()) return rows.moments.value().parts();
+  std::vector<Moments::Part> named;
+  for (const Space& space : rows.spaces) named.push_back({space.name(), space.dim()});
+  return named;
+}
+
+/// Saves the bundle, then removes its checkpoint.
 void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   save_bundle(bundle, o.output);
   if (!o.history.empty()) write_history(bundle.history, o.history);
   remove_checkpoint(options);
 }
 
-/// The number a user really wants: what an encoder gets that is not here yet.
+/// Estimates how an encoder that is not here yet will score.
 Json validate_and_show(std::span<const Space> spaces, const Options& o, const FitOptions& options) {
   CompareOptions what;
   what.device = options.device;
@@ -184,14 +178,16 @@ void run(Options& o) {
   const Stopwatch watch;
   require_device(o.fit.device);
   const FitOptions options = fit_options_of(o);
-  if (!o.history.empty() && options.method != Method::param) {
+  const bool param = std::holds_alternative<Param>(options.method);
+  if (!o.history.empty() && !param) {
     throw Error(Code::bad_argument, fmt::format("--history belongs to the method param, but the method is {}; choose "
                                                 "--method param, or leave out --history",
                                                 to_string(options.method)));
   }
   require_moments_alone(o);
   require_support_rows(o);
-  const std::array outputs{o.output, o.history, options.checkpoint.path};
+  const std::string checkpoint = checkpoint_of(options);
+  const std::array outputs{o.output, o.history, checkpoint};
   require_different(outputs);
   for (const std::string& output : outputs) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
@@ -203,7 +199,9 @@ void run(Options& o) {
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
   const auto history_writable = o.history.empty() ? nullptr : require_writable(o.history);
-  const Given given(o);
+  const FitRows given = open_rows(o);
+  const std::vector<Moments::Part> parts = parts_of(given);
+  const std::size_t rows = given.moments ? given.moments->rows() : given.spaces.front().rows();
   if (o.validate && given.spaces.size() < 3) {
     throw Error(Code::bad_argument, fmt::format("--validate holds each space out in turn and needs three or more, but "
                                                 "{} were given",
@@ -211,26 +209,26 @@ void run(Options& o) {
   }
 
   std::vector<std::size_t> dims;
-  for (const Moments::Part& part : given.parts()) dims.push_back(part.dim);
+  for (const Moments::Part& part : parts) dims.push_back(part.dim);
   if ((o.support_rows || given.spaces.empty()) && options.effort == Effort::best &&
-      options.method == Method::consensus) {
+      std::holds_alternative<Consensus>(options.method)) {
     say(o.common, "there are no rows but the support to refine targets by, so the best effort is maps by kernel");
   }
-  tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? given.rows() : given.spaces.front().rows()),
-            "this fit");
+  tell_cost(o.common, fit_cost(options, dims, given.spaces.empty() ? rows : given.spaces.front().rows()), "this fit");
   const Json validation = o.validate ? validate_and_show(given.spaces, o, options) : Json();
   Bundle bundle;
   try {
-    bundle = fit_given(given, o, options);
+    const Progress progress = make_progress(o.common);
+    bundle = fit(read_input(given, options, progress), options, progress);
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);
   } catch (const Interrupted&) {
-    if (options.method != Method::param || !std::filesystem::exists(options.checkpoint.path)) throw;
-    throw Interrupted(
-        fmt::format("interrupted; the same command with --resume continues from '{}'", options.checkpoint.path));
+    if (!param || !std::filesystem::exists(checkpoint)) throw;
+    throw Interrupted(fmt::format("interrupted; the same command with --resume continues from '{}'", checkpoint));
   }
   finish(bundle, o, options);
 
+  const std::size_t keep = keep_of(bundle.method).value_or(0);
   Json summary = {{"command", "fit"},
                   {"bundle", o.output},
                   {"method", to_string(options.method)},
@@ -238,11 +236,11 @@ void run(Options& o) {
                   {"anchors", bundle.mixture.rows()},
                   {"support", bundle.support_ids.size()},
                   {"support_select", to_string(bundle.support_select)},
-                  {"keep", bundle.keep},
-                  {"rows", given.rows()},
+                  {"keep", keep},
+                  {"rows", rows},
                   {"seed", bundle.seed},
                   {"device", to_string(options.device)},
-                  {"spaces", spaces_to_json(given.parts(), bundle)},
+                  {"spaces", spaces_to_json(parts, bundle)},
                   {"seconds", watch.seconds()}};
   if (options.device == Device::cuda) summary.set("precision", to_string(options.precision));
   if (!bundle.history.empty()) {
@@ -258,7 +256,7 @@ void run(Options& o) {
   }
   say_how_it_fits(o.common, bundle, bundle.spaces);
   if (const std::string fewer = tell_of_fewer_anchors(bundle, options); !fewer.empty()) say(o.common, fewer);
-  const std::string left = bundle.keep == 0 ? "" : fmt::format(" (all that --keep {} left)", bundle.keep);
+  const std::string left = keep == 0 ? "" : fmt::format(" (all that --keep {} left)", keep);
   say(o.common, fmt::format("wrote {}: {} anchors ({}, {}) from {} support rows{}, maps for {} space(s), {:.2f} s",
                             o.output, bundle.mixture.rows(), to_string(options.method), to_string(options.similarity),
                             bundle.support_ids.size(), left, bundle.spaces.size(), watch.seconds()));

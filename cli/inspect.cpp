@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
+#include <kedge/options/lists.h>
 
 #include <algorithm>
 #include <memory>
+#include <variant>
 
 namespace kedge::cli {
 namespace {
@@ -32,6 +34,16 @@ Json spaces_to_json(const Bundle& bundle) {
   return all;
 }
 
+Json param_to_json(Param options) {
+  Json json;
+  for (const Option& option : options_of(options)) {
+    if (option.name == "coverage-chunk") continue;  // it changes no result
+    const std::string name = option.name == "lr" ? "learning_rate" : keyword_of(option);
+    json.set(name, std::visit([](const auto& value) { return Json(value); }, value_of(option)));
+  }
+  return json;
+}
+
 Json to_json(const Bundle& bundle, const std::string& path) {
   Json json = {{"bundle", path},
                {"kedge_version", bundle.kedge_version},
@@ -49,21 +61,9 @@ Json to_json(const Bundle& bundle, const std::string& path) {
                {"attach", to_string(bundle.attach_by)},
                {"spaces", spaces_to_json(bundle)},
                {"support_ids", bundle.support_ids}};
-  if (bundle.keep != 0) json.set("keep", bundle.keep);
-  if (bundle.method == Method::param) {
-    const ParamOptions& p = bundle.param;
-    json.set("param", {{"epochs", p.epochs},
-                       {"batch", p.batch},
-                       {"learning_rate", p.learning_rate},
-                       {"weight_decay", p.weight_decay},
-                       {"temperature", p.temperature},
-                       {"weight_symnce", p.weight_symnce},
-                       {"tau_symnce", p.tau_symnce},
-                       {"weight_coverage", p.weight_coverage},
-                       {"tau_coverage", p.tau_coverage},
-                       {"weight_orthogonality", p.weight_orthogonality},
-                       {"weight_length", p.weight_length},
-                       {"coverage_rows", to_string(p.coverage_rows)}});
+  if (const auto keep = keep_of(bundle.method)) json.set("keep", *keep);
+  if (const auto* param = std::get_if<Param>(&bundle.method)) {
+    json.set("param", param_to_json(*param));
     Json history = Json::array();
     for (const Losses& losses : bundle.history) history.push_back(losses_to_json(losses));
     json.set("history", history);
@@ -78,7 +78,7 @@ std::string r2_of(const Bundle& bundle, const Attachment& space) {
   return space.mixture ? fmt::format("{:.3f}", space.mixture->mean_r2) : "-";
 }
 
-/// What was chosen for its regression.
+/// What was chosen for the regression of a space.
 std::string regression_of(const Attachment& space) {
   if (space.kernel) {
     return fmt::format("g {:g}, l {:g}, w {:g}", space.kernel->width, space.kernel->strength, space.kernel->whitening);
@@ -88,7 +88,7 @@ std::string regression_of(const Attachment& space) {
 }
 
 void print_spaces(const Bundle& bundle) {
-  std::size_t width = 5, chosen = 10;  // of the headings
+  std::size_t width = 5, chosen = 10;  // widths of the headings
   for (const Attachment& space : bundle.spaces) {
     width = std::max(width, space.space().size());
     chosen = std::max(chosen, regression_of(space).size());
@@ -128,7 +128,8 @@ void run(const Options& o) {
     fmt::print("  support     {} of rows {}:{}{}\n", bundle.support_ids.size(), bundle.rows.begin, bundle.rows.end,
                selected ? fmt::format(" ({})", to_string(bundle.support_select)) : "");
   }
-  if (bundle.keep != 0) fmt::print("  kept        the {} largest weights of each anchor\n", bundle.keep);
+  if (const auto keep = keep_of(bundle.method))
+    fmt::print("  kept        the {} largest weights of each anchor\n", *keep);
   fmt::print("  seed        {}\n", bundle.seed);
   if (bundle.shrinkage_rule == ShrinkageRule::fixed) {
     fmt::print("  shrinkage   {} (epsilon {})\n", bundle.whitening.shrinkage, bundle.whitening.epsilon);

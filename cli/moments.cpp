@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "console.h"
 #include "ids.h"
+#include "io/outputs.h"
 #include "options.h"
 #include "row_arguments.h"
 
@@ -36,7 +37,7 @@ SupportDraw draw_of(const Options& o) {
   return o.support == 0 ? SupportDraw() : SupportDraw(o.support, o.seed);
 }
 
-/// The rows of the spaces, added to moments that keep the support as asked, or to those of the parts as they do.
+/// Adds the rows of the spaces to empty moments that keep the support as asked, or to the moments of the parts.
 Moments sum(const Options& o) {
   Moments parts = load_all_moments(o.parts);
   if (o.spaces.empty()) return parts;

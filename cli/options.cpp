@@ -8,7 +8,7 @@
 namespace kedge::cli {
 namespace {
 
-/// Adds one option; each type of value has another way.
+/// Adds one option, by the type of its value.
 class Adder {
  public:
   Adder(Command& command, const Option& option)
@@ -17,6 +17,10 @@ class Adder {
   Argument& operator()(bool* value) const { return command_.add_flag(name_, *value, option_.help); }
   Argument& operator()(std::size_t* value) const {
     return count(with_default(command_.add(name_, *value, option_.help)));
+  }
+  Argument& operator()(std::optional<std::size_t>* value) const {
+    Argument& added = count(command_.add(name_, *value, option_.help));
+    return option_.shows_default ? added.shows_default(fmt::format("{}", value->value_or(0))) : added;
   }
   Argument& operator()(double* value) const { return with_default(command_.add(name_, *value, option_.help)); }
   Argument& operator()(std::string* value) const { return with_default(command_.add(name_, *value, option_.help)); }

@@ -20,7 +20,7 @@ constexpr std::size_t kMostSeeds = 10000;
 
 struct Options {
   bool sweep = false;
-  FitOptions fit;
+  FitArguments fit;
   HeadOptions head;
   std::vector<std::string> spaces, methods, similarities, shrinkages, hold_out;
   std::vector<std::size_t> anchors, supports;
@@ -82,25 +82,25 @@ StitchData data_of(const Options& o) {
   return data;
 }
 
-/// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
+/// Leaves out, and reports, combinations with more anchors than support rows; the others are still wanted.
 void leave_out_aloud(StitchOptions& options, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
   const std::size_t ids = data.train_ids.ids.size();
   const std::size_t rows = ids > 0 ? ids : end - std::min(data.train.begin, end);
   options = with_defaults(std::move(options), rows);
-  for (const FitOptions& point : leave_out_impossible(options.points, rows)) {
+  for (const FitArguments& point : leave_out_impossible(options.points, rows)) {
     say(common, fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
-                            point.anchors, point.support));
+                            point.anchors.value(), point.support.value()));
   }
 }
 
-/// Heads know nothing of rows that are out of place, but everything they are measured by depends on them.
+/// Warns if rows do not match: heads would not notice, and all their scores depend on it.
 void tell_of_rows(const StitchData& data, const CommonOptions& common) {
   for (const std::string& warning : warnings_of_train_rows(data)) say(common, "warning: " + warning);
 }
 
 StitchOptions stitch_options_of(const Options& o) {
-  FitOptions fit = o.fit;
+  FitArguments fit = o.fit;
   fit.support_ids = read_support_ids(o.support_ids);
   StitchOptions options;
   options.methods = parse_stitch_methods(o.methods, o.similarities);
@@ -185,7 +185,7 @@ void add_run_options(Command& c, Options& o) {
   c.add_flag("--no-report", o.no_report, "Write results and tables only");
 }
 
-/// What a sweep takes lists of, where others take one.
+/// The options of which a sweep takes lists.
 void add_swept_options(Command& c, Options& o) {
   o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
   c.add_list("--similarity", o.similarities, "Similarities for methods named without one").one_of(similarity_names());
@@ -204,7 +204,7 @@ void add_swept_options(Command& c, Options& o) {
 }
 
 void add_fit_options(Command& c, Options& o) {
-  // Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
+  // Methods and seeds are lists here, and no bundle is the result.
   std::set<std::string_view> without{"method",     "similarity",       "keep",  "seed", "attach",
                                      "checkpoint", "checkpoint-every", "resume"};
   if (o.sweep) {

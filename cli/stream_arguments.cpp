@@ -2,9 +2,9 @@
 #include "stream_arguments.h"
 
 #include "parquet.h"
+#include "io/outputs.h"
 
 #include <fmt/format.h>
-#include <kedge/outputs.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 #include "compute/threads.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
@@ -36,7 +36,7 @@ class Steps {
 std::vector<Statistics> statistics_of_each(const Moments& joint, Device device) {
   std::vector<Statistics> result;
   for (const Moments::Part& part : joint.parts()) {
-    result.push_back(statistics_of(joint.of(part.space), {}, ShrinkageRule::fixed, device));
+    result.emplace_back(joint.of(part.space), WhiteningOptions(), ShrinkageRule::fixed, device);
   }
   return result;
 }
@@ -53,7 +53,8 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
   Steps steps;
   const Moments joint =
       steps.time("read moments", [&] { return compute_joint_moments(spaces, device, Highest::second); });
-  std::vector<Statistics> statistics = steps.time("split moments", [&] { return statistics_of_each(joint, device); });
+  const std::vector<Statistics> statistics =
+      steps.time("split moments", [&] { return statistics_of_each(joint, device); });
   const std::vector<Matrix64> supports = steps.time("read the support", [&] { return supports_of(spaces); });
   std::vector<WhiteningBasis> bases;
   std::vector<RidgeRows> rows;
@@ -61,13 +62,14 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
   rows.reserve(spaces.size());
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     const std::string& name = spaces[i].name();
-    Statistics& own = statistics[i];
-    bases.push_back(*(own.basis = steps.time("whitening basis " + name, [&] { return basis_of(own); })));
+    const Statistics& own = statistics[i];
+    bases.push_back(steps.time("whitening basis " + name, [&] { return own.basis(); }));
     rows.push_back(steps.time("centre " + name, [&] { return RidgeRows(supports[i], own); }));
     centred.push_back(&rows.back().centred());
-    (void)steps.time("prepare " + name, [&] { return rows.back().prepare(Similarity::wip, own, true), true; });
+    (void)steps.time("prepare " + name,
+                     [&] { return rows.back().prepare(Similarity::wip, own, true, bases.back()), true; });
   }
-  const Consensus consensus = steps.time("find consensus", [&] {
+  const ConsensusResult consensus = steps.time("find consensus", [&] {
     return find_consensus({bases, centred, kAnchors}, joint, {}, device);
   });
   const RidgeTargets targets = steps.time("targets", [&] { return RidgeTargets(consensus.targets); });
@@ -87,7 +89,7 @@ nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
   std::vector<std::shared_ptr<const ChangeOfBasis>> whiteners;
   std::vector<std::size_t> dims;
   for (const Statistics& own : statistics_of_each(joint, device)) {
-    whiteners.push_back(basis_of(own)->whitener());
+    whiteners.push_back(own.basis().whitener());
     dims.push_back(own.dim());
   }
   const auto covariance = steps.time("whitened covariance", [&] {

@@ -51,8 +51,8 @@ std::unique_ptr<Tensor> repeated_rows(Backend& backend, std::size_t rows, std::s
   return tensor;
 }
 
-/// Of a product with a packed matrix, as those with the support are: nothing else is bfloat16 in a bf16 backend, and
-/// narrowing the left factor is part of it there.
+/// The rate of a product with a packed matrix, like those with the support: a bf16 backend multiplies nothing else in
+/// bfloat16. Narrowing the left factor counts.
 double gemm_tflops(Precision precision) {
   constexpr std::size_t kSize = 8192;
   const auto backend = make_backend(Device::cuda, precision);
@@ -105,7 +105,7 @@ nlohmann::json time_steps(Backend& backend, const WhitenedSpaces& spaces, const 
   constexpr std::size_t kEpochs = 4;  // of a round: about 200 steps
   std::vector<std::uint32_t> support(sizes.support);
   std::iota(support.begin(), support.end(), 0U);
-  ParamOptions options;
+  Param options;
   options.batch = sizes.batch;
   options.epochs = 1'000'000;
   Trainer trainer(backend, spaces, support, sizes.anchors, options, 0);

@@ -2,47 +2,22 @@
 #pragma once
 
 #include <kedge/matrix.h>
-#include <kedge/names.h>
+#include <kedge/method.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace kedge {
-
-/// How the mixture that makes anchors out of support rows is found. All but consensus and the adapters are convex.
-enum class Method {
-  param,       ///< convex mixtures learned by gradient: PARAM, the paper's method
-  consensus,   ///< in closed form: what the whitened spaces agree on most; the default of fit()
-  random,      ///< support rows drawn at random
-  kmeans,      ///< the mean of each cluster of support rows
-  fps,         ///< farthest-point: each new anchor is the support row farthest from those before
-  procrustes,  ///< adapter of one pair: the first space is rotated onto the second
-  ridge,       ///< adapter of one pair: the second space is regressed on the first
-  cca,         ///< adapter of one pair: canonical correlations
-  kernel,      ///< adapter of one pair: the second space is regressed on the first, and the first on it, by kernels
-};
-
-/// Rows of its mixtures are >= 0 and sum to 1.
-[[nodiscard]] bool is_convex(Method method);
-/// It joins exactly two spaces, directly and not through anchors: a baseline.
-[[nodiscard]] bool is_adapter(Method method);
-
-template <>
-inline constexpr Names<9> kNamesOf<Method>{
-    "method", {"param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"}};
-inline constexpr NameParser<Method> parse_method;
-inline constexpr NameList<Method> method_names;
 
 /// Throws Error(Code::bad_argument) unless there are 1 to `support` anchors.
 void require_anchors(std::size_t anchors, std::size_t support);
 
 /// A convex mixture P, anchors x support: rows are >= 0 and sum to 1. `support` holds one row per support row, in
 /// coordinates where distance means what the similarity means. Same seed, same mixture.
-/// Throws Error(Code::bad_argument) if there are more anchors than support rows, or for a method that learns or solves
-/// for its mixture rather than choosing it; Error(Code::failed) for k-means in a build without FAISS.
-[[nodiscard]] Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors,
+/// Throws Error(Code::bad_argument) if there are more anchors than support rows; Error(Code::failed) for k-means in a
+/// build without FAISS.
+[[nodiscard]] Matrix choose_anchors(Choice by, MatrixView<const float> support, std::size_t anchors,
                                     std::uint64_t seed);
 
 /// A mixture of few support rows per anchor, and the columns of the whole mixture that it still has, ascending.

@@ -3,7 +3,6 @@
 
 #include <kedge/kernel.h>
 #include <kedge/matrix.h>
-#include <kedge/names.h>
 #include <kedge/relative_map.h>
 #include <kedge/row_check.h>
 
@@ -24,9 +23,9 @@ enum class AttachBy {
   automatic,  ///< ridge or kernel, whichever has the smaller leave-one-out error; to be asked for, never a result
 };
 
-template <>
-inline constexpr Names<5> kNamesOf<AttachBy>{"way to attach", {"mixture", "ridge", "direct", "kernel", "auto"}};
-inline constexpr NameParser<AttachBy> parse_attach_by;
+[[nodiscard]] std::string_view to_string(AttachBy by);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] AttachBy parse_attach_by(std::string_view name);
 
 /// Whether a map made so regresses targets.
 [[nodiscard]] constexpr bool regresses(AttachBy by) {

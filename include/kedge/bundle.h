@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/anchors.h>
 #include <kedge/attachment.h>
-#include <kedge/consensus.h>
 #include <kedge/matrix.h>
+#include <kedge/method.h>
 #include <kedge/param.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
@@ -20,32 +19,38 @@
 
 namespace kedge {
 
-/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
-/// made.
-struct Bundle {
-  Method method = Method::random;
+/// How a bundle was made.
+struct Recipe {
+  Method method = ChosenRows{};  ///< with its own options, but for checkpoints
   Similarity similarity = Similarity::wip;
   WhiteningOptions whitening;
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;
   AttachBy attach_by = AttachBy::mixture;  ///< what attach() does unless told otherwise
   std::uint64_t seed = 0;
   SupportSelect support_select = SupportSelect::random;
-  std::size_t keep = 0;               ///< weights kept of each anchor; 0: all
-  RowRange rows;                      ///< of the spaces that took part in the fit
-  std::string kedge_version;          ///< that made it
-  ParamOptions param;                 ///< how PARAM learned, where that was the method
-  std::vector<Losses> history;        ///< its losses by epoch
-  ConsensusOptions consensus;         ///< how the consensus was taken, where that was the method
-  std::vector<double> refine_losses;  ///< on rows held out: before refinement, then after each of its epochs
+  RowRange rows;                     ///< of the spaces that took part in the fit
+  std::string kedge_version;         ///< that made it
+  std::vector<std::string> sources;  ///< the spaces that took part in the fit
+};
 
+/// What every space of a bundle is compared with, and how learning it went.
+struct LearnedAnchors {
   Matrix mixture;                         ///< anchors x support
-  Matrix targets;                         ///< support x anchors: what ridge regresses; empty where it is not possible
-  Matrix sketch;                          ///< of the sources' support rows, where there are no targets: enough to tell
+  Matrix targets;                         ///< support x anchors: what ridge regresses; empty if that is not possible
+  Matrix sketch;                          ///< of the sources' support rows, if there are no targets: enough to tell
                                           ///< whether rows to be attached are the same
   std::vector<std::int64_t> support_ids;  ///< row numbers in the spaces' files, or the numbers of ids
   bool by_id = false;                     ///< whether they are ids, which draw.h says how to number
-  std::vector<std::string> sources;       ///< the spaces that took part in the fit
-  std::vector<Attachment> spaces;         ///< the sources, then attached spaces
+  std::vector<Losses> history;            ///< losses of PARAM by epoch
+  std::vector<double> refine_losses;      ///< on rows held out: before refinement, then after each of its epochs
+
+  [[nodiscard]] bool has_targets() const { return targets.rows() != 0; }
+};
+
+/// What `fit` learns and `attach` extends: the mixture P, the rows it mixes, the map of every space, and how it was
+/// made.
+struct Bundle : Recipe, LearnedAnchors {
+  std::vector<Attachment> spaces;  ///< the sources, then attached spaces
 
   [[nodiscard]] bool has(std::string_view space) const;
   /// Throws UnknownSpace, which lists the known ones.

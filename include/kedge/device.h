@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/names.h>
-
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -26,15 +24,15 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0;
 };
 
-template <>
-inline constexpr Names<2> kNamesOf<Device>{"device", {"cpu", "cuda"}};
-inline constexpr NameParser<Device> parse_device;
-inline constexpr NameList<Device> device_names;
+[[nodiscard]] std::string_view to_string(Device device);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Device parse_device(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> device_names();
 
-template <>
-inline constexpr Names<3> kNamesOf<Precision>{"precision", {"fp32", "tf32", "bf16"}};
-inline constexpr NameParser<Precision> parse_precision;
-inline constexpr NameList<Precision> precision_names;
+[[nodiscard]] std::string_view to_string(Precision precision);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Precision parse_precision(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> precision_names();
 
 /// The processor, then every usable GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();

@@ -4,7 +4,6 @@
 #include <kedge/bundle.h>
 #include <kedge/device.h>
 #include <kedge/moments.h>
-#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 #include <kedge/support.h>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kedge {
@@ -23,74 +23,68 @@ enum class Effort {
   best,  ///< maps by kernel and, for a consensus of rows that can be read, refined targets; takes minutes, not seconds
 };
 
-template <>
-inline constexpr Names<2> kNamesOf<Effort>{"effort", {"fast", "best"}};
-inline constexpr NameParser<Effort> parse_effort;
+[[nodiscard]] std::string_view to_string(Effort effort);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Effort parse_effort(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> effort_names();
 
 /// Everything `fit` can be told; these defaults are the only ones.
 struct FitOptions {
-  Method method = Method::consensus;
+  Method method = Consensus{};   ///< with its own options
   Effort effort = Effort::fast;  ///< what is not set below follows from it
   Similarity similarity = Similarity::wip;
-  /// 0: kDefaultAnchors, or as many as there are support rows if fewer. A consensus and cca make no more than there are
-  /// directions that the spaces share.
-  std::size_t anchors = 0;
-  std::size_t support = 0;  ///< 0: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer
+  /// Default: kDefaultAnchors, or as many as there are support rows if fewer. A consensus and cca make no more than
+  /// there are directions that the spaces share.
+  std::optional<std::size_t> anchors = {};
+  /// Default: kDefaultSupport rows (kKernelSupport for maps by kernel), or all if there are fewer.
+  std::optional<std::size_t> support = {};
   std::vector<std::int64_t> support_ids;  ///< row numbers of the files; where given, they are the support
   SupportSelect support_select = SupportSelect::random;  ///< how it is found otherwise
-  std::size_t keep = 0;  ///< largest weights kept of each anchor (convex mixtures); 0: all of them
   std::uint64_t seed = 0;
   WhiteningOptions whitening;
   ShrinkageRule shrinkage_rule = ShrinkageRule::fixed;  ///< otherwise it replaces the shrinkage above, space by space
   std::optional<AttachBy> attach_by;                    ///< default: default_attach_by()
   std::optional<double> ridge;                          ///< its strength; default: by cross-validation, space by space
   KernelOptions kernel;                                 ///< for maps by kernel
-  ParamOptions param;                                   ///< for the method param
-  CheckpointOptions checkpoint;                         ///< for the method param
-  ConsensusOptions consensus;                           ///< for the method consensus
   Device device = Device::cpu;                          ///< where statistics are taken and anchors are learned
   Precision precision = Precision::tf32;                ///< of learning; on a processor tf32 is fp32
 
-  static constexpr std::size_t kBestRefineEpochs = 30;
   static constexpr std::size_t kDefaultAnchors = 300;
   static constexpr std::size_t kDefaultSupport = 5000;
   static constexpr std::size_t kKernelSupport = 10000;  ///< a kernel gains from rows that a line no longer needs
 };
 
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(FitOptions& options);
+/// Where a fit finds its rows. Spaces alone are enough, and so are moments that carry the support rows.
+struct FitRows {
+  std::vector<Space> spaces;  ///< parallel
+  /// Of all rows, if they are known already: the spaces, by name, may then hold a sample of the rows, which the support
+  /// is chosen from and PARAM learns from.
+  std::optional<Moments> moments = {};
+  /// One for each row of the spaces' files. The support is drawn by id, as Moments do, or is the rows whose ids are the
+  /// options' support_ids; the bundle keeps ids instead of row numbers.
+  std::optional<std::vector<std::int64_t>> ids = {};
+  bool support_rows = false;  ///< the spaces hold the support alone: the options' support_ids, in that order
+};
 
-/// Learns anchors and makes the relative map of every space, from what is known of all rows and the support rows
-/// alone: no other row is read. `support` holds the rows of every space of `moments`, in their order.
-/// Throws Error(Code::bad_argument) for parts that do not fit together, for options that need other rows (the method
-/// param, refinement, a selection of the support), and what the other fit throws.
-[[nodiscard]] Bundle fit(const Moments& moments, const SupportRows& support, const FitOptions& options,
-                         const Progress& progress = {});
+/// All that a fit needs to know of the rows: read from files, merged from parts, or put together by hand.
+struct FitInput {
+  /// Of all spaces side by side; or of each space alone, which is enough for all methods but consensus.
+  std::vector<Moments> moments;
+  SupportRows support;             ///< of every space of the moments, in their order
+  bool by_id = false;              ///< whether its ids are those of draw.h, and not row numbers
+  std::vector<Space> spaces = {};  ///< rows to learn from, for PARAM and refinement; the support is among them
+  std::vector<std::int64_t> file_rows = {};  ///< which rows of the spaces' files the support is
+};
 
-/// From moments alone, which carry the support rows; of more than are asked for, the first. Throws
-/// Error(Code::bad_argument) where there are too few or none, and what the fit above throws.
-[[nodiscard]] Bundle fit(const Moments& moments, const FitOptions& options, const Progress& progress = {});
+/// Throws Error(Code::bad_argument) for a support that is too large, ids out of range, missing, repeated or beside a
+/// selection, too many anchors; Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+[[nodiscard]] FitInput read_input(const FitRows& rows, const FitOptions& options, const Progress& progress = {});
 
-/// All rows of spaces that hold just the support: those with these ids, in their order.
-[[nodiscard]] SupportRows read_support_rows(std::span<const Space> spaces, std::vector<std::int64_t> ids);
-
-/// Reads moments and support rows of parallel spaces, and fits them.
-/// Throws Error(Code::bad_argument) for a support that is too large, ids out of range or repeated or beside a
-/// selection, too many anchors, keep with a mixture that is not convex, options of another method than the one chosen;
-/// Error(Code::bad_file) for spaces whose rows differ in number or hold NaN.
+/// Learns anchors and makes the relative map of every space. Throws Error(Code::bad_argument) for parts that do not fit
+/// together, and for options that need rows to learn from where there are none (the method param, refinement).
+[[nodiscard]] Bundle fit(FitInput input, const FitOptions& options, const Progress& progress = {});
+/// Reads parallel spaces, and fits them.
 [[nodiscard]] Bundle fit(std::span<const Space> spaces, const FitOptions& options, const Progress& progress = {});
-/// With moments of these spaces, by name, that are known already: `spaces` hold all rows or a sample of them, which the
-/// support is chosen from and PARAM learns from.
-[[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, const FitOptions& options,
-                         const Progress& progress = {});
-
-/// Both with an id for each row of the spaces' files. The support is drawn by id, as Moments do, or is the rows whose
-/// ids are the options' support_ids; the bundle keeps ids instead of row numbers. Throws Error(Code::bad_argument) for
-/// ids that are too few, missing, or stand twice where one of them is drawn.
-[[nodiscard]] Bundle fit(std::span<const Space> spaces, std::span<const std::int64_t> ids, const FitOptions& options,
-                         const Progress& progress = {});
-[[nodiscard]] Bundle fit(const Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
-                         const FitOptions& options, const Progress& progress = {});
 
 /// A sentence for whoever gets fewer anchors than were asked for, or than there are by default; empty otherwise.
 [[nodiscard]] std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options);
@@ -107,9 +101,9 @@ struct Cost {
 /// Of refinement and maps by kernel, which take longest in a fit of spaces with so many rows; 0 if there is neither.
 [[nodiscard]] Cost fit_cost(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows);
 
-/// How fit and attach make maps by default: by kernel for Method::kernel, by ridge for other adapters and for a
+/// How fit and attach make maps by default: by kernel for the adapter by kernel, by ridge for other adapters and for a
 /// consensus with wip, else by mixture.
-[[nodiscard]] AttachBy default_attach_by(Method method, Similarity similarity);
+[[nodiscard]] AttachBy default_attach_by(const Method& method, Similarity similarity);
 
 struct AttachOptions {
   bool support_rows = false;    ///< the space holds just the support rows, in support order; otherwise all inputs
@@ -120,31 +114,39 @@ struct AttachOptions {
   Effort effort = Effort::fast;
 };
 
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
-
 /// Of attaching a space with rows of so many values by kernel; 0 where it is attached in another way.
 [[nodiscard]] Cost attach_cost(const Bundle& bundle, const AttachOptions& options, std::size_t dim);
 
-/// Makes the map and, where the bundle has targets, the decoder of a new space, the only one of `moments`; the bundle's
-/// mixture is not touched. `support` are its support rows, in support order. Bundle::add() keeps the result.
-/// Throws Error(Code::bad_argument) for rows or a way to attach that do not fit the bundle.
-[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, MatrixView<const double> support,
-                                const AttachOptions& options = {}, const Progress& progress = {});
-/// Reads moments and support rows of the space, and attaches it.
-[[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options = {},
-                                const Progress& progress = {});
-/// With moments that are known already, of the space of that name; only support rows are read.
-[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const Space& space,
-                                const AttachOptions& options = {}, const Progress& progress = {});
+/// Where attaching finds the rows of one space. The space alone is enough, and so are moments that carry its support
+/// rows: those whose ids are the bundle's.
+struct AttachRows {
+  std::optional<Space> space;
+  std::optional<Moments> moments = {};  ///< of all its rows, if they are known already
+  /// One for each row of the space's file, to find the support rows of a bundle that keeps ids.
+  std::optional<std::vector<std::int64_t>> ids = {};
+};
 
-/// With an id for each row of the space's file, to find the support rows of a bundle that keeps ids. Throws
-/// Error(Code::bad_argument) for one that keeps row numbers.
-[[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, std::span<const std::int64_t> ids,
-                                const AttachOptions& options = {}, const Progress& progress = {});
-/// With moments of the one space that carry its support rows: those whose ids are the bundle's.
-/// Throws Error(Code::bad_argument) where some are missing, and names them, and for a bundle that keeps row numbers.
-[[nodiscard]] Attachment attach(const Bundle& bundle, const Moments& moments, const AttachOptions& options = {},
+/// All that attaching needs to know of a space: read from a file, or put together by hand.
+struct AttachInput {
+  Moments moments;                      ///< of the one space
+  Matrix64 support;                     ///< its support rows, in support order
+  std::optional<bool> of_support = {};  ///< whether the moments are of those rows alone; default: what the two show
+  std::optional<Space> space = {};      ///< whose file holds the support rows
+  std::vector<std::int64_t> file_rows = {};  ///< which rows of it they are
+};
+
+/// Throws Error(Code::bad_argument) for support rows that are missing, and names them, and for ids where the bundle
+/// keeps row numbers, or the other way round.
+[[nodiscard]] AttachInput read_input(const Bundle& bundle, const AttachRows& rows, const AttachOptions& options = {},
+                                     const Progress& progress = {});
+
+/// Makes the map and, if the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.
+/// Bundle::add() keeps the result. Throws Error(Code::bad_argument) for rows or a way to attach that do not fit the
+/// bundle.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOptions& options = {},
+                                const Progress& progress = {});
+/// Reads the space, and attaches it.
+[[nodiscard]] Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options = {},
                                 const Progress& progress = {});
 
 }  // namespace kedge

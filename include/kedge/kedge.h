@@ -4,7 +4,6 @@
 #include <kedge/anchors.h>
 #include <kedge/attachment.h>
 #include <kedge/bundle.h>
-#include <kedge/consensus.h>
 #include <kedge/device.h>
 #include <kedge/draw.h>
 #include <kedge/error.h>
@@ -12,11 +11,9 @@
 #include <kedge/fit.h>
 #include <kedge/kernel.h>
 #include <kedge/matrix.h>
+#include <kedge/method.h>
 #include <kedge/metrics.h>
 #include <kedge/moments.h>
-#include <kedge/names.h>
-#include <kedge/option.h>
-#include <kedge/outputs.h>
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/relative_map.h>

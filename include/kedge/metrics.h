@@ -3,7 +3,6 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>
@@ -23,9 +22,6 @@ struct CompareOptions {
   bool svcca = true;            ///< whether it is measured; its eigenvectors take time
   Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(CompareOptions& options);
 
 /// How well two matrices of parallel rows agree. Retrieval looks for row i of b with row i of a, by cosine.
 struct Comparison {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/names.h>
-#include <kedge/option.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 
@@ -10,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,17 +19,17 @@ enum class SearchBy {
   cosine,  ///< of the angle between query and document; 0 if one of them is a row of zeros
   inner,   ///< inner product of the rows as they are
 };
-template <>
-inline constexpr Names<2> kNamesOf<SearchBy>{"similarity", {"cosine", "inner"}};
+
+[[nodiscard]] std::string_view to_string(SearchBy by);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] SearchBy parse_search_by(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> search_by_names();
 
 struct RetrieveOptions {
   std::size_t k = 10;          ///< how many documents of a query nDCG and MRR look at
   std::size_t recall_k = 100;  ///< how many recall looks at
   SearchBy similarity = SearchBy::cosine;
 };
-
-/// The options with their names; they point into `options`, which must outlive the list.
-[[nodiscard]] std::vector<Option> options_of(RetrieveOptions& options);
 
 /// How relevant a document is to a query, both by their row in the file: 0 for not at all.
 struct Judgement {

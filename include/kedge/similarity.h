@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <kedge/names.h>
-
 #include <string_view>
 #include <vector>
 
@@ -18,10 +16,9 @@ enum class Similarity {
   manhattan,  ///< sum of the differences of all values, without their signs
 };
 
-template <>
-inline constexpr Names<6> kNamesOf<Similarity>{"similarity",
-                                               {"wip", "cosine", "euclidean", "inner", "angular", "manhattan"}};
-inline constexpr NameParser<Similarity> parse_similarity;
-inline constexpr NameList<Similarity> similarity_names;
+[[nodiscard]] std::string_view to_string(Similarity similarity);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] Similarity parse_similarity(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> similarity_names();
 
 }  // namespace kedge

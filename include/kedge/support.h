@@ -2,7 +2,6 @@
 #pragma once
 
 #include <kedge/matrix.h>
-#include <kedge/names.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +18,10 @@ enum class SupportSelect {
   leverage,  ///< drawn, each row as likely as its squared length says
 };
 
-template <>
-inline constexpr Names<4> kNamesOf<SupportSelect>{"way to select the support", {"random", "fps", "kmeans", "leverage"}};
-inline constexpr NameParser<SupportSelect> parse_support_select;
-inline constexpr NameList<SupportSelect> support_select_names;
+[[nodiscard]] std::string_view to_string(SupportSelect select);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] SupportSelect parse_support_select(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> support_select_names();
 
 /// Throws Error(Code::bad_argument) unless there are 1 to `rows` support rows.
 void require_support(std::size_t support, std::size_t rows);

@@ -4,7 +4,6 @@
 #include <kedge/device.h>
 #include <kedge/matrix.h>
 #include <kedge/moments.h>
-#include <kedge/names.h>
 
 #include <string_view>
 #include <vector>
@@ -18,10 +17,9 @@ enum class ShrinkageRule {
   oas,          ///< the same for normally distributed rows, as sklearn.covariance.OAS chooses it
 };
 
-template <>
-inline constexpr Names<3> kNamesOf<ShrinkageRule>{"shrinkage rule", {"fixed", "ledoit-wolf", "oas"}};
-inline constexpr NameParser<ShrinkageRule> parse_shrinkage_rule;
-inline constexpr NameList<ShrinkageRule> shrinkage_rule_names;
+[[nodiscard]] std::string_view to_string(ShrinkageRule rule);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] ShrinkageRule parse_shrinkage_rule(std::string_view name);
 
 /// The shrinkage a rule chooses for the moments of one space, 0 to 1. Not for `fixed`.
 /// Throws Error(Code::bad_argument) for Ledoit-Wolf if its sums are not known.

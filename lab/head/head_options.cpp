@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/option.h"
+#include "base/names.h"
 
 #include <fmt/format.h>
 #include <kedge/lab/head.h>
 
 namespace kedge {
+namespace {
+
+constexpr Names<HeadKind, 3> kHeadKindNames{"head", {"mlp", "linear", "ridge"}};
+
+}  // namespace
+
+std::string_view to_string(HeadKind kind) {
+  return kHeadKindNames.of(kind);
+}
+
+HeadKind parse_head_kind(std::string_view name) {
+  return kHeadKindNames.parse(name);
+}
+
+std::vector<std::string_view> head_kind_names() {
+  return kHeadKindNames.all();
+}
 
 std::vector<Option> options_of(HeadOptions& options) {
   std::vector<Option> list;
   append_group(
       list, "head",
       {name_option("head", "Kind of head: mlp, linear (logistic regression for labels, ridge for targets) or ridge",
-                   options.kind),
+                   options.kind, parse_head_kind, head_kind_names()),
        count_option("head-epochs",
                     "Passes of an mlp over the rows; 0 means until a held-out tenth of them stops improving",
                     options.epochs),

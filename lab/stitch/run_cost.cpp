@@ -25,8 +25,8 @@ namespace {
 
 using Anchors = StitchMethod::Anchors;
 
-/// Of the maps by kernel: two operations for each multiplication.
-double kernel_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+/// Operations of the maps by kernel: two for each multiplication.
+double kernel_cost(const PlannedRun& run, const StitchData& data, const FitArguments& point) {
   double cost = 0;
   const std::size_t rows = train_rows(data);
   for (const StitchMethod& method : run.methods) {
@@ -39,7 +39,7 @@ double kernel_cost(const PlannedRun& run, const StitchData& data, const FitOptio
   return cost;
 }
 
-double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions& point) {
+double fit_cost(const PlannedRun& run, const StitchData& data, const FitArguments& point) {
   const auto rows = static_cast<double>(train_rows(data));
   double values = 0;
   double whitening = 0;
@@ -60,15 +60,15 @@ double fit_cost(const PlannedRun& run, const StitchData& data, const FitOptions&
   return whitening + step * std::floor(rows / batch) * static_cast<double>(point.param.epochs);
 }
 
-/// Of the classifier and the decoder on features of one space.
+/// Operations of the classifier and the decoder on features of one space.
 double head_cost(double rows, std::size_t features, const StitchData& data, const HeadOptions& head) {
-  constexpr std::size_t kPasses = 30;  // what an mlp often takes until nothing improves
-  constexpr double kSolved = 2;        // passes of a head that is solved for
+  constexpr std::size_t kPasses = 30;  // a typical number until nothing improves
+  constexpr double kSolved = 2;        // a solved head costs about as many passes
   const bool mlp = head.kind == HeadKind::mlp;
-  const double passes = mlp ? static_cast<double>(head.epochs == 0 ? kPasses : head.epochs) : kSolved;
+  const double passes = mlp ? static_cast<double>(head.epochs.value_or(kPasses)) : kSolved;
   double cost = 6 * rows * static_cast<double>(features * features) * passes;
   if (data.targets && mlp) {
-    const std::size_t hidden = head.hidden == 0 ? HeadOptions::kDecoderHidden : head.hidden;
+    const std::size_t hidden = head.hidden.value_or(HeadOptions::kDecoderHidden);
     cost += 6 * rows * static_cast<double>(hidden * data.targets->cols()) * passes;
   }
   return cost;
@@ -77,9 +77,9 @@ double head_cost(double rows, std::size_t features, const StitchData& data, cons
 }  // namespace
 
 double run_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
-  const FitOptions& point = options.points[run.point];
+  const FitArguments& point = options.points[run.point];
   double heads = 0;
-  std::vector<std::size_t> trained;  // a head serves all encoders that it is judged on
+  std::vector<std::size_t> trained;  // spaces with a head, which serves all encoders it is judged on
   for (const auto& [trained_on, encoder] : run.pairs) {
     if (data.labels.empty() && !data.targets) break;
     if (std::ranges::count(trained, trained_on) > 0) continue;

@@ -3,8 +3,8 @@
 
 #include "base/eigen.h"
 #include "fit/attach.h"
+#include "fit/fit.h"
 #include "fit/fit_options.h"
-#include "fit/fit_spaces.h"
 #include "head/yardstick.h"
 #include "stitch/resample.h"
 
@@ -36,8 +36,8 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
   return rows;
 }
 
-/// Rows themselves, drawn at random, need no whitening: a map folds it in.
-bool needs_whitening(const StitchMethod& method, const FitOptions& point) {
+/// Random rows need no whitening here: their map folds it in.
+bool needs_whitening(const StitchMethod& method, const FitArguments& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
   return learns || regresses(way_of(method, point)) ||
@@ -63,7 +63,7 @@ class Features {
   std::map<std::size_t, Matrix> test_;
 };
 
-/// The heads that one space's train rows give.
+/// The heads trained on one space's train rows.
 struct Heads {
   std::optional<Classifier> classifier;
   std::optional<Classifier> linear;  ///< the yardstick of an mlp that is used on its own encoder
@@ -100,7 +100,7 @@ class Judge {
 
   void judge(Features& features, RunOutcome& outcome) {
     std::optional<std::size_t> trained_on;
-    for (const auto& [source, encoder] : run_.pairs) {  // those of one source stand together
+    for (const auto& [source, encoder] : run_.pairs) {  // pairs of one source are adjacent
       const Measurement empty = unmeasured(context_, run_, method_, {source, encoder});
       const bool is_known = known_.has(empty);
       const bool pictured = context_.has_targets() && context_.options().samples > 0 && is_shown(source, encoder);
@@ -138,7 +138,7 @@ class Judge {
     return result;
   }
 
-  /// Once for each method and encoder is enough to see whether heads are trained.
+  /// Whether to train the yardstick: one for each method and encoder shows whether heads are undertrained.
   [[nodiscard]] bool needs_yardstick(std::size_t source) const {
     const StitchOptions& options = context_.options();
     return context_.has_labels() && options.head.kind == HeadKind::mlp && run_.seed == options.seeds.front() &&
@@ -204,7 +204,7 @@ class Judge {
   Matrix shown_;
 };
 
-/// The same mixture under another similarity or way to attach: all maps are made anew.
+/// The same mixture with another similarity or way to attach; all maps are made again.
 Bundle rededicate(const Bundle& bundle, const StitchMethod& method, AttachBy by) {
   Bundle other = bundle;
   other.similarity = method.similarity;
@@ -214,7 +214,7 @@ Bundle rededicate(const Bundle& bundle, const StitchMethod& method, AttachBy by)
   return other;
 }
 
-/// A part of a file name: no folders, and not too long; what is cut is replaced by a number made of it.
+/// A part of a file name, without slashes and not too long; a hash stands for what is cut.
 std::string file_part(const std::string& name) {
   constexpr std::size_t kMost = 60;
   std::string part;
@@ -287,7 +287,7 @@ std::string bundle_file(const StitchContext& context, const PlannedRun& run, con
 }
 
 Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   std::vector<Space> sources;
   std::vector<Statistics> statistics;
   for (const std::size_t i : run.sources) {
@@ -298,9 +298,9 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
 }
 
 void attach_missing(const StitchContext& context, const PlannedRun& run, const StitchMethod& method, Bundle& bundle) {
-  const FitOptions& point = context.options().points[run.point];
+  const FitArguments& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
-  const Attacher attacher(bundle);
+  const Attacher attacher(bundle, bundle);
   std::vector<Attachment> attached;
   for (std::size_t i = 0; i < context.data().spaces.size(); ++i) {
     const Space& space = context.train(i);

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <kedge/options/lists.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <set>
+#include <variant>
 
 namespace kedge {
 namespace {
@@ -48,47 +50,34 @@ std::string fingerprint(const std::vector<T>& values) {
   return checksum.text();
 }
 
-Json fit_settings(const FitOptions& o) {
-  const ParamOptions& p = o.param;
-  const ConsensusOptions& c = o.consensus;
-  Json json = {{"epsilon", o.whitening.epsilon},
-               {"support_select", to_string(o.support_select)},
-               {"support_ids", o.support_ids.empty() ? Json() : Json(fingerprint(o.support_ids))},
-               {"attach", o.attach_by ? Json(to_string(*o.attach_by)) : Json()},
-               {"ridge", o.ridge ? Json(*o.ridge) : Json("auto")},
-               {"epochs", p.epochs},
-               {"batch", p.batch},
-               {"lr", p.learning_rate},
-               {"weight_decay", p.weight_decay},
-               {"temperature", p.temperature},
-               {"weight_symnce", p.weight_symnce},
-               {"tau_symnce", p.tau_symnce},
-               {"weight_coverage", p.weight_coverage},
-               {"tau_coverage", p.tau_coverage},
-               {"weight_orthogonality", p.weight_orthogonality},
-               {"weight_length", p.weight_length},
-               {"coverage_rows", to_string(p.coverage_rows)},
-               {"power", c.power},
-               {"refine_epochs", c.refine_epochs},
-               {"refine_rate", c.refine_rate},
-               {"refine_tau", c.refine_tau},
-               {"device", to_string(o.device)}};
-  if (o.effort != Effort::fast) json["effort"] = to_string(o.effort);
-  const auto add_chosen = [&](const char* name, const std::optional<double>& value) {
-    if (value) json[name] = *value;
-  };
-  add_chosen("kernel_width", o.kernel.width);
-  add_chosen("kernel_strength", o.kernel.strength);
-  add_chosen("kernel_whitening", o.kernel.whitening);
-  if (o.device != Device::cpu) json["precision"] = to_string(o.precision);
+/// Every measurement says these itself, or they change no number.
+const std::set<std::string_view> kNotSettings{
+    "method",    "similarity",     "anchors",    "support",          "keep",  "seed",
+    "shrinkage", "coverage-chunk", "checkpoint", "checkpoint-every", "resume"};
+/// Results of earlier versions do not say these, which then are as by default.
+const std::set<std::string_view> kLater{"effort", "kernel-width", "kernel-strength", "kernel-whitening"};
+
+Json fit_settings(FitArguments options) {
+  FitArguments defaults;
+  const std::vector<Option> given = options_of(options), otherwise = options_of(defaults);
+  Json json;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const OptionValue value = value_of(given[i]);
+    const bool said = !kLater.contains(given[i].name) || value != value_of(otherwise[i]);
+    if (kNotSettings.contains(given[i].name) || !said) continue;
+    json[keyword_of(given[i])] = std::visit([](const auto& own) { return Json(own); }, value);
+  }
+  if (!options.attach_by) json["attach"] = nullptr;
+  if (options.device == Device::cpu) json.erase("precision");
+  json["support_ids"] = options.support_ids.empty() ? Json() : Json(fingerprint(options.support_ids));
   return json;
 }
 
 Json head_settings(const HeadOptions& o) {
-  // Targets get the same head from ridge and linear, so that their results can stand together.
+  // Ridge and linear make the same head for targets, so their results can be in one folder.
   const HeadKind kind = o.kind == HeadKind::ridge ? HeadKind::linear : o.kind;
-  return {{"kind", to_string(kind)}, {"epochs", o.epochs == 0 ? Json("auto") : Json(o.epochs)},
-          {"batch", o.batch},        {"hidden", o.hidden},
+  return {{"kind", to_string(kind)}, {"epochs", o.epochs ? Json(*o.epochs) : Json("auto")},
+          {"batch", o.batch},        {"hidden", o.hidden.value_or(0)},
           {"lr", o.learning_rate},   {"weight_decay", o.weight_decay},
           {"dropout", o.dropout},    {"l2", o.l2}};
 }
@@ -110,7 +99,7 @@ std::string space_difference(const Json& known, const Json& now) {
   return known == now ? "" : "the spaces are in a different order";
 }
 
-/// The first thing in which two settings differ. How targets are drawn changes no number.
+/// The first setting that differs. The shape of targets is ignored: it changes no number.
 std::string difference(const Json& known, const Json& now, const std::string& path) {
   if (path == "spaces" && known.is_array()) return space_difference(known, now);
   if (path == "targets.shape") return "";
@@ -169,8 +158,8 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
   return json.dump();
 }
 
-/// A number of 0 in a file stands for a fixed number of passes, 9 of a classifier and 40 of a decoder; without one it
-/// says "auto".
+/// In older files, 0 epochs means a fixed number: 9 for a classifier and 40 for a decoder. "auto" means until nothing
+/// improves.
 Json with_epochs(Json settings) {
   const bool said = settings.contains("head") && settings["head"].value("epochs", Json()) == 0;
   const bool classifies = !settings.value("labels", Json()).is_null();

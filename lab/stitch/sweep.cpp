@@ -3,20 +3,23 @@
 #include "stitch/stitch_plan.h"
 
 #include <kedge/lab/stitch.h>
+#include <kedge/options/lists.h>
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
-#include <variant>
 
 namespace kedge {
 namespace {
 
-/// As users write it: a number, or the name of a rule.
-void set_shrinkage(FitOptions& point, const std::string& text) {
-  for (const Option& option : options_of(point)) {
-    if (option.name == "shrinkage") std::get<TextValue>(option.value).set(text);
-  }
+/// A number of 0 is not set.
+std::vector<std::optional<std::size_t>> counts_of(const std::vector<std::size_t>& given,
+                                                  std::optional<std::size_t> otherwise) {
+  if (given.empty()) return {otherwise};
+  std::vector<std::optional<std::size_t>> counts;
+  for (const std::size_t count : given) counts.push_back(count == 0 ? std::nullopt : std::optional(count));
+  return counts;
 }
 
 }  // namespace
@@ -31,20 +34,20 @@ StitchOptions with_defaults(StitchOptions options, std::size_t train_rows) {
   }
   options.methods = std::move(methods);
   const bool kernel = std::ranges::count(options.methods, AttachBy::kernel, &StitchMethod::by) > 0;
-  for (FitOptions& point : options.points) {
-    if (point.support != 0 || !point.support_ids.empty()) continue;
+  for (FitArguments& point : options.points) {
+    if (point.support || !point.support_ids.empty()) continue;
     point.support = std::min(kernel ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, train_rows);
   }
   return options;
 }
 
-std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<std::size_t>& anchors,
-                                     const std::vector<std::size_t>& supports,
-                                     const std::vector<std::string>& shrinkages) {
-  std::vector<FitOptions> points;
-  for (const std::size_t count : anchors.empty() ? std::vector{fit.anchors} : anchors) {
-    for (const std::size_t support : supports.empty() ? std::vector{fit.support} : supports) {
-      FitOptions point = fit;
+std::vector<FitArguments> sweep_points(const FitArguments& fit, const std::vector<std::size_t>& anchors,
+                                       const std::vector<std::size_t>& supports,
+                                       const std::vector<std::string>& shrinkages) {
+  std::vector<FitArguments> points;
+  for (const std::optional<std::size_t> count : counts_of(anchors, fit.anchors)) {
+    for (const std::optional<std::size_t> support : counts_of(supports, fit.support)) {
+      FitArguments point = fit;
       point.anchors = count;
       point.support = support;
       if (shrinkages.empty()) points.push_back(point);
@@ -56,12 +59,12 @@ std::vector<FitOptions> sweep_points(const FitOptions& fit, const std::vector<st
   return points;
 }
 
-std::vector<FitOptions> leave_out_impossible(std::vector<FitOptions>& points, std::size_t train_rows) {
-  const auto impossible = [&](const FitOptions& point) { return point.anchors > support_size(point, train_rows); };
+std::vector<FitArguments> leave_out_impossible(std::vector<FitArguments>& points, std::size_t train_rows) {
+  const auto impossible = [&](const FitArguments& point) { return point.anchors > support_size(point, train_rows); };
   if (std::ranges::all_of(points, impossible)) return {};
-  std::vector<FitOptions> left_out;
+  std::vector<FitArguments> left_out;
   std::ranges::copy_if(points, std::back_inserter(left_out), impossible);
-  for (FitOptions& point : left_out) point.support = support_size(point, train_rows);
+  for (FitArguments& point : left_out) point.support = support_size(point, train_rows);
   std::erase_if(points, impossible);
   return left_out;
 }

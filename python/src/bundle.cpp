@@ -109,13 +109,12 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   std::optional<Input> input;
   if (!x.is_none()) input.emplace(x, fmt::format("space '{}'", name), "the array");
   const RowChoice chosen = to_rows(rows);
-  const std::vector<std::int64_t> numbers = to_ids(ids);
+  AttachRows from{{}, std::move(moments)};
+  if (!ids.is_none()) from.ids = to_ids(ids);
   const std::shared_ptr<const Bundle> before = self.bundle;
   Attachment made = run(progress, !input || !input->is_file(), [&](const Progress& report) {
-    if (!input) return attach(*before, *moments, options, report);
-    const Space space = chosen.of(name, input->rows());
-    if (!ids.is_none()) return attach(*before, space, numbers, options, report);
-    return moments ? attach(*before, *moments, space, options, report) : attach(*before, space, options, report);
+    if (input) from.space = chosen.of(name, input->rows());
+    return attach(*before, read_input(*before, from, options, report), options, report);
   });
   if (self.bundle->has(name) && !replace) refuse_name(name);  // another thread was faster
   auto grown = std::make_shared<Bundle>(*self.bundle);

@@ -15,59 +15,40 @@ namespace {
 
 using namespace nb::literals;
 
-FitOptions fit_options(const std::optional<Integers>& support_ids, const nb::dict& values) {
-  FitOptions options;
+FitOptions read_options(const std::optional<Integers>& support_ids, const nb::dict& values) {
+  FitArguments options;
   set_options(options_of(options), values);
   if (support_ids) options.support_ids = to_vector(*support_ids);
+  require_own_options(options);
   require_device(options.device);
-  return options;
-}
-
-/// What a fit is made from, besides options.
-struct Given {
-  std::vector<Space> spaces;  ///< none where the moments carry the support rows
-  std::optional<Moments> moments;
-  std::vector<std::int64_t> ids;
-  bool support_rows = false;
-};
-
-Bundle fit_given(const Given& given, const FitOptions& options, const Progress& progress) {
-  const auto& [spaces, moments, ids, support_rows] = given;
-  if (!moments) return ids.empty() ? fit(spaces, options, progress) : fit(spaces, ids, options, progress);
-  if (spaces.empty()) return fit(*moments, options, progress);
-  if (support_rows) {
-    std::vector<std::string> names;
-    for (const Space& space : spaces) names.push_back(space.name());
-    return fit(moments->of(names), read_support_rows(spaces, options.support_ids), options, progress);
-  }
-  return ids.empty() ? fit(*moments, spaces, options, progress) : fit(*moments, spaces, ids, options, progress);
+  return fit_options(options);
 }
 
 BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const std::optional<Integers>& support_ids,
                         const nb::object& progress, const nb::dict& values, const nb::object& known, bool support_rows,
                         const nb::object& ids) {
-  Given given;
+  FitRows given;
   if (!known.is_none()) {
     given.moments = nb::cast<const MomentsHandle&>(known).read([](const Moments& held) { return held; });
   }
-  given.ids = to_ids(ids);
+  if (std::vector<std::int64_t> numbers = to_ids(ids); !numbers.empty()) given.ids = std::move(numbers);
   given.support_rows = support_rows;
-  const FitOptions options = fit_options(support_ids, values);
+  const FitOptions options = read_options(support_ids, values);
   const Inputs inputs(spaces);
   const RowChoice chosen = to_rows(rows);
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
     given.spaces = inputs.spaces(chosen);
-    return BundleHandle{std::make_shared<const Bundle>(fit_given(given, options, report))};
+    return BundleHandle{std::make_shared<const Bundle>(fit(read_input(given, options, report), options, report))};
   });
   warn_of(warnings_of_sources(*made.bundle), 3);
-  if (options.anchors != 0) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
+  if (options.anchors) warn(tell_of_fewer_anchors(*made.bundle, options), 3);
   remove_checkpoint(options);  // the bundle is the caller's now
   return made;
 }
 
 nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb::object& progress,
                          const nb::dict& values) {
-  const FitOptions options = fit_options(std::nullopt, values);
+  const FitOptions options = read_options(std::nullopt, values);
   const Inputs inputs(given);
   const RowChoice chosen = to_rows(rows);
   CompareOptions what;

@@ -2,9 +2,9 @@
 #include "bindings.h"
 #include "text.h"
 #include "work.h"
+#include "io/outputs.h"
 
 #include <kedge/error.h>
-#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <exception>

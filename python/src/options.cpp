@@ -6,10 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/error.h>
-#include <kedge/fit.h>
 #include <kedge/lab/head.h>
-#include <kedge/metrics.h>
-#include <kedge/retrieve.h>
 
 #include <algorithm>
 #include <string_view>
@@ -19,15 +16,9 @@
 namespace kedge::python {
 namespace {
 
-std::string python_name(const Option& option) {
-  std::string name(option.name);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 [[noreturn]] void refuse(const Option& option, const char* expected, nb::handle found) {
   throw nb::type_error(
-      fmt::format("{} is {}, expected {}", python_name(option), nb::repr(found).c_str(), expected).c_str());
+      fmt::format("{} is {}, expected {}", keyword_of(option), nb::repr(found).c_str(), expected).c_str());
 }
 
 /// As Python does for its own sizes: numpy's integers will do, booleans and floats will not.
@@ -40,7 +31,7 @@ std::size_t to_count(const Option& option, nb::handle value) {
   }
   std::size_t count = 0;
   if (!nb::try_cast(number, count) || count < option.least) {
-    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a whole number of {} or more", python_name(option),
+    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a whole number of {} or more", keyword_of(option),
                                                 nb::repr(value).c_str(), option.least));
   }
   return count;
@@ -58,9 +49,9 @@ double to_number(const Option& option, nb::handle value) {
 
 /// Names as they are; numbers as Python writes them, which is exact.
 std::string to_text(const Option& option, nb::handle value) {
-  if (nb::isinstance<nb::str>(value)) return text_of(value, python_name(option).c_str());
+  if (nb::isinstance<nb::str>(value)) return text_of(value, keyword_of(option).c_str());
   if (option.choices.empty()) return nb::repr(nb::float_(to_number(option, value))).c_str();
-  throw nb::type_error(fmt::format("{} is {}, expected one of: {}", python_name(option), nb::repr(value).c_str(),
+  throw nb::type_error(fmt::format("{} is {}, expected one of: {}", keyword_of(option), nb::repr(value).c_str(),
                                    fmt::join(option.choices, ", "))
                            .c_str());
 }
@@ -76,6 +67,10 @@ struct Write {
     *to = PyObject_IsTrue(value.ptr()) == 1;
   }
   void operator()(std::size_t* to) const { *to = to_count(option, value); }
+  void operator()(std::optional<std::size_t>* to) const {
+    const std::size_t count = to_count(option, value);
+    *to = count == 0 ? std::nullopt : std::optional(count);
+  }
   void operator()(double* to) const { *to = to_number(option, value); }
   void operator()(std::string* to) const { *to = path_of(value); }
   void operator()(std::vector<std::size_t>* to) const {
@@ -86,31 +81,20 @@ struct Write {
   void operator()(const TextValue& to) const { to.set(to_text(option, value)); }
 };
 
-struct Read {
-  const Option& option;
-  nb::object operator()(const TextValue& from) const {
-    const std::string text = from.get();
-    if (!option.choices.empty()) return nb::cast(text);
-    char* end = nullptr;
-    const double number = std::strtod(text.c_str(), &end);
-    return !text.empty() && *end == 0 ? nb::cast(number) : nb::cast(text);
-  }
-  template <class T>
-  nb::object operator()(T* from) const {
-    return nb::cast(*from);
-  }
-};
+nb::object read(const Option& option) {
+  return std::visit([](const auto& value) { return nb::cast(value); }, value_of(option));
+}
 
 nb::list describe(const std::vector<Option>& options) {
   nb::list list;
   for (const Option& option : options) {
     nb::dict one;
-    one["name"] = python_name(option);
+    one["name"] = keyword_of(option);
     one["help"] = option.help;
     one["type"] = std::string(option.type);
     one["group"] = std::string(option.group);
     one["choices"] = std::vector<std::string>(option.choices.begin(), option.choices.end());
-    one["default"] = option.shows_default ? std::visit(Read{option}, option.value) : nb::none();
+    one["default"] = option.shows_default ? read(option) : nb::none();
     list.append(one);
   }
   return list;
@@ -131,14 +115,15 @@ void set_option(const Option& option, nb::handle value) {
 void set_options(const std::vector<Option>& options, const nb::dict& values) {
   for (const auto& [key, value] : values) {
     const auto name = nb::cast<std::string>(key);
-    const auto option = std::ranges::find(options, name, python_name);
+    const auto option = std::ranges::find(options, name, keyword_of);
     if (option == options.end()) throw nb::type_error(fmt::format("there is no option '{}'", name).c_str());
     set_option(*option, value);
   }
 }
 
 void bind_options(nb::module_& module) {
-  module.def("fit_options", &describe_defaults<FitOptions>, "The options of fit: name, help, type, choices, default.");
+  module.def("fit_options", &describe_defaults<FitArguments>,
+             "The options of fit: name, help, type, choices, default.");
   module.def("attach_options", &describe_defaults<AttachOptions>, "The same for attach.");
   module.def("compare_options", &describe_defaults<CompareOptions>, "The same for compare.");
   module.def("retrieve_options", &describe_defaults<RetrieveOptions>, "The same for retrieve.");

@@ -3,7 +3,7 @@
 
 #include "bindings.h"
 
-#include <kedge/option.h>
+#include <kedge/options/lists.h>
 
 #include <vector>
 

@@ -18,7 +18,7 @@ using namespace nb::literals;
 /// What the Python side has gathered; every key is there.
 StitchOptions options_from(const nb::dict& plan) {
   StitchOptions options;
-  FitOptions fit;
+  FitArguments fit;
   set_options(options_of(fit), plan["fit"]);
   if (!plan["support_ids"].is_none()) fit.support_ids = to_vector(nb::cast<Integers>(plan["support_ids"]));
   require_device(fit.device);
@@ -45,10 +45,10 @@ void warn_of_impossible(StitchOptions& options, const Inputs& inputs, const RowC
   const std::size_t ids = train.ids.ids.size();
   const std::size_t rows = ids > 0 ? ids : end - std::min(train.range.begin, end);
   options = with_defaults(std::move(options), rows);
-  for (const FitOptions& point : leave_out_impossible(options.points, rows)) {
+  for (const FitArguments& point : leave_out_impossible(options.points, rows)) {
     const std::string text =
         fmt::format("{} anchors need at least as many support rows, so they are skipped with a support of {}",
-                    point.anchors, point.support);
+                    point.anchors.value(), point.support.value());
     warn(text, 4);
   }
 }
@@ -79,7 +79,8 @@ std::string stitch_spaces(const nb::list& given, const nb::object& train, const 
     return records_json(results);
   });
   warn_of(warnings, 4);
-  const bool asked = std::ranges::any_of(options.points, [](const FitOptions& point) { return point.anchors != 0; });
+  const bool asked =
+      std::ranges::any_of(options.points, [](const FitArguments& point) { return point.anchors.has_value(); });
   if (asked) warn_of(notes, 4);
   return records;
 }

@@ -4,9 +4,9 @@
 #include "inputs.h"
 #include "text.h"
 #include "work.h"
+#include "io/outputs.h"
 
 #include <kedge/device.h>
-#include <kedge/outputs.h>
 #include <kedge/rows.h>
 
 namespace kedge::python {

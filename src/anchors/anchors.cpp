@@ -76,13 +76,6 @@ std::vector<std::size_t> used_columns(const Matrix& mixture) {
 
 }  // namespace
 
-bool is_adapter(Method method) {
-  return method == Method::procrustes || method == Method::ridge || method == Method::cca || method == Method::kernel;
-}
-bool is_convex(Method method) {
-  return method != Method::consensus && !is_adapter(method);
-}
-
 void require_anchors(std::size_t anchors, std::size_t support) {
   if (anchors == 0) refuse("anchors is 0, expected 1 or more");
   if (anchors <= support) return;
@@ -90,16 +83,15 @@ void require_anchors(std::size_t anchors, std::size_t support) {
          support);
 }
 
-Matrix choose_anchors(Method method, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
+Matrix choose_anchors(Choice by, MatrixView<const float> support, std::size_t anchors, std::uint64_t seed) {
   const Work work;
   require_anchors(anchors, support.rows);
-  switch (method) {
-    case Method::random: return one_hot(Random(seed).sample(support.rows, anchors), support.rows);
-    case Method::kmeans: return cluster_means(support, anchors, seed);
-    case Method::fps: return one_hot(farthest_rows(support, anchors, seed), support.rows);
-    default: break;
+  switch (by) {
+    case Choice::random: return one_hot(Random(seed).sample(support.rows, anchors), support.rows);
+    case Choice::kmeans: return cluster_means(support, anchors, seed);
+    case Choice::fps: break;
   }
-  refuse("anchors of the method {} are found by fit, not chosen from the support", to_string(method));
+  return one_hot(farthest_rows(support, anchors, seed), support.rows);
 }
 
 SparseMixture keep_largest(Matrix mixture, std::size_t keep) {

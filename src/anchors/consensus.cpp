@@ -3,7 +3,7 @@
 
 #include "base/eigen.h"
 #include "base/refuse.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -90,7 +90,7 @@ void fix_signs(EigenRows<double>& scores) {
 
 }  // namespace
 
-Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options, Device device) {
+ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const Consensus& options, Device device) {
   if (!(options.power >= 0) || std::isinf(options.power)) {
     refuse("power is {}, expected a number of 0 or more", options.power);
   }
@@ -121,7 +121,7 @@ Consensus find_consensus(const ConsensusTask& task, Moments joint, const Consens
   }
   EigenRows<double> scores = scores_of(task, weighted_directions(leading.pairs, found, options.power));
   fix_signs(scores);
-  Consensus result{Matrix(task.rows.front()->rows(), found.size()), {}};
+  ConsensusResult result{Matrix(task.rows.front()->rows(), found.size()), {}};
   as_eigen(result.targets.view()) = scores.cast<float>();
   for (const Direction& one : found) result.eigenvalues.push_back(leading.pairs.values[one.pair]);
   if (!as_eigen(result.targets.view()).allFinite()) {

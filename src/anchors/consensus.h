@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "space/whitening_basis.h"
 
-#include <kedge/consensus.h>
 #include <kedge/device.h>
+#include <kedge/method.h>
 #include <kedge/whitening.h>
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct ConsensusTask {
 
 /// The targets at the support, support x anchors: scores along the directions in which the whitened spaces, side by
 /// side, vary most, each weighted by how far the spaces agree on it.
-struct Consensus {
+struct ConsensusResult {
   Matrix targets;
   std::vector<double> eigenvalues;  ///< of each anchor, descending
 };
@@ -31,8 +31,8 @@ struct Consensus {
 /// `joint` are the moments of the spaces side by side. If the spaces agree on fewer directions than anchors were asked
 /// for, there are fewer anchors. Throws Error(Code::bad_argument) if they agree on none or the power is not a number of
 /// 0 or more.
-[[nodiscard]] Consensus find_consensus(const ConsensusTask& task, Moments joint, const ConsensusOptions& options,
-                                       Device device = Device::cpu);
+[[nodiscard]] ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const Consensus& options,
+                                             Device device = Device::cpu);
 
 /// How many anchors there are without those at the end whose targets are all 0, which bundles of earlier versions have.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);

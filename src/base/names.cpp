@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/error.h>
-#include <kedge/names.h>
 
 #include <algorithm>
 

@@ -58,9 +58,12 @@ void require_settings(const Bundle& bundle) {
   if (!is_version(bundle.kedge_version)) refuse("'{}' is not a version of kedge", bundle.kedge_version);
   require_within("shrinkage", bundle.whitening.shrinkage, 0, 1);
   require_within("epsilon", bundle.whitening.epsilon, 0);
-  require_within("power", bundle.consensus.power, 0);
-  require_within("refine_rate", bundle.consensus.refine_rate, 0);
-  require_within("refine_tau", bundle.consensus.refine_tau, 0);
+  if (const auto* consensus = std::get_if<Consensus>(&bundle.method)) {
+    require_within("power", consensus->power, 0);
+    require_within("refine_rate", consensus->refinement.rate, 0);
+    require_within("refine_tau", consensus->refinement.tau, 0);
+  }
+  if (const auto* adapter = std::get_if<Adapter>(&bundle.method)) require_within("power", adapter->power, 0);
   for (const double loss : bundle.refine_losses) require_within("loss of refinement", loss, -kAny);
 }
 

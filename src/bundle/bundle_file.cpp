@@ -3,11 +3,11 @@
 #include "bundle/bundle_check.h"
 #include "bundle/bundle_reader.h"
 #include "io/byte_source.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 
 #include <fmt/format.h>
 #include <kedge/bundle.h>
-#include <kedge/outputs.h>
 
 #include <algorithm>
 #include <map>
@@ -80,8 +80,15 @@ Json describe(const Attachment& space) {
 bool needs_kernels(const Bundle& bundle) {
   const bool made =
       std::ranges::any_of(bundle.spaces, [](const Attachment& space) { return space.map->kernel() || space.choice; });
-  return made || bundle.method == Method::kernel || bundle.attach_by == AttachBy::kernel ||
+  return made || is_adapter(bundle.method, Pairwise::kernel) || bundle.attach_by == AttachBy::kernel ||
          bundle.attach_by == AttachBy::automatic;
+}
+
+/// The file has these options for every method.
+Consensus consensus_of(const Method& method) {
+  if (const auto* consensus = std::get_if<Consensus>(&method)) return *consensus;
+  const auto* adapter = std::get_if<Adapter>(&method);
+  return adapter == nullptr ? Consensus{} : Consensus{adapter->power};
 }
 
 std::map<std::string, std::string> describe(const Bundle& bundle) {
@@ -91,19 +98,20 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
     names.push_back(space.space());
     attached[space.space()] = describe(space);
   }
+  const Consensus consensus = consensus_of(bundle.method);
   const Json options = {{"shrinkage", bundle.whitening.shrinkage},
                         {"shrinkage_rule", to_string(bundle.shrinkage_rule)},
                         {"epsilon", bundle.whitening.epsilon},
                         {"attach", to_string(bundle.attach_by)},
-                        {"power", bundle.consensus.power},
-                        {"refine_epochs", bundle.consensus.refine_epochs},
-                        {"refine_rate", bundle.consensus.refine_rate},
-                        {"refine_tau", bundle.consensus.refine_tau},
-                        {"refine_batch", bundle.consensus.refine_batch},
-                        {"refine_patience", bundle.consensus.refine_patience},
+                        {"power", consensus.power},
+                        {"refine_epochs", consensus.refinement.epochs.value_or(0)},
+                        {"refine_rate", consensus.refinement.rate},
+                        {"refine_tau", consensus.refinement.tau},
+                        {"refine_batch", consensus.refinement.batch},
+                        {"refine_patience", consensus.refinement.patience},
                         {"support_select", to_string(bundle.support_select)},
                         {"support_by", bundle.by_id ? "id" : "row"},
-                        {"keep", bundle.keep},
+                        {"keep", keep_of(bundle.method).value_or(0)},
                         {"rows", {bundle.rows.begin, bundle.rows.end}}};
   std::map<std::string, std::string> metadata{
       {"format", "kedge bundle"},
@@ -117,8 +125,8 @@ std::map<std::string, std::string> describe(const Bundle& bundle) {
       {"spaces", names.dump()},
       {"attached", attached.dump()}};
   if (!bundle.refine_losses.empty()) metadata["refine_losses"] = Json(bundle.refine_losses).dump();
-  if (bundle.method == Method::param) {
-    metadata["param"] = to_json(bundle.param);
+  if (const auto* param = std::get_if<Param>(&bundle.method)) {
+    metadata["param"] = to_json(*param);
     metadata["history"] = history_to_json(bundle.history);
   }
   return metadata;

@@ -54,9 +54,12 @@ class BundleReader {
     bundle.similarity = parse_similarity(file_.text("similarity"));
     bundle.seed = file_.whole_number(file_.json("seed"));
     read_options(bundle);
-    if (bundle.method == Method::param) {
-      bundle.param = param_options_from_json(file_.text("param"));
-      require_valid(bundle.param);
+    if (std::holds_alternative<Param>(bundle.method)) {
+      Param& param = std::get<Param>(bundle.method);
+      const std::optional<std::size_t> keep = param.keep;
+      param = param_options_from_json(file_.text("param"));
+      param.keep = keep;
+      require_valid(param);
       bundle.history = history_from_json(file_.text("history"));
     }
     bundle.sources = file_.json("sources").get<std::vector<std::string>>();
@@ -87,7 +90,7 @@ class BundleReader {
     const auto positive = [&](const char* key, double otherwise) {
       return options.contains(key) ? file_.number(options, key, 0) : otherwise;
     };
-    ConsensusOptions& consensus = bundle.consensus;
+    Consensus consensus;
     bundle.shrinkage_rule = parse_shrinkage_rule(name("shrinkage_rule", to_string(bundle.shrinkage_rule)));
     bundle.attach_by = parse_attach_by(name("attach", to_string(bundle.attach_by)));
     bundle.support_select = parse_support_select(name("support_select", to_string(bundle.support_select)));
@@ -96,16 +99,25 @@ class BundleReader {
       file_.refuse("its support is by '" + support_by + "', expected row or id");
     }
     bundle.by_id = support_by == "id";
-    bundle.keep = count("keep");
     consensus.power = positive("power", consensus.power);
-    consensus.refine_epochs = count("refine_epochs");
-    consensus.refine_rate = positive("refine_rate", consensus.refine_rate);
-    consensus.refine_tau = positive("refine_tau", consensus.refine_tau);
-    if (options.contains("refine_batch")) consensus.refine_batch = count("refine_batch");
-    if (options.contains("refine_patience")) consensus.refine_patience = count("refine_patience");
+    Refinement& refinement = consensus.refinement;
+    if (const std::size_t epochs = count("refine_epochs")) refinement.epochs = epochs;
+    refinement.rate = positive("refine_rate", refinement.rate);
+    refinement.tau = positive("refine_tau", refinement.tau);
+    if (options.contains("refine_batch")) refinement.batch = count("refine_batch");
+    if (options.contains("refine_patience")) refinement.patience = count("refine_patience");
+    set_method_options(bundle.method, consensus, count("keep"));
     if (file_.says("refine_losses")) {
       bundle.refine_losses = file_.json("refine_losses").get<std::vector<double>>();
     }
+  }
+
+  static void set_method_options(Method& method, const Consensus& consensus, std::size_t keep) {
+    const std::optional<std::size_t> kept = keep == 0 ? std::nullopt : std::optional(keep);
+    if (auto* own = std::get_if<Consensus>(&method)) *own = consensus;
+    if (auto* own = std::get_if<Adapter>(&method)) own->power = consensus.power;
+    if (auto* own = std::get_if<Param>(&method)) own->keep = kept;
+    if (auto* own = std::get_if<ChosenRows>(&method)) own->keep = kept;
   }
 
   void read_spaces(Bundle& bundle) const {

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/export.h>
-#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/output_file.h"
+#include "io/outputs.h"
 #include "io/protobuf.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 #include <kedge/export.h>
-#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <cstdint>

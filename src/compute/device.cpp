@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/device.h"
 
+#include "base/names.h"
 #include "base/wording.h"
 #include "compute/cuda/cuda.h"
 #include "compute/threads.h"
@@ -12,6 +13,36 @@
 #include <system_error>
 
 namespace kedge {
+namespace {
+
+constexpr Names<Device, 2> kDeviceNames{"device", {"cpu", "cuda"}};
+constexpr Names<Precision, 3> kPrecisionNames{"precision", {"fp32", "tf32", "bf16"}};
+
+}  // namespace
+
+std::string_view to_string(Device device) {
+  return kDeviceNames.of(device);
+}
+
+Device parse_device(std::string_view name) {
+  return kDeviceNames.parse(name);
+}
+
+std::vector<std::string_view> device_names() {
+  return kDeviceNames.all();
+}
+
+std::string_view to_string(Precision precision) {
+  return kPrecisionNames.of(precision);
+}
+
+Precision parse_precision(std::string_view name) {
+  return kPrecisionNames.parse(name);
+}
+
+std::vector<std::string_view> precision_names() {
+  return kPrecisionNames.all();
+}
 
 std::vector<DeviceInfo> devices() {
   const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));

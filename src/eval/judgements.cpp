@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/option.h"
+#include "base/names.h"
 #include "base/refuse.h"
 
 #include <kedge/retrieve.h>
 #include <kedge/rows.h>
 
 namespace kedge {
+namespace {
 
-std::vector<Option> options_of(RetrieveOptions& options) {
-  return {count_option("k", "Documents of each query that nDCG and MRR look at", options.k, 1),
-          count_option("recall-k", "Documents of each query that recall looks at", options.recall_k, 1),
-          name_option("similarity", "How to compare a query with a document", options.similarity)};
+constexpr Names<SearchBy, 2> kSearchByNames{"similarity", {"cosine", "inner"}};
+
+}  // namespace
+
+std::string_view to_string(SearchBy by) {
+  return kSearchByNames.of(by);
+}
+
+SearchBy parse_search_by(std::string_view name) {
+  return kSearchByNames.parse(name);
+}
+
+std::vector<std::string_view> search_by_names() {
+  return kSearchByNames.all();
 }
 
 std::vector<Judgement> read_judgements(const std::string& path) {

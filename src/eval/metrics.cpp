@@ -3,10 +3,9 @@
 #include "base/refuse.h"
 #include "base/rows.h"
 #include "compute/count_larger.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/neighbors.h"
 #include "compute/products.h"
-#include "compute/svd.h"
 #include "compute/threads.h"
 
 #include <kedge/metrics.h>

@@ -71,13 +71,12 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
   if (spaces.size() < 3) {
     refuse("validation holds each space out in turn and needs three or more, but {} were given", spaces.size());
   }
-  require_own_options(options);
   const Parts parts = split(spaces);
   FitOptions own = options;
-  own.checkpoint = {};
-  if (own.support == 0) own.support = own.support_ids.size();
+  if (auto* param = std::get_if<Param>(&own.method)) param->checkpoint = {};
+  if (!own.support && !own.support_ids.empty()) own.support = own.support_ids.size();
   own.support_ids.clear();
-  own.support = std::min(own.support, parts.learned.front().rows());
+  if (own.support) own.support = std::min(*own.support, parts.learned.front().rows());
   std::vector<HeldOutScore> scores;
   for (std::size_t held_out = 0; held_out < spaces.size(); ++held_out) {
     std::vector<Space> sources;

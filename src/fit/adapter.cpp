@@ -2,7 +2,7 @@
 #include "fit/adapter.h"
 
 #include "compute/products.h"
-#include "compute/svd.h"
+#include "compute/lapack.h"
 #include "fit/fit_options.h"
 #include "map/fold.h"
 
@@ -23,20 +23,20 @@ struct Side {
   Matrix64 support;
 };
 
-Side side_of(const Bundle& bundle, const Statistics& statistics, Matrix64 support) {
-  Side side{statistics, coordinates_of(bundle.similarity, statistics), std::move(support)};
+Side side_of(Similarity similarity, const Statistics& statistics, Matrix64 support) {
+  Side side{statistics, coordinates_of(similarity, statistics), std::move(support)};
   whiten(side.coordinates, side.support.view());
   return side;
 }
 
 /// The map whose value is `weight` times the coordinates.
-Attachment direct(const Bundle& bundle, const Side& side, const EigenRows<double>& weight) {
+Attachment direct(Similarity similarity, const Side& side, const EigenRows<double>& weight) {
   const EigenRows<double> folded = product(weight, side.coordinates.whitener.view());
   const Eigen::RowVectorXd mean = as_eigen(std::span(side.coordinates.mean));
   return {std::make_shared<RelativeMap>(
-              fold(side.statistics.space(), bundle.similarity, folded, -product(mean, folded.transpose()), mean)),
+              fold(side.statistics.space(), similarity, folded, -product(mean, folded.transpose()), mean)),
           AttachBy::direct,
-          side.statistics.options.shrinkage,
+          side.statistics.options().shrinkage,
           {},
           {}};
 }
@@ -54,10 +54,6 @@ SingularTriples correlate(const Side& a, const Side& b) {
   return svd(std::move(between));
 }
 
-EigenRows<double> identity(std::size_t dim) {
-  return EigenRows<double>::Identity(static_cast<Eigen::Index>(dim), static_cast<Eigen::Index>(dim));
-}
-
 /// The way back from coordinates, which a regression could only come near to.
 Decoder exact_decoder(const Side& side) {
   const std::size_t dim = side.support.cols();
@@ -72,50 +68,63 @@ Decoder exact_decoder(const Side& side) {
   return decoder;
 }
 
+/// The shared space is the second's own coordinates.
+Learned onto_second(const Side& b) {
+  return {anchors_of_targets(as_float(as_eigen(b.support.view()))), {}};
+}
+
+Attachment stay(Similarity similarity, const Side& side) {
+  const auto dim = static_cast<Eigen::Index>(side.support.cols());
+  return direct(similarity, side, EigenRows<double>::Identity(dim, dim));
+}
+
 /// Kernels are chosen by how near they come to the rows as they are, which is what a search in them looks at.
-void regress_by_kernel(Bundle& bundle, const Side& a, const Side& b, std::span<const Matrix64> supports,
-                       const FitOptions& options, const Progress& progress) {
-  set_targets(bundle, as_float(as_eigen(b.support.view())));
-  Attachment first = attach_by_kernel(RidgeTargets(bundle.targets), supports[0].view(), bundle.similarity, a.statistics,
-                                      options.kernel, progress, supports[1].view());
-  auto [back, fit] = translate_by_kernel(b.statistics, supports[1].view(), supports[0].view(), bundle.similarity,
+Learned regress_by_kernel(const Side& a, const Side& b, std::span<const Matrix64> supports, const FitOptions& options,
+                          const Progress& progress) {
+  Learned learned = onto_second(b);
+  Attachment first = attach_by_kernel(RidgeTargets(learned.anchors.targets), supports[0].view(), options.similarity,
+                                      a.statistics, options.kernel, progress, supports[1].view());
+  auto [back, fit] = translate_by_kernel(b.statistics, supports[1].view(), supports[0].view(), options.similarity,
                                          options.kernel, progress);
   first.reverse = std::make_shared<RelativeMap>(std::move(back));
   first.reverse_fit = std::move(fit);
-  bundle.add(std::move(first));
-  Attachment second = direct(bundle, b, identity(b.support.cols()));
+  Attachment second = stay(options.similarity, b);
   second.decoder = std::make_shared<Decoder>(exact_decoder(b));
-  bundle.add(std::move(second));
+  learned.spaces = {std::move(first), std::move(second)};
+  return learned;
 }
 
-void regress(Bundle& bundle, const Side& a, const Side& b, const Matrix64& support, const FitOptions& options) {
-  set_targets(bundle, as_float(as_eigen(b.support.view())));
-  bundle.add(Attacher(bundle).attach(support, a.statistics, {AttachBy::ridge, options.ridge}));
-  bundle.add(direct(bundle, b, identity(b.support.cols())));
+Learned regress(const Side& a, const Side& b, const Matrix64& support, const Recipe& made, const FitOptions& options) {
+  Learned learned = onto_second(b);
+  const Attacher attacher(made, learned.anchors);
+  learned.spaces = {attacher.attach(support, a.statistics, {AttachBy::ridge, options.ridge}),
+                    stay(options.similarity, b)};
+  return learned;
 }
 
-void rotate(Bundle& bundle, const Side& a, const Side& b) {
+Learned rotate(const Side& a, const Side& b, Similarity similarity) {
   const SingularTriples triples = correlate(a, b);
   const EigenRows<double> rotation = product(as_eigen(triples.right.view()).transpose(), triples.left.view());
-  set_targets(bundle, as_float(as_eigen(b.support.view())));
-  bundle.add(direct(bundle, a, rotation));
-  bundle.add(direct(bundle, b, identity(b.support.cols())));
+  Learned learned = onto_second(b);
+  learned.spaces = {direct(similarity, a, rotation), stay(similarity, b)};
+  return learned;
 }
 
-void correlate_canonically(Bundle& bundle, const Side& a, const Side& b, const FitOptions& options) {
+Learned correlate_canonically(const Side& a, const Side& b, const FitOptions& options) {
   const SingularTriples triples = correlate(a, b);
   const auto anchors =
       static_cast<Eigen::Index>(std::min(anchor_count(options, a.support.rows()), triples.values.size()));
   EigenRows<double> left = as_eigen(triples.left.view()).topRows(anchors);
   EigenRows<double> right = as_eigen(triples.right.view()).topRows(anchors);
   for (Eigen::Index i = 0; i < anchors; ++i) {
-    const double weight = std::pow(triples.values[static_cast<std::size_t>(i)], options.consensus.power);
+    const double weight =
+        std::pow(triples.values[static_cast<std::size_t>(i)], std::get<Adapter>(options.method).power);
     left.row(i) *= weight;
     right.row(i) *= weight;
   }
-  set_targets(bundle, as_float(product(b.support.view(), right.transpose())));
-  bundle.add(direct(bundle, a, left));
-  bundle.add(direct(bundle, b, right));
+  Learned learned{anchors_of_targets(as_float(product(b.support.view(), right.transpose()))), {}};
+  learned.spaces = {direct(options.similarity, a, left), direct(options.similarity, b, right)};
+  return learned;
 }
 
 }  // namespace
@@ -127,21 +136,21 @@ void require_adapter(std::size_t spaces, const FitOptions& options) {
         fmt::format("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
                     to_string(options.method), spaces));
   }
-  const bool canonical = options.method == Method::cca;
+  const bool canonical = is_adapter(options.method, Pairwise::cca);
   if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
   throw Error(Code::bad_argument,
               fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),
                           canonical ? "" : " or inner (rows as they are)", to_string(options.similarity)));
 }
 
-void fit_adapter(Bundle& bundle, std::span<const Statistics> statistics, std::span<const Matrix64> supports,
-                 const FitOptions& options, const Progress& progress) {
-  const Side a = side_of(bundle, statistics[0], supports[0]);
-  const Side b = side_of(bundle, statistics[1], supports[1]);
-  if (bundle.method == Method::ridge) return regress(bundle, a, b, supports[0], options);
-  if (bundle.method == Method::kernel) return regress_by_kernel(bundle, a, b, supports, options, progress);
-  if (bundle.method == Method::procrustes) return rotate(bundle, a, b);
-  return correlate_canonically(bundle, a, b, options);
+Learned fit_adapter(std::span<const Statistics> statistics, std::span<const Matrix64> supports, const Recipe& made,
+                    const FitOptions& options, const Progress& progress) {
+  const Side a = side_of(made.similarity, statistics[0], supports[0]);
+  const Side b = side_of(made.similarity, statistics[1], supports[1]);
+  if (is_adapter(made.method, Pairwise::ridge)) return regress(a, b, supports[0], made, options);
+  if (is_adapter(made.method, Pairwise::kernel)) return regress_by_kernel(a, b, supports, options, progress);
+  if (is_adapter(made.method, Pairwise::procrustes)) return rotate(a, b, made.similarity);
+  return correlate_canonically(a, b, options);
 }
 
 }  // namespace kedge

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/attach.h"
 
+#include "base/refuse.h"
+#include "base/wording.h"
 #include "compute/products.h"
-#include "map/fold.h"
+#include "compute/threads.h"
+#include "fit/fit_options.h"
+#include "fit/judge.h"
+#include "fit/read_input.h"
+#include "space/variation.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -24,63 +32,164 @@ void mix_around_mean(const Matrix& mixture, const Matrix64& support, std::span<c
 }
 
 /// A convex mixture needs no mean, which one row far outside the others can make so large that theirs are lost in it.
-void mix(const Matrix& mixture, const Matrix64& support, Matrix64& anchors) {
+void mix_convex(const Matrix& mixture, const Matrix64& support, Matrix64& anchors) {
   EigenRows<double> weights = as_eigen(mixture.view()).cast<double>();
   for (Eigen::Index r = 0; r < weights.rows(); ++r) weights.row(r) /= weights.row(r).sum();  // 1 but for rounding
   set_product(anchors.view(), weights, support.view());
 }
 
-RelativeMap map_by_mixture(const Bundle& bundle, const std::string& name, const Matrix64& support,
-                           const Statistics& statistics) {
-  Matrix64 anchors(bundle.mixture.rows(), support.cols());
-  if (is_convex(bundle.method) && bundle.similarity != Similarity::wip) {
-    mix(bundle.mixture, support, anchors);
-  } else {
-    mix_around_mean(bundle.mixture, support, statistics.moments.mean(), anchors);
+/// Whether moments are those of the support rows alone, and so know the mean of nothing else.
+bool are_of(const Moments& moments, const Matrix64& support) {
+  if (moments.rows() != support.rows()) return false;
+  const Eigen::RowVectorXd mean = column_means(support.view());
+  const auto known = as_eigen(moments.mean());
+  constexpr double kRounding = 1e-9;
+  return (mean - known).norm() <= kRounding * (known.norm() + std::sqrt(moments.total_variance()));
+}
+
+void require_input(const Bundle& bundle, const AttachInput& input) {
+  const Moments& moments = input.moments;
+  if (moments.parts().size() != 1) {
+    refuse("one space is attached at a time, but the moments are of {}; choose one of them, as in moments.of(name)",
+           moments.parts().size());
   }
-  return make_relative_map(name, bundle.similarity, anchors, statistics.moments, statistics.options);
+  const auto& [space, dim] = moments.parts().front();
+  const Matrix64& support = input.support;
+  if (support.rows() != bundle.support_ids.size() || support.cols() != dim) {
+    refuse(
+        "space '{}': the bundle has {} support rows and the moments are of {} values, but the support rows given are "
+        "{} x {}",
+        space, bundle.support_ids.size(), dim, support.rows(), support.cols());
+  }
+  require_finite_rows(space, support);
+  require_variation(moments, std::vector<std::string>(1, "its rows"));
+  if (!input.of_support && moments.rows() < support.rows()) {  // known moments should be of all rows
+    refuse(
+        "space '{}': its moments are of {} rows, but the bundle has {} support rows, which are some of them; is a part "
+        "of the moments missing?",
+        space, moments.rows(), support.rows());
+  }
+}
+
+/// Which rows of the file are the support, in support order, after checking that the space can have them.
+std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, bool support_rows) {
+  if (!support_rows && bundle.by_id) {
+    refuse(
+        "space '{}': the bundle's support was drawn by id, so that row numbers do not find it; give the ids of these "
+        "rows with {}, or the support rows alone",
+        space.name(), option_words("ids"));
+  }
+  if (!support_rows) return bundle.support_ids;
+  const std::size_t needed = bundle.support_ids.size();
+  if (space.rows() != needed) {
+    throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
+                                            "only those rows, in support order",
+                                            space.name(), needed, space.source().label(), space.rows()));
+  }
+  std::vector<std::int64_t> in_order(needed);
+  for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
+  return in_order;
+}
+
+/// Any id may be some row's number as well.
+void require_by_id(const Bundle& bundle, const std::string& space) {
+  if (bundle.by_id) return;
+  refuse(
+      "space '{}': the bundle keeps its support by row number, so that ids do not find it; give all rows in the "
+      "order of the fit without {}, or fit with {} first",
+      space, option_words("ids"), option_words("ids"));
+}
+
+/// From moments of the one space that carry its support rows.
+AttachInput carried_input(const Bundle& bundle, const Moments& moments) {
+  if (moments.parts().empty()) refuse("these moments are of no space; add rows first");
+  const std::string& space = moments.parts().front().space;
+  if (!moments.support().keeps_rows()) {
+    refuse("the moments of '{}' carry no support rows; sum up its rows with {}, or give its support rows too", space,
+           by_vocabulary("support ids", "--support-of BUNDLE", "support=bundle.support_ids"));
+  }
+  if (moments.parts().size() != 1) {
+    refuse("one space is attached at a time, but the moments are of {}; sum up the rows of one alone",
+           moments.parts().size());
+  }
+  require_by_id(bundle, space);
+  const std::vector<std::size_t> places =
+      places_of(bundle.support_ids, moments.support().ids(), fmt::format("space '{}'", space));
+  const Matrix rows = moments.support_rows(space);
+  Matrix64 support(places.size(), rows.cols());
+  for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(rows.row(places[i]), support.row(i).begin());
+  return {moments, std::move(support)};
+}
+
+/// With an id for each row, all rows are read once: for moments that carry the support.
+AttachInput read_by_id(const Bundle& bundle, const Space& space, std::span<const std::int64_t> ids,
+                       const AttachOptions& options, const Progress& progress) {
+  if (options.support_rows) {
+    refuse("{} says that the rows are the support alone, in its order, so that {} are of no use; leave out one of them",
+           flag_words("support-rows"), option_words("ids"));
+  }
+  require_by_id(bundle, space.name());
+  Moments moments{SupportDraw(bundle.support_ids)};
+  add_moments(moments, {&space, 1}, ids, options.device, progress);
+  return carried_input(bundle, moments);
 }
 
 }  // namespace
 
-void set_targets(Bundle& bundle, Matrix targets) {
-  bundle.mixture = Matrix(targets.cols(), targets.rows());
-  as_eigen(bundle.mixture.view()) = as_eigen(targets.view()).transpose() / static_cast<float>(targets.rows());
-  bundle.targets = std::move(targets);
+AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options) {
+  const AttachBy by = attach_by(bundle, options);
+  require_regression_options(by, options.ridge, options.kernel);
+  return {by, options.ridge, options.kernel};
 }
 
-Attacher::Attacher(const Bundle& bundle) : bundle_(bundle) {
-  if (bundle.targets.rows() != 0) targets_.emplace(bundle.targets);
+LearnedAnchors anchors_of_targets(Matrix targets) {
+  LearnedAnchors anchors;
+  anchors.mixture = Matrix(targets.cols(), targets.rows());
+  as_eigen(anchors.mixture.view()) = as_eigen(targets.view()).transpose() / static_cast<float>(targets.rows());
+  anchors.targets = std::move(targets);
+  return anchors;
+}
+
+Attacher::Attacher(const Recipe& made, const LearnedAnchors& anchors) : made_(made), anchors_(anchors) {
+  if (anchors.has_targets()) targets_.emplace(anchors.targets);
+}
+
+RelativeMap Attacher::mix(const Matrix64& support, const Statistics& statistics) const {
+  Matrix64 anchors(anchors_.mixture.rows(), support.cols());
+  if (is_convex(made_.method) && made_.similarity != Similarity::wip) {
+    mix_convex(anchors_.mixture, support, anchors);
+  } else {
+    mix_around_mean(anchors_.mixture, support, statistics.mean(), anchors);
+  }
+  return make_relative_map(statistics.space(), made_.similarity, anchors, statistics.moments(), statistics.options());
 }
 
 void Attacher::require_way(const Statistics& statistics, AttachBy by) const {
   const std::string& space = statistics.space();
   if (by == AttachBy::direct) {
-    throw Error(Code::bad_argument, "only the two spaces of an adapter are fitted directly; attach others by ridge");
+    refuse("only the two spaces of an adapter are fitted directly; attach others by ridge");
   }
-  if (by == AttachBy::mixture && is_adapter(bundle_.method)) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
-                            to_string(bundle_.method), space));
+  if (by == AttachBy::mixture && is_adapter(made_.method)) {
+    refuse("{} has no anchors to mix, so '{}' cannot be attached by mixture; attach it by ridge",
+           to_string(made_.method), space);
   }
-  if (by != AttachBy::mixture && bundle_.targets.rows() == 0) {
-    throw Error(Code::bad_argument,
-                fmt::format("space '{}' cannot be attached by {}: a bundle with the similarity {} has no targets to "
-                            "regress; attach it by mixture, or fit with the similarity wip",
-                            space, to_string(by), to_string(bundle_.similarity)));
+  if (by != AttachBy::mixture && !targets_) {
+    refuse(
+        "space '{}' cannot be attached by {}: a bundle with the similarity {} has no targets to regress; attach it by "
+        "mixture, or fit with the similarity wip",
+        space, to_string(by), to_string(made_.similarity));
   }
-  if (bundle_.similarity == Similarity::wip) require_whitenable(statistics);
+  if (made_.similarity == Similarity::wip) require_whitenable(statistics);
 }
 
 Attachment Attacher::regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
                              const AttachSettings& settings, const Progress& progress) const {
   std::optional<Attachment> line, curve;
   if (settings.by != AttachBy::kernel) {
-    line = rows.map(bundle_.similarity, statistics, settings.ridge);
+    line = rows.map(made_.similarity, statistics, settings.ridge);
   }
   if (settings.by != AttachBy::ridge) {
-    curve =
-        attach_by_kernel(targets_.value(), support.view(), bundle_.similarity, statistics, settings.kernel, progress);
+    curve = attach_by_kernel(targets_.value(), support.view(), made_.similarity, statistics, settings.kernel, progress);
   }
   if (!line) return std::move(curve).value();
   if (!curve) return *std::move(line);
@@ -97,18 +206,18 @@ Attachment Attacher::attach(const Matrix64& support, const Statistics& statistic
   require_way(statistics, by);
   std::optional<Attachment> attached;
   if (by == AttachBy::mixture) {
-    attached = Attachment{std::make_shared<RelativeMap>(map_by_mixture(bundle_, space, support, statistics)), by, 0};
+    attached = Attachment{std::make_shared<RelativeMap>(mix(support, statistics)), by, 0};
   }
   if (targets_) {
     RidgeRows rows(support, statistics);
     if (by == AttachBy::ridge || by == AttachBy::automatic) {
-      rows.prepare(bundle_.similarity, statistics, !settings.ridge);
+      rows.prepare(made_.similarity, statistics, !settings.ridge);
     }
     const RidgeSupport regressed(*targets_, rows);
     if (!attached) attached = regress(regressed, support, statistics, settings, progress);
     attached->decoder = std::make_shared<Decoder>(regressed.decoder(space));
   }
-  attached.value().shrinkage = statistics.options.shrinkage;
+  attached.value().shrinkage = statistics.options().shrinkage;
   return std::move(attached).value();
 }
 
@@ -116,10 +225,52 @@ Attachment Attacher::attach_by_ridge(const RidgeRows& rows, const Statistics& st
                                      const AttachSettings& settings) const {
   require_way(statistics, AttachBy::ridge);
   const RidgeSupport regressed(targets_.value(), rows);
-  Attachment attached = regressed.map(bundle_.similarity, statistics, settings.ridge);
+  Attachment attached = regressed.map(made_.similarity, statistics, settings.ridge);
   attached.decoder = std::make_shared<Decoder>(regressed.decoder(statistics.space()));
-  attached.shrinkage = statistics.options.shrinkage;
+  attached.shrinkage = statistics.options().shrinkage;
   return attached;
+}
+
+AttachInput read_input(const Bundle& bundle, const AttachRows& rows, const AttachOptions& options,
+                       const Progress& progress) {
+  const Work work;
+  require_device(options.device);
+  if (!rows.space) {
+    if (!rows.moments) refuse("there is nothing to attach: give a space, or moments that carry its support rows");
+    return carried_input(bundle, *rows.moments);
+  }
+  const Space& space = *rows.space;
+  if (rows.ids) return read_by_id(bundle, space, *rows.ids, options, progress);
+  (void)settings_of(bundle, options);
+  AttachInput input;
+  if (rows.moments) input.moments = moments_of({&space, 1}, *rows.moments);
+  input.space = space;
+  input.file_rows = support_of(bundle, space, options.support_rows);
+  input.support = space.gather(input.file_rows);
+  if (rows.moments) return input;
+  input.moments = read_moments({&space, 1}, bundle.shrinkage_rule, options.device, progress);
+  input.of_support = options.support_rows;
+  return input;
+}
+
+Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOptions& options,
+                  const Progress& progress) {
+  const Work work;
+  require_device(options.device);
+  require_input(bundle, input);
+  const Statistics statistics(input.moments, bundle.whitening, bundle.shrinkage_rule, options.device,
+                              input.of_support.value_or(are_of(input.moments, input.support)));
+  Attachment attached =
+      Attacher(bundle, bundle).attach(input.support, statistics, settings_of(bundle, options), progress);
+  RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
+  pool.support_alone = !input.space || options.support_rows;
+  judge_attached(attached, bundle, input.support, statistics, pool);
+  return attached;
+}
+
+Attachment attach(const Bundle& bundle, const Space& space, const AttachOptions& options, const Progress& progress) {
+  const Work work;
+  return attach(bundle, read_input(bundle, {space}, options, progress), options, progress);
 }
 
 }  // namespace kedge

@@ -5,14 +5,21 @@
 #include "map/ridge_attach.h"
 #include "space/statistics.h"
 
-#include <kedge/bundle.h>
+#include <kedge/fit.h>
 
 #include <optional>
+#include <vector>
 
 namespace kedge {
 
-/// Keeps these targets Z, support x anchors, and their signed mixture Z^T / K.
-void set_targets(Bundle& bundle, Matrix targets);
+/// What a fit makes of its sources.
+struct Learned {
+  LearnedAnchors anchors;
+  std::vector<Attachment> spaces;
+};
+
+/// Anchors of these targets Z, support x anchors: their mixture is the signed Z^T / K.
+[[nodiscard]] LearnedAnchors anchors_of_targets(Matrix targets);
 
 /// How a space is attached.
 struct AttachSettings {
@@ -21,13 +28,16 @@ struct AttachSettings {
   KernelOptions kernel = {};
 };
 
-/// Attaches spaces to a bundle whose mixture and targets stay as they are. Safe to use from several threads.
+/// Throws Error(Code::bad_argument) for a strength or a kernel that the way to attach has no use for.
+[[nodiscard]] AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options);
+
+/// Attaches spaces to anchors that stay as they are. Safe to use from several threads.
 class Attacher {
  public:
-  /// The bundle must outlive it.
-  explicit Attacher(const Bundle& bundle);
+  /// Both must outlive it.
+  Attacher(const Recipe& made, const LearnedAnchors& anchors);
 
-  /// The space is that of the statistics; `support` are its rows, in support order. Where the bundle has targets, there
+  /// The space is that of the statistics; `support` are its rows, in support order. If the anchors have targets, there
   /// is also a decoder.
   [[nodiscard]] Attachment attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
                                   const Progress& progress = {}) const;
@@ -38,9 +48,11 @@ class Attacher {
  private:
   [[nodiscard]] Attachment regress(const RidgeSupport& rows, const Matrix64& support, const Statistics& statistics,
                                    const AttachSettings& settings, const Progress& progress) const;
+  [[nodiscard]] RelativeMap mix(const Matrix64& support, const Statistics& statistics) const;
   void require_way(const Statistics& statistics, AttachBy by) const;
 
-  const Bundle& bundle_;
+  const Recipe& made_;
+  const LearnedAnchors& anchors_;
   std::optional<RidgeTargets> targets_;
 };
 

@@ -6,6 +6,7 @@
 #include "map/coordinates.h"
 
 #include <fmt/format.h>
+#include <kedge/anchors.h>
 #include <kedge/error.h>
 
 #include <algorithm>
@@ -18,9 +19,9 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
 
 void require_compatible(const FitOptions& options) {
   if (options.support_ids.empty()) return;
-  if (options.support != 0 && options.support != options.support_ids.size()) {
+  if (options.support && *options.support != options.support_ids.size()) {
     throw Error(Code::bad_argument, fmt::format("asked for a support of {} rows, but {} support ids were given",
-                                                options.support, options.support_ids.size()));
+                                                *options.support, options.support_ids.size()));
   }
   if (options.support_select != SupportSelect::random) {
     throw Error(Code::bad_argument,
@@ -74,39 +75,39 @@ void read_coordinates(const Space& space, const Coordinates& coordinates, Matrix
 
 }  // namespace
 
-void prepare_support(Bundle& bundle, std::span<const Space> spaces, const FitOptions& options) {
+std::vector<std::int64_t> known_support(std::span<const Space> spaces, const FitOptions& options) {
   require_compatible(options);
   const Space& first = spaces.front();
   const std::size_t count = support_size(options, first.rows());
-  bundle.support_select = options.support_select;
-  bundle.support_ids = options.support_ids;
-  if (bundle.support_ids.empty()) require_support(count, first.rows());
-  if (bundle.support_ids.empty() && options.support_select == SupportSelect::random) {
+  std::vector<std::int64_t> ids = options.support_ids;
+  if (ids.empty()) require_support(count, first.rows());
+  if (ids.empty() && options.support_select == SupportSelect::random) {
     const MatrixView<const float> unread{nullptr, first.rows(), 0, 0};
-    bundle.support_ids = ids_of(select_rows(SupportSelect::random, unread, count, options.seed), first);
+    ids = ids_of(select_rows(SupportSelect::random, unread, count, options.seed), first);
   }
-  for (const Space& space : spaces) require_ids(bundle.support_ids, space);
+  for (const Space& space : spaces) require_ids(ids, space);
   if (!is_adapter(options.method)) require_anchors(anchor_count(options, first.rows()), count);
+  return ids;
 }
 
-void select_support(Bundle& bundle, std::span<const Space> spaces, std::span<const Statistics> statistics,
-                    const FitOptions& options, const Progress& progress) {
-  if (!bundle.support_ids.empty()) return;
+std::vector<std::int64_t> select_support(std::span<const Space> spaces, std::span<const Statistics> statistics,
+                                         const FitOptions& options, const Progress& progress) {
   const Space& first = spaces.front();
   std::size_t width = 0;
   for (const Space& space : spaces) width += space.dim();
   Matrix rows(first.rows(), width);
   std::size_t column = 0;
   for (std::size_t i = 0; i < spaces.size(); ++i) {
-    read_coordinates(spaces[i], Coordinates(bundle.similarity, statistics[i]),
+    read_coordinates(spaces[i], Coordinates(options.similarity, statistics[i]),
                      rows.view().middle_cols(column, spaces[i].dim()), progress);
     column += spaces[i].dim();
   }
   if (progress) progress({"selecting the support", 0, 1, ""});
   const std::size_t count = support_size(options, first.rows());
-  bundle.support_ids = ids_of(select_rows(options.support_select, rows.view(), count, options.seed), first);
-  for (const Space& space : spaces) require_ids(bundle.support_ids, space);
+  const auto ids = ids_of(select_rows(options.support_select, rows.view(), count, options.seed), first);
+  for (const Space& space : spaces) require_ids(ids, space);
   if (progress) progress({"selecting the support", 1, 1, ""});
+  return ids;
 }
 
 }  // namespace kedge

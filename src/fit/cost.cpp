@@ -47,19 +47,21 @@ struct Amount {
 };
 
 /// For each batch: targets to anchors and back, rows to their RR and back, and the cosines of every pair of spaces.
-double refinement_work(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
+double refinement_work(const Refinement& refinement, const FitOptions& options, std::span<const std::size_t> dims,
+                       std::size_t rows) {
   const auto anchors = static_cast<double>(anchor_count(options, rows));
   const auto support = static_cast<double>(support_size(options, rows));
   const auto width = static_cast<double>(std::accumulate(dims.begin(), dims.end(), std::size_t{0}));
-  const auto batch = static_cast<double>(std::min(options.consensus.refine_batch, rows));
+  const auto batch = static_cast<double>(std::min(refinement.batch, rows));
   const auto pairs = static_cast<double>(dims.size() * (dims.size() - 1)) / 2;
   const double step = 2 * anchors * width * (support + batch) + 3 * pairs * batch * batch * anchors;
-  return static_cast<double>(options.consensus.refine_epochs) * step * static_cast<double>(rows) / batch / 2;
+  return static_cast<double>(refinement.epochs.value_or(0)) * step * static_cast<double>(rows) / batch / 2;
 }
 
-std::size_t refinement_bytes(const FitOptions& options, std::span<const std::size_t> dims, std::size_t rows) {
+std::size_t refinement_bytes(const Refinement& refinement, const FitOptions& options, std::span<const std::size_t> dims,
+                             std::size_t rows) {
   return sizeof(float) * refinement_floats(dims, rows, support_size(options, rows), anchor_count(options, rows),
-                                           std::min(options.consensus.refine_batch, rows));
+                                           std::min(refinement.batch, rows));
 }
 
 }  // namespace
@@ -69,11 +71,11 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
   const FitOptions options = with_effort(asked, dims.size());
   const std::size_t support = support_size(options, rows);
   Amount amount;
-  if (options.method == Method::consensus && options.consensus.refine_epochs > 0) {
-    amount.work += refinement_work(options, dims, rows);
-    amount.bytes = refinement_bytes(options, dims, rows);
+  if (const Refinement* refinement = refinement_of(options)) {
+    amount.work += refinement_work(*refinement, options, dims, rows);
+    amount.bytes = refinement_bytes(*refinement, options, dims, rows);
   }
-  if (options.method == Method::kernel && dims.size() == 2) {
+  if (is_adapter(options.method, Pairwise::kernel) && dims.size() == 2) {
     amount.add_kernel(support, dims[0], dims[1]);
     amount.add_kernel(support, dims[1], dims[0]);
   } else if (makes_kernels(options)) {

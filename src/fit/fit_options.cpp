@@ -2,6 +2,7 @@
 #include "fit/fit_options.h"
 
 #include "anchors/param/refine.h"
+#include "base/names.h"
 #include "base/wording.h"
 #include "fit/adapter.h"
 #include "regress/kernel_ridge.h"
@@ -15,8 +16,6 @@
 #include <filesystem>
 #include <limits>
 #include <string_view>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 namespace kedge {
@@ -34,9 +33,12 @@ void require_numbers(const FitOptions& options) {
   constexpr double kAny = std::numeric_limits<double>::max();
   require_within("shrinkage", options.whitening.shrinkage, 0, 1);
   require_within("epsilon", options.whitening.epsilon, 0, kAny);
-  require_within("power", options.consensus.power, 0, kAny);
-  require_within("refine-rate", options.consensus.refine_rate, 0, kAny);
-  require_within("refine-tau", options.consensus.refine_tau, 0, kAny);
+  if (const auto* consensus = std::get_if<Consensus>(&options.method)) {
+    require_within("power", consensus->power, 0, kAny);
+    require_within("refine-rate", consensus->refinement.rate, 0, kAny);
+    require_within("refine-tau", consensus->refinement.tau, 0, kAny);
+  }
+  if (const auto* adapter = std::get_if<Adapter>(&options.method)) require_within("power", adapter->power, 0, kAny);
   if (options.ridge) require_within("ridge", *options.ridge, 0, kMostRidge);
 }
 
@@ -60,25 +62,21 @@ void require_attach(const FitOptions& options) {
   }
 }
 
-bool same_value(const Option& one, const Option& other) {
-  return std::visit(
-      [&](const auto& value) {
-        using Value = std::decay_t<decltype(value)>;
-        const auto& others = std::get<Value>(other.value);
-        if constexpr (std::is_same_v<Value, TextValue>) {
-          return value.get() == others.get();
-        } else {
-          return *value == *others;
-        }
-      },
-      one.value);
-}
-
-bool belongs_to(const Option& option, Method method) {
-  return option.group.empty() || option.group == to_string(method) || (option.name == "power" && method == Method::cca);
-}
+constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 
 }  // namespace
+
+std::string_view to_string(Effort effort) {
+  return kEffortNames.of(effort);
+}
+
+Effort parse_effort(std::string_view name) {
+  return kEffortNames.parse(name);
+}
+
+std::vector<std::string_view> effort_names() {
+  return kEffortNames.all();
+}
 
 AttachBy attach_by(const FitOptions& options) {
   const bool best =
@@ -92,7 +90,7 @@ AttachBy attach_by(const Bundle& bundle, const AttachOptions& options) {
 }
 
 bool makes_kernels(const FitOptions& options) {
-  if (is_adapter(options.method)) return options.method == Method::kernel;
+  if (is_adapter(options.method)) return is_adapter(options.method, Pairwise::kernel);
   const AttachBy by = attach_by(options);
   return by == AttachBy::kernel || by == AttachBy::automatic;
 }
@@ -100,10 +98,16 @@ bool makes_kernels(const FitOptions& options) {
 FitOptions with_effort(FitOptions options, std::size_t spaces) {
   if (options.effort == Effort::fast) return options;
   options.attach_by = attach_by(options);
-  if (options.method == Method::consensus && spaces > 1 && options.consensus.refine_epochs == 0) {
-    options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  auto* consensus = std::get_if<Consensus>(&options.method);
+  if (consensus != nullptr && spaces > 1 && !consensus->refinement.epochs) {
+    consensus->refinement.epochs = Refinement::kBestEpochs;
   }
   return options;
+}
+
+const Refinement* refinement_of(const FitOptions& options) {
+  const auto* consensus = std::get_if<Consensus>(&options.method);
+  return consensus != nullptr && consensus->refinement.epochs.value_or(0) > 0 ? &consensus->refinement : nullptr;
 }
 
 void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel) {
@@ -121,44 +125,30 @@ void require_valid(std::size_t spaces, const FitOptions& options) {
   require_numbers(options);
   require_attach(options);
   if (is_adapter(options.method)) require_adapter(spaces, options);
-  const bool refines = options.method == Method::consensus && options.consensus.refine_epochs > 0;
-  if (refines) require_refinement(spaces, options.consensus);
+  if (const Refinement* refinement = refinement_of(options)) require_refinement(spaces, *refinement);
   require_precision(options.device, options.precision);
 }
 
 std::size_t support_size(const FitOptions& options, std::size_t rows) {
   if (!options.support_ids.empty()) return options.support_ids.size();
-  if (options.support != 0) return options.support;
+  if (options.support) return *options.support;
   return std::min(makes_kernels(options) ? FitOptions::kKernelSupport : FitOptions::kDefaultSupport, rows);
 }
 
 std::size_t anchor_count(const FitOptions& options, std::size_t rows) {
-  return options.anchors == 0 ? std::min(FitOptions::kDefaultAnchors, support_size(options, rows)) : options.anchors;
-}
-
-void require_own_options(const FitOptions& options) {
-  FitOptions asked = options;
-  FitOptions defaults;
-  const std::vector<Option> given = options_of(asked);
-  const std::vector<Option> otherwise = options_of(defaults);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (belongs_to(given[i], options.method) || same_value(given[i], otherwise[i])) continue;
-    throw Error(Code::bad_argument,
-                fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
-                            option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
-                            option_words(given[i].name)));
-  }
+  return options.anchors ? *options.anchors : std::min(FitOptions::kDefaultAnchors, support_size(options, rows));
 }
 
 std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& options) {
   const std::size_t anchors = bundle.mixture.rows();
-  if (options.anchors != 0 && (options.method == Method::consensus || options.method == Method::cca)) {
-    if (anchors >= options.anchors) return "";
+  if (options.anchors &&
+      (std::holds_alternative<Consensus>(options.method) || is_adapter(options.method, Pairwise::cca))) {
+    if (anchors >= *options.anchors) return "";
     const std::size_t spaces = bundle.sources.size();
-    return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}", options.anchors,
-                       anchors, spaces == 1 ? "space has" : "spaces share");
+    return fmt::format("asked for {0} anchors, but the {2} only {1} directions, so the bundle has {1}",
+                       *options.anchors, anchors, spaces == 1 ? "space has" : "spaces share");
   }
-  if (options.anchors != 0 || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
+  if (options.anchors || is_adapter(options.method) || anchors >= FitOptions::kDefaultAnchors) return "";
   const bool all = anchors >= bundle.support_ids.size();
   return fmt::format("the bundle has {} anchors, not {}: {}", anchors, FitOptions::kDefaultAnchors,
                      all                          ? "there are no more support rows"
@@ -167,9 +157,8 @@ std::string tell_of_fewer_anchors(const Bundle& bundle, const FitOptions& option
 }
 
 void remove_checkpoint(const FitOptions& options) {
-  if (options.method == Method::param && !options.checkpoint.path.empty()) {
-    std::filesystem::remove(options.checkpoint.path);
-  }
+  const auto* param = std::get_if<Param>(&options.method);
+  if (param != nullptr && !param->checkpoint.path.empty()) std::filesystem::remove(param->checkpoint.path);
 }
 
 }  // namespace kedge

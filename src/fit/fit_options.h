@@ -8,12 +8,15 @@
 
 namespace kedge {
 
-/// What fit() can refuse before any row is read: numbers out of range and options that cannot go together, whether or
-/// not the method uses them, because a bundle keeps them all. Throws Error(Code::bad_argument).
+/// What fit() can refuse before any row is read: numbers out of range and options that cannot go together.
+/// Throws Error(Code::bad_argument).
 void require_valid(std::size_t spaces, const FitOptions& options);
 
 /// The options with all that their effort stands for in a fit of so many spaces.
 [[nodiscard]] FitOptions with_effort(FitOptions options, std::size_t spaces);
+
+/// What a fit with these options refines by; null if it does not.
+[[nodiscard]] const Refinement* refinement_of(const FitOptions& options);
 
 /// How a fit with these options makes maps.
 [[nodiscard]] AttachBy attach_by(const FitOptions& options);
@@ -31,9 +34,5 @@ void require_regression_options(AttachBy by, const std::optional<double>& ridge,
 
 /// How many anchors are asked for, or the default: no more than support rows.
 [[nodiscard]] std::size_t anchor_count(const FitOptions& options, std::size_t rows);
-
-/// Refuses options that belong to a method other than the chosen one, which would otherwise be ignored in silence.
-/// Whoever shares one set of options between several methods does not call this. Throws Error(Code::bad_argument).
-void require_own_options(const FitOptions& options);
 
 }  // namespace kedge

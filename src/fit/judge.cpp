@@ -16,27 +16,23 @@ namespace {
 
 constexpr Eigen::Index kSketchWidth = 64;  // of the sketch a bundle keeps
 
-std::vector<std::size_t> positions_of(const Bundle& bundle) {
-  return checked_positions(bundle.support_ids.size());
-}
-
 /// The rows that would be there if someone had saved the support in ascending order of its ids; none where it is in
 /// that order, or where the pool is not the support alone.
-FileRows rows_by_sorted_ids(const Bundle& bundle, std::span<const std::size_t> positions, const RowPool& pool) {
-  if (!pool.support_alone || std::ranges::is_sorted(bundle.support_ids)) return {};
-  std::vector<std::int64_t> sorted = bundle.support_ids;
+FileRows rows_by_sorted_ids(const FileRows& ids, std::span<const std::size_t> positions, const RowPool& pool) {
+  if (!pool.support_alone || std::ranges::is_sorted(ids)) return {};
+  FileRows sorted = ids;
   std::ranges::sort(sorted);
   FileRows rows;
   for (const std::size_t position : positions) {
-    const auto place = std::ranges::lower_bound(sorted, bundle.support_ids[position]) - sorted.begin();
+    const auto place = std::ranges::lower_bound(sorted, ids[position]) - sorted.begin();
     rows.push_back(pool.support[static_cast<std::size_t>(place)]);
   }
   return rows;
 }
 
-CheckedRows checked_rows(const std::string& space, const RowPool& pool, const Bundle& bundle,
+CheckedRows checked_rows(const std::string& space, const RowPool& pool, const FileRows& ids,
                          std::span<const std::size_t> positions) {
-  CheckedRows checked{space, pool, {}, rows_by_sorted_ids(bundle, positions, pool)};
+  CheckedRows checked{space, pool, {}, rows_by_sorted_ids(ids, positions, pool)};
   for (const std::size_t position : positions) checked.rows.push_back(pool.support[position]);
   return checked;
 }
@@ -57,13 +53,13 @@ Matrix joint_sketch(std::span<const Sketch> sketches) {
   return result;
 }
 
-/// What a bundle knows of its support rows; empty where it knows nothing.
-Sketch known_rows(const Bundle& bundle, std::span<const std::size_t> positions) {
-  const Matrix& known = bundle.targets.rows() != 0 ? bundle.targets : bundle.sketch;
+/// What is known of the support rows; empty if nothing is.
+Sketch known_rows(const LearnedAnchors& anchors, std::span<const std::size_t> positions) {
+  const Matrix& known = anchors.has_targets() ? anchors.targets : anchors.sketch;
   if (known.rows() == 0) return {};
   Matrix64 rows(positions.size(), known.cols());
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    const std::size_t from = bundle.targets.rows() != 0 ? positions[i] : i;
+    const std::size_t from = anchors.has_targets() ? positions[i] : i;
     as_eigen(rows.row(i)) = as_eigen(known.row(from)).cast<double>();
   }
   return sketch_rows(rows.view());
@@ -225,36 +221,39 @@ std::optional<std::string> find_same_map(const Bundle& bundle, const RelativeMap
 
 }  // namespace
 
-void judge_sources(Bundle& bundle, std::span<const Matrix64> supports, std::span<const Statistics> statistics,
-                   std::span<const RowPool> pools) {
-  const std::vector<std::size_t> positions = positions_of(bundle);
+void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
+                   std::span<const Statistics> statistics) {
+  LearnedAnchors& anchors = learned.anchors;
+  const std::vector<Matrix64>& supports = input.support.rows;
+  const std::vector<std::size_t> positions = checked_positions(anchors.support_ids.size());
   std::vector<Matrix64> picked;
   std::vector<CheckedRows> checked;
   for (std::size_t i = 0; i < supports.size(); ++i) {
+    const RowPool pool = input.spaces.empty() ? pool_of(supports[i]) : pool_of(input.spaces[i], input.file_rows);
     picked.push_back(pick_rows(supports[i], positions));
-    checked.push_back(checked_rows(bundle.spaces[i].space(), pools[i], bundle, positions));
+    checked.push_back(checked_rows(statistics[i].space(), pool, anchors.support_ids, positions));
   }
   Sources sources = look_up_sources(picked);
-  if (bundle.targets.rows() == 0 && !sources.sketches.empty()) bundle.sketch = joint_sketch(sources.sketches);
+  if (!anchors.has_targets() && !sources.sketches.empty()) anchors.sketch = joint_sketch(sources.sketches);
   const std::vector<std::optional<RowCheck>> checks = judge_rows(sources, picked, checked);
   for_each_space(supports.size(), [&](std::size_t i) {
-    Attachment& space = bundle.spaces[i];
+    Attachment& space = learned.spaces[i];
     space.row_check = checks[i];
-    if (space.by != AttachBy::mixture || bundle.targets.rows() == 0) return;
-    space.mixture = mixture_fit(bundle, *space.map, supports[i], statistics[i]);
+    if (space.by != AttachBy::mixture || !anchors.has_targets()) return;
+    space.mixture = mixture_fit(anchors, is_convex(made.method), *space.map, supports[i], statistics[i]);
   });
 }
 
 void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
                     const RowPool& pool) {
-  if (attached.by == AttachBy::mixture && bundle.targets.rows() != 0) {
-    attached.mixture = mixture_fit(bundle, *attached.map, support, statistics);
+  if (attached.by == AttachBy::mixture && bundle.has_targets()) {
+    attached.mixture = mixture_fit(bundle, is_convex(bundle.method), *attached.map, support, statistics);
   }
-  const std::vector<std::size_t> positions = positions_of(bundle);
+  const std::vector<std::size_t> positions = checked_positions(bundle.support_ids.size());
   const std::vector<Sketch> others{known_rows(bundle, positions)};
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
   attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
-                               checked_rows(attached.space(), pool, bundle, positions), others);
+                               checked_rows(attached.space(), pool, bundle.support_ids, positions), others);
   attached.row_check->same_as = find_same_map(bundle, *attached.map);
 }
 

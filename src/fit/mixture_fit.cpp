@@ -2,7 +2,7 @@
 #include "fit/mixture_fit.h"
 
 #include "base/eigen.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +18,13 @@ constexpr std::size_t kMostRows = 500;
 Eigen::VectorXd squared_lengths(const Matrix64& rows, const Statistics& statistics) {
   Matrix64 centred(rows.rows(), rows.cols());
   auto cells = as_eigen(centred.view());
-  cells = as_eigen(rows.view()).rowwise() - as_eigen(statistics.moments.mean());
-  const Cholesky factor(shrunk_covariance(statistics.moments, statistics.options));
+  cells = as_eigen(rows.view()).rowwise() - as_eigen(statistics.mean());
+  const Cholesky factor(shrunk_covariance(statistics.moments(), statistics.options()));
   if (factor.exists()) {
     factor.divide_rows(centred.view());
   } else {
     cells = as_eigen(rows.view());
-    whiten(whitening_of(statistics), centred.view());
+    whiten(statistics.whitening(), centred.view());
   }
   return cells.rowwise().squaredNorm();
 }
@@ -41,7 +41,7 @@ std::optional<double> r2_of(const Eigen::ArrayXd& truth, const Eigen::ArrayXd& f
 
 }  // namespace
 
-MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Matrix64& support,
+MixtureFit mixture_fit(const LearnedAnchors& anchors, bool convex, const RelativeMap& map, const Matrix64& support,
                        const Statistics& statistics) {
   const std::size_t rows = std::min(support.rows(), kMostRows);
   std::vector<std::size_t> positions(rows);
@@ -61,10 +61,10 @@ MixtureFit mixture_fit(const Bundle& bundle, const RelativeMap& map, const Matri
     Eigen::ArrayXd truth(count), found(count), counts = Eigen::ArrayXd::Ones(count);
     for (Eigen::Index i = 0; i < count; ++i) {
       const std::size_t row = static_cast<std::size_t>(i);
-      const double weight = bundle.mixture.row(anchor)[positions[row]];
-      const double rest = is_convex(bundle.method) ? 1 - weight : 1;
+      const double weight = anchors.mixture.row(anchor)[positions[row]];
+      const double rest = convex ? 1 - weight : 1;
       constexpr double kAlone = 1e-6;  // such an anchor is this row: without it nothing is left
-      truth[i] = bundle.targets.row(positions[row])[anchor];
+      truth[i] = anchors.targets.row(positions[row])[anchor];
       if (rest < kAlone) counts[i] = 0;
       found[i] = rest < kAlone ? 0 : (rr.row(row)[anchor] - weight * lengths[i]) / rest;
     }

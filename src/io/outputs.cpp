@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <kedge/error.h>
-#include <kedge/outputs.h>
 
 #include <algorithm>
 #include <array>

@@ -26,11 +26,11 @@ std::function<void(double)> tell_of(const Progress& progress, const std::string&
 KernelRegression regress(const Statistics& from, MatrixView<const double> support, MatrixView<const double> targets,
                          MatrixView<const double> yardstick, double usual_whitening, const KernelOptions& options,
                          const Progress& progress) {
-  Whitening coordinates = whitening_of(from);
+  Whitening coordinates = from.whitening();
   for (double& value : coordinates.mean) value = static_cast<float>(value);  // the very mean that a map subtracts
   const double work = kernel_work(support.rows, support.cols, targets.cols);
   return regress_kernel(
-      {support, coordinates, targets, from.device, yardstick, usual_whitening, tell_of(progress, from.space(), work)},
+      {support, coordinates, targets, from.device(), yardstick, usual_whitening, tell_of(progress, from.space(), work)},
       options);
 }
 
@@ -64,9 +64,9 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
                                         yardstick.rows == 0 ? kHalf : kQuarter, options, progress);
   KernelFit fit = std::move(regression.fit);
   fit.r2.resize(targets.anchors());
-  Attachment attached{std::make_shared<RelativeMap>(as_map(space, similarity, std::move(regression), targets.anchors(),
-                                                           statistics.moments.mean())),
-                      AttachBy::kernel, statistics.options.shrinkage};
+  Attachment attached{std::make_shared<RelativeMap>(
+                          as_map(space, similarity, std::move(regression), targets.anchors(), statistics.mean())),
+                      AttachBy::kernel, statistics.options().shrinkage};
   attached.kernel = std::move(fit);
   return attached;
 }
@@ -76,8 +76,7 @@ std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, Ma
                                                       const KernelOptions& options, const Progress& progress) {
   KernelRegression regression = regress(from, from_support, to_support, {}, kQuarter, options, progress);
   KernelFit fit = std::move(regression.fit);
-  return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.moments.mean()),
-          std::move(fit)};
+  return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.mean()), std::move(fit)};
 }
 
 }  // namespace kedge

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/names.h"
 #include "base/rows.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "map/fold.h"
 
 #include <fmt/format.h>
+#include <kedge/attachment.h>
 #include <kedge/error.h>
 #include <kedge/relative_map.h>
 
@@ -18,6 +20,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<AttachBy, 5> kAttachByNames{"way to attach", {"mixture", "ridge", "direct", "kernel", "auto"}};
 
 template <class T>
 void normalize(MatrixView<T> rows) {
@@ -120,6 +124,14 @@ void require_kernel(const RelativeMap& map) {
 }
 
 }  // namespace
+
+std::string_view to_string(AttachBy by) {
+  return kAttachByNames.of(by);
+}
+
+AttachBy parse_attach_by(std::string_view name) {
+  return kAttachByNames.parse(name);
+}
 
 KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
                                std::span<const float> mean) {

@@ -54,30 +54,30 @@ RidgeTargets::RidgeTargets(const Matrix& targets) : anchors_(targets.cols()), va
 }
 
 RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
-    : mean_(as_eigen(statistics.moments.mean())),
-      rows_(centre_rows(support, statistics.moments.mean(), statistics.device)),
+    : mean_(as_eigen(statistics.mean())),
+      rows_(centre_rows(support, statistics.mean(), statistics.device())),
       means_(rows_->means()),
       mean_squares_(rows_->mean_squares()),
       repeated_(support.view()) {}
 
-void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses) {
+void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses,
+                        const std::optional<WhiteningBasis>& basis) {
   // If the support is all of the rows, the mean is its own and takes a degree of freedom. With fewer rows than values,
   // a map that only repeats its rows would look perfect if that were not counted.
-  const double taken = statistics.of_support ? 1 : taken_by_centring(means_, mean_squares_);
-  const auto add = [&](double whitening, const WhiteningBasis* basis) {
-    const auto gram = rows_->decompose(basis == nullptr ? nullptr : basis->whitener());
-    candidates_.push_back({whitening, make_ridge_basis(gram, rows_->rows(), 0, taken)});
+  const double taken = statistics.of_support() ? 1 : taken_by_centring(means_, mean_squares_);
+  const auto add = [&](double whitening, const std::shared_ptr<const ChangeOfBasis>& whitener) {
+    candidates_.push_back({whitening, make_ridge_basis(rows_->decompose(whitener), rows_->rows(), 0, taken)});
   };
-  const bool whitens = similarity == Similarity::wip;
-  add(1, whitens ? basis_of(statistics).get() : nullptr);
-  if (chooses && whitens && rows_->rows() < kFewRows * rows_->dim()) add(kHalf, half_basis_of(statistics).get());
+  if (similarity != Similarity::wip) return add(1, nullptr);
+  add(1, basis ? basis->whitener() : statistics.basis().whitener());
+  if (chooses && rows_->rows() < kFewRows * rows_->dim()) add(kHalf, statistics.basis(kHalf).whitener());
 }
 
 RelativeMap RidgeRows::mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const {
   Matrix64 anchors = rows_->cross(weights);
-  const auto basis = basis_of(statistics);
-  basis->whitener()->apply_to_columns(anchors.view());
-  basis->whitener()->adjoint_to_columns(anchors.view());
+  const auto whitener = statistics.basis().whitener();
+  whitener->apply_to_columns(anchors.view());
+  whitener->adjoint_to_columns(anchors.view());
   Matrix64 weight(anchors.cols(), anchors.rows());
   as_eigen(weight.view()) = static_cast<double>(rows_->rows()) * as_eigen(anchors.view()).transpose();
   rr = rows_->times(weight.view());
@@ -102,7 +102,7 @@ RidgeSupport::RidgeSupport(const RidgeTargets& targets, const RidgeRows& rows)
 
 Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics,
                              std::optional<double> strength) const {
-  const bool mean_of_support = statistics.of_support;
+  const bool mean_of_support = statistics.of_support();
   Spread spread = targets_.spread();
   if (mean_of_support) spread.squares = spread.variances;
   std::optional<Chosen> best;

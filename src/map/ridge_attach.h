@@ -55,8 +55,9 @@ class RidgeRows {
   RidgeRows(const Matrix64& support, const Statistics& statistics);
 
   /// Decomposes what a map needs: for wip the rows whitened, and half-whitened if that `chooses` may be better. Other
-  /// similarities have them as they are.
-  void prepare(Similarity similarity, const Statistics& statistics, bool chooses);
+  /// similarities have them as they are. `basis` is that of the statistics, if it is known.
+  void prepare(Similarity similarity, const Statistics& statistics, bool chooses,
+               const std::optional<WhiteningBasis>& basis = {});
 
   /// The map for wip of anchors that are mixed of the rows by `weights`, support x anchors; `rr` becomes what it makes
   /// of the rows.

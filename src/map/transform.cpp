@@ -4,13 +4,13 @@
 #include "base/wording.h"
 #include "compute/device.h"
 #include "compute/threads.h"
+#include "io/outputs.h"
 #include "map/fold.h"
 #include "map/stream.h"
 
 #include <fmt/format.h>
 #include <kedge/device.h>
 #include <kedge/error.h>
-#include <kedge/outputs.h>
 #include <kedge/relative_map.h>
 #include <kedge/rows.h>
 

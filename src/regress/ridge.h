@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 
 #include <kedge/matrix.h>
 

@@ -2,12 +2,12 @@
 #include "base/mirror.h"
 #include "base/refuse.h"
 #include "io/byte_source.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
 #include "space/variation.h"
 
 #include <kedge/moments.h>
-#include <kedge/outputs.h>
 #include <kedge/version.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "space/row_sketch.h"
 
 #include "base/random.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/change_of_basis.h"
-#include "compute/eigh.h"
+#include "compute/covariance.h"
+#include "compute/lapack.h"
 
 #include <kedge/matrix.h>
 #include <kedge/whitening.h>

@@ -34,7 +34,7 @@ std::set<std::size_t> groups_of(std::span<const float> weights) {
 TEST(Anchors, KmeansAnchorsAreTheMeansOfTheirNearestRows) {
   if (!have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   const Matrix points = four_groups();
-  const Matrix mixture = choose_anchors(Method::kmeans, points.view(), 4, 3);
+  const Matrix mixture = choose_anchors(Choice::kmeans, points.view(), 4, 3);
   std::vector<std::array<float, 2>> anchors(4);
   for (std::size_t r = 0; r < 4; ++r) {
     const auto members = std::ranges::count_if(mixture.row(r), [](float weight) { return weight > 0; });
@@ -56,12 +56,12 @@ TEST(Anchors, KmeansWithoutFaissSaysWhatIsMissing) {
   if (have_faiss()) GTEST_SKIP() << "this build has FAISS";
   const Matrix points = four_groups();
   expect_error(
-      Code::failed, [&] { (void)choose_anchors(Method::kmeans, points.view(), 4, 3); }, "needs FAISS", "libfaiss-dev");
+      Code::failed, [&] { (void)choose_anchors(Choice::kmeans, points.view(), 4, 3); }, "needs FAISS", "libfaiss-dev");
 }
 
 TEST(Anchors, FarthestPointsVisitEveryGroupFirst) {
   const Matrix points = four_groups();
-  const Matrix mixture = choose_anchors(Method::fps, points.view(), 4, 3);
+  const Matrix mixture = choose_anchors(Choice::fps, points.view(), 4, 3);
   std::set<std::size_t> seen;
   for (std::size_t r = 0; r < 4; ++r) seen.merge(groups_of(mixture.row(r)));
   EXPECT_EQ(seen.size(), 4U);
@@ -70,11 +70,11 @@ TEST(Anchors, FarthestPointsVisitEveryGroupFirst) {
 class EveryMethod : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(EveryMethod, WorksOnDuplicatesAndUpToAsManyAnchorsAsRows) {
-  const Method method = parse_method(GetParam());
-  if (method == Method::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
+  const Choice by = std::get<ChosenRows>(parse_method(GetParam())).by;
+  if (by == Choice::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   Matrix same(12, 3);
   for (float& value : same.cells()) value = 2;
-  const Matrix mixture = choose_anchors(method, same.view(), 12, 0);
+  const Matrix mixture = choose_anchors(by, same.view(), 12, 0);
   for (std::size_t r = 0; r < 12; ++r) {
     double sum = 0;
     for (const float weight : mixture.row(r)) sum += weight;
@@ -83,11 +83,11 @@ TEST_P(EveryMethod, WorksOnDuplicatesAndUpToAsManyAnchorsAsRows) {
 }
 
 TEST_P(EveryMethod, AnotherSeedGivesOtherAnchors) {
-  const Method method = parse_method(GetParam());
-  if (method == Method::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
+  const Choice by = std::get<ChosenRows>(parse_method(GetParam())).by;
+  if (by == Choice::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   const Matrix points = random_matrix(200, 5, 9);
-  const Matrix first = choose_anchors(method, points.view(), 10, 1);
-  const Matrix second = choose_anchors(method, points.view(), 10, 2);
+  const Matrix first = choose_anchors(by, points.view(), 10, 1);
+  const Matrix second = choose_anchors(by, points.view(), 10, 2);
   EXPECT_FALSE(std::ranges::equal(first.cells(), second.cells()));
 }
 
@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(All, EveryMethod, ::testing::Values("random", "kmeans",
 
 TEST(Anchors, RandomAndFarthestAreSingleDifferentRows) {
   const Matrix points = random_matrix(50, 5, 9);
-  for (const Method method : {Method::random, Method::fps}) {
-    const Matrix mixture = choose_anchors(method, points.view(), 50, 4);
+  for (const Choice by : {Choice::random, Choice::fps}) {
+    const Matrix mixture = choose_anchors(by, points.view(), 50, 4);
     std::set<std::size_t> used;
     for (std::size_t r = 0; r < 50; ++r) {
       EXPECT_EQ(std::ranges::count(mixture.row(r), 1.0F), 1);
@@ -105,12 +105,6 @@ TEST(Anchors, RandomAndFarthestAreSingleDifferentRows) {
     }
     EXPECT_EQ(used.size(), 50U);
   }
-}
-
-TEST(Anchors, ParamIsLearnedAndNotChosen) {
-  const Matrix points = random_matrix(50, 5, 9);
-  expect_error(
-      Code::bad_argument, [&] { (void)choose_anchors(Method::param, points.view(), 5, 0); }, "found by fit");
 }
 
 TEST(Anchors, UnknownNamesListTheKnown) {

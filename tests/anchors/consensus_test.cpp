@@ -48,7 +48,7 @@ struct World {
 
 FitOptions consensus_options(std::size_t anchors = 6, std::size_t support = 200) {
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = anchors;
   options.support = support;
   return options;
@@ -119,7 +119,7 @@ TEST(Consensus, DirectionsAreSortedByAgreementAndWeightedByIt) {
   const World world;
   const Bundle bundle = fit(world.sources(), consensus_options(20));
   FitOptions flat_options = consensus_options(20);
-  flat_options.consensus.power = 0;
+  std::get<Consensus>(flat_options.method).power = 0;
   const Bundle flat = fit(world.sources(), flat_options);
   double last = 1.3;  // shrinkage lets it be a little above 1
   for (std::size_t c = 0; c < bundle.targets.cols(); ++c) {
@@ -139,7 +139,7 @@ TEST(Consensus, PowerThatIsNoNumberIsRefused) {
   const World world;
   for (const double power : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     FitOptions options = consensus_options();
-    options.consensus.power = power;
+    std::get<Consensus>(options.method).power = power;
     expect_error(
         Code::bad_argument, [&] { (void)fit(world.sources(), options); }, "power is");
   }
@@ -167,10 +167,10 @@ TEST(Consensus, SpacesWithNothingInCommonAreRefused) {
 
 TEST(Attach, RidgeServesEveryWipBundle) {
   const World world;
-  for (const Method method : {Method::random, Method::fps, Method::param}) {
+  for (const Method& method : std::vector<Method>{ChosenRows{Choice::random}, ChosenRows{Choice::fps}, Param{}}) {
     FitOptions options = consensus_options(40);
     options.method = method;
-    if (method == Method::param) options.param.epochs = 2;
+    if (std::holds_alternative<Param>(method)) std::get<Param>(options.method).epochs = 2;
     const Bundle bundle = fit(world.sources(), options);
     EXPECT_EQ(bundle.attach_by, AttachBy::mixture);
     EXPECT_EQ(bundle.space("a").by, AttachBy::mixture);
@@ -187,7 +187,7 @@ TEST(Attach, RidgeServesEveryWipBundle) {
 TEST(Attach, TargetsOfAMixtureAreTheMeanOfTheSources) {
   const World world;
   FitOptions options = consensus_options(5);
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   const Bundle bundle = fit(world.sources(2), options);
   const Matrix a = bundle.map("a")->apply(world.views[0].view());
   const Matrix b = bundle.map("b")->apply(world.views[1].view());
@@ -232,7 +232,7 @@ TEST(Attach, AGivenRidgeIsUsedAndABadOneRefused) {
 TEST(Attach, ARidgeThatWouldNotBeUsedIsRefused) {
   const World world;
   FitOptions options = consensus_options();
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   const Bundle bundle = fit(world.sources(), options);
   for (const std::optional<AttachBy> by : {std::optional<AttachBy>(), std::optional(AttachBy::mixture)}) {
     expect_error(
@@ -303,7 +303,7 @@ TEST(Consensus, StrongDirectionsThatAreNotSharedTakeNoAnchorsFromThoseThatAre) {
   EXPECT_EQ(tell_of_fewer_anchors(bundle, more),
             "asked for 9 anchors, but the spaces share only 3 directions, so the bundle has 3");
   EXPECT_EQ(attach(bundle, space_of("c", a)).map->output_dim(), 3U);
-  more.anchors = 0;
+  more.anchors.reset();
   EXPECT_EQ(tell_of_fewer_anchors(bundle, more),
             "the bundle has 3 anchors, not 300: that is how many directions the spaces share");
 }

@@ -2,6 +2,8 @@
 #include "compute/neighbors.h"
 #include "support.h"
 
+#include <kedge/options/lists.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -86,21 +88,21 @@ TEST(Keep, SignedMixturesAreRefused) {
       "anchor 0", "keep all");
 }
 
-FitOptions options_with(Method method, std::size_t keep, Similarity similarity = Similarity::wip) {
-  FitOptions options;
+FitOptions options_with(const Method& method, std::size_t keep, Similarity similarity = Similarity::wip) {
+  FitArguments options;
   options.method = method;
   options.similarity = similarity;
   options.anchors = 10;
   options.support = 80;
-  options.keep = keep;
-  if (method == Method::param) options.param.epochs = 2;
-  return options;
+  if (keep > 0) options.keep = keep;
+  options.param.epochs = 2;
+  return fit_options(options);
 }
 
 class KeepInFit : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
  protected:
   void SetUp() override {
-    if (method() == Method::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
+    if (method() == Method(ChosenRows{Choice::kmeans}) && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   }
   [[nodiscard]] Method method() const { return parse_method(std::get<0>(GetParam())); }
   [[nodiscard]] FitOptions options(std::size_t keep) const {
@@ -122,7 +124,7 @@ class KeepInFit : public ::testing::TestWithParam<std::tuple<std::string_view, s
 TEST_P(KeepInFit, ShrinksTheSupportWithTheMixture) {
   const Bundle whole = fit(spaces_, options(0));
   const Bundle bundle = fit(spaces_, options(3));
-  EXPECT_EQ(bundle.keep, 3U);
+  EXPECT_EQ(keep_of(bundle.method), 3U);
   expect_convex(bundle.mixture);
   for (std::size_t r = 0; r < 10; ++r) {
     EXPECT_LE(std::ranges::count_if(bundle.mixture.row(r), [](float weight) { return weight > 0; }), 3);
@@ -168,17 +170,17 @@ INSTANTIATE_TEST_SUITE_P(All, KeepInFit,
 TEST(Keep, TheBundleFileRemembersIt) {
   const TemporaryFolder folder;
   const Matrix x = random_matrix(200, 8, 6);
-  const Bundle bundle = fit(std::vector{space_of("x", x)}, options_with(Method::param, 2));
+  const Bundle bundle = fit(std::vector{space_of("x", x)}, options_with(Param{}, 2));
   save_bundle(bundle, folder.file("x.kedge"));
   const Bundle loaded = load_bundle(folder.file("x.kedge"));
-  EXPECT_EQ(loaded.keep, 2U);
+  EXPECT_EQ(keep_of(loaded.method), 2U);
   EXPECT_EQ(loaded.support_ids, bundle.support_ids);
   EXPECT_TRUE(std::ranges::equal(loaded.mixture.cells(), bundle.mixture.cells()));
 }
 
 TEST(Keep, OneAnchorOfOneRowCanBeAttached) {
   const Matrix x = random_matrix(50, 4, 6);
-  FitOptions options = options_with(Method::param, 1);
+  FitOptions options = options_with(Param{}, 1);
   options.anchors = 1;
   options.support = 20;
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options);
@@ -188,16 +190,13 @@ TEST(Keep, OneAnchorOfOneRowCanBeAttached) {
   EXPECT_TRUE(std::ranges::equal(again.cells(), wanted.cells()));
 }
 
-TEST(Keep, MethodsWithSignedWeightsAreRefusedBeforeAnyRowIsRead) {
-  const Matrix x = random_matrix(200, 8, 6);
-  const auto unread = [](const ProgressReport&) { FAIL() << "rows were read"; };
-  for (const Method method : {Method::consensus, Method::procrustes, Method::ridge, Method::cca}) {
+TEST(Keep, MethodsWithSignedWeightsAreRefused) {
+  for (const std::string_view method : {"consensus", "procrustes", "ridge", "cca"}) {
+    FitArguments options;
+    options.method = parse_method(method);
+    options.keep = 3;
     expect_error(
-        Code::bad_argument,
-        [&] {
-          (void)fit(std::vector{space_of("a", x), space_of("b", x)}, options_with(method, 3), unread);
-        },
-        to_string(method), "3 largest", "signed", "keep all");
+        Code::bad_argument, [&] { require_own_options(options); }, method, "3 largest", "signed", "keep all");
   }
 }
 

@@ -19,7 +19,7 @@ Bundle small_bundle() {
   static const Matrix a = random_matrix(60, 5, 1);
   static const Matrix b = random_matrix(60, 4, 2);
   FitOptions options;
-  options.method = Method::fps;
+  options.method = ChosenRows{Choice::fps};
   options.anchors = 6;
   options.support = 20;
   options.seed = 18446744073709551615ULL;
@@ -111,14 +111,9 @@ TEST(Bundle, AddRefusesWhatSaveAndLoadRefuse) {
 
 TEST(Bundle, KeepsEverySettingOfTheConsensus) {
   Bundle bundle = small_bundle();
-  bundle.consensus = {0.25, 7, 0.02, 0.06, 77, 3};
-  const ConsensusOptions read = bundle_from_bytes(bundle_to_bytes(bundle), "bytes").consensus;
-  EXPECT_EQ(read.power, 0.25);
-  EXPECT_EQ(read.refine_epochs, 7U);
-  EXPECT_EQ(read.refine_rate, 0.02);
-  EXPECT_EQ(read.refine_tau, 0.06);
-  EXPECT_EQ(read.refine_batch, 77U);
-  EXPECT_EQ(read.refine_patience, 3U);
+  const Consensus made{0.25, {7, 0.02, 0.06, 77, 3}};
+  bundle.method = made;
+  EXPECT_EQ(bundle_from_bytes(bundle_to_bytes(bundle), "bytes").method, Method(made));
 }
 
 TEST(Bundle, OneMapIsReadAlone) {

@@ -29,7 +29,7 @@ struct Pair {
       }
     }
   }
-  [[nodiscard]] Bundle bundle(Method method = Method::consensus, Similarity similarity = Similarity::wip) const {
+  [[nodiscard]] Bundle bundle(Method method = Consensus{}, Similarity similarity = Similarity::wip) const {
     FitOptions options;
     options.method = method;
     options.similarity = similarity;
@@ -99,7 +99,7 @@ TEST(Translate, StreamsTheSameIntoAFile) {
 
 TEST(Translate, WithoutAWayBackSaysSo) {
   const Pair pair;
-  const Bundle cosine = pair.bundle(Method::random, Similarity::cosine);
+  const Bundle cosine = pair.bundle(ChosenRows{Choice::random}, Similarity::cosine);
   expect_error(
       Code::bad_argument, [&] { Translator(cosine, "a", "b"); }, "similarity cosine", "wip");
   Bundle bundle = pair.bundle();
@@ -112,7 +112,8 @@ TEST(Translate, WithoutAWayBackSaysSo) {
 
 TEST(Adapter, EveryKindJoinsThePair) {
   const Pair pair;
-  for (const Method method : {Method::procrustes, Method::ridge, Method::cca}) {
+  for (const Method& method :
+       std::vector<Method>{Adapter{Pairwise::procrustes}, Adapter{Pairwise::ridge}, Adapter{Pairwise::cca}}) {
     const Bundle bundle = pair.bundle(method);
     EXPECT_EQ(bundle.spaces.size(), 2U);
     EXPECT_EQ(bundle.sources.front(), "a");
@@ -130,7 +131,7 @@ TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
     for (std::size_t c = 0; c < 4; ++c) y.row(r)[c] = (c == 2 ? -1.F : 1.F) * x.row(r)[(c + 1) % 4];
   }
   FitOptions options;
-  options.method = Method::procrustes;
+  options.method = Adapter{Pairwise::procrustes};
   options.similarity = Similarity::inner;
   const Bundle bundle = fit(std::vector{space_of("x", x), space_of("y", y)}, options);
   const Matrix rx = bundle.map("x")->apply(x.view());
@@ -151,7 +152,7 @@ TEST(Adapter, ProcrustesKeepsLengthsAndFindsARotation) {
 /// With fewer rows than values a map can repeat any rows; that says nothing of others.
 TEST(Adapter, RowsThatHaveNothingInCommonDoNotLookExplained) {
   FitOptions options;
-  options.method = Method::ridge;
+  options.method = Adapter{Pairwise::ridge};
   options.similarity = Similarity::inner;
   const Matrix x = random_matrix(40, 60, 1);
   const Matrix y = random_matrix(40, 20, 2);
@@ -161,7 +162,7 @@ TEST(Adapter, RowsThatHaveNothingInCommonDoNotLookExplained) {
 
 TEST(Adapter, NorDoesTheWayBack) {
   FitOptions options;
-  options.method = Method::ridge;
+  options.method = Adapter{Pairwise::ridge};
   options.similarity = Similarity::inner;
   const Matrix x = random_matrix(40, 20, 1);
   const Matrix y = random_matrix(40, 60, 2);
@@ -179,7 +180,7 @@ TEST(Adapter, RowsThatAreThereTwiceDoNotLookExplained) {
   }
   for (const Similarity similarity : {Similarity::inner, Similarity::wip}) {
     FitOptions options;
-    options.method = Method::ridge;
+    options.method = Adapter{Pairwise::ridge};
     options.similarity = similarity;
     const Bundle bundle = fit(std::vector{space_of("x", xx), space_of("y", yy)}, options);
     EXPECT_LT(bundle.space("x").ridge->mean_r2, 0.2) << to_string(similarity);
@@ -190,7 +191,7 @@ TEST(Adapter, RowsThatAreThereTwiceDoNotLookExplained) {
 TEST(Adapter, WantsTwoSpacesAndASimilarityItCanWorkIn) {
   const Pair pair;
   FitOptions options;
-  options.method = Method::ridge;
+  options.method = Adapter{Pairwise::ridge};
   expect_error(
       Code::bad_argument, [&] { (void)fit(std::vector{space_of("a", pair.a)}, options); }, "one pair", "1 were given");
   options.similarity = Similarity::cosine;

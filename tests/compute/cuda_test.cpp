@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "compute/backend.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/kernel_cases.h"
 #include "compute/kernel_system.h"
 #include "compute/needs_gpu.h"
@@ -129,7 +129,7 @@ struct World {
 TEST_F(OnTheGpu, ConsensusAndAttachingAgree) {
   const World world;
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = 6;
   options.support = 500;
   const Bundle wanted = fit(world.sources, options);
@@ -145,7 +145,7 @@ TEST_F(OnTheGpu, ConsensusAndAttachingAgree) {
 
 TEST_F(OnTheGpu, EveryMethodFitsThere) {
   const World world;
-  for (const Method method : {Method::random, Method::fps, Method::consensus}) {
+  for (const Method& method : std::vector<Method>{ChosenRows{Choice::random}, ChosenRows{Choice::fps}, Consensus{}}) {
     FitOptions options;
     options.method = method;
     options.anchors = 20;
@@ -212,7 +212,7 @@ TEST_F(OnTheGpu, TransformRefusesWhatIsNoProductAndLeavesNothing) {
 TEST_F(OnTheGpu, TranslationAgrees) {
   const World world;
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = 6;
   options.support = 500;
   const Translator translator(fit(world.sources, options), "a", "c");

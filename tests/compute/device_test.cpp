@@ -47,7 +47,7 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   const Matrix x = test::random_matrix(300, 4, 1);
   const std::vector<Space> spaces{test::space_of("x", x)};
   FitOptions options;
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   options.anchors = 3;
   const Bundle bundle = fit(spaces, options);
   options.device = Device::cuda;

@@ -15,7 +15,7 @@
 #include <future>
 #include <thread>
 
-// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+// A function of OpenMP, which is in the process only if FAISS or OpenBLAS brings it.
 extern "C" {
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
@@ -65,8 +65,8 @@ TEST_F(Threads, OfTheProcessAreWhatTheyWereAfterEveryOperation) {
   expect_unchanged("fit", [&] { bundle = fit(spaces, options); });
   expect_unchanged("fit by param", [&] {
     FitOptions param = options;
-    param.method = Method::param;
-    param.param.epochs = 2;
+    param.method = Param{};
+    std::get<Param>(param.method).epochs = 2;
     (void)fit(spaces, param);
   });
   expect_unchanged("compute_moments", [&] { (void)compute_moments(spaces[0]); });

@@ -28,7 +28,7 @@ std::vector<Matrix> make_views() {
 
 FitOptions small_consensus() {
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = 8;
   options.support = 250;
   return options;
@@ -50,7 +50,7 @@ TEST(Validate, WorksForOtherMethodsAndMoreSupportThanIsLeft) {
   const std::vector<Matrix> views = make_views();
   const std::vector spaces{space_of("a", views[0]), space_of("b", views[1]), space_of("c", views[2])};
   FitOptions options = small_consensus();
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   options.support = 400;  // 360 are left
   const std::vector<HeldOutScore> scores = validate(spaces, options);
   EXPECT_EQ(scores.size(), 3U);
@@ -110,12 +110,12 @@ TEST(Validate, KeepsFromTheSpaceWhatIsOnlyForAnAdapter) {
   const std::vector<Matrix> views = make_views();
   const std::vector spaces{space_of("a", views[0]), space_of("b", views[1]), space_of("c", views[2])};
   FitOptions options;
-  options.method = Method::kernel;
+  options.method = Adapter{Pairwise::kernel};
   options.kernel.width = 4;
   options.attach_by = AttachBy::ridge;
   EXPECT_EQ(validate(spaces, options).size(), 3U);
   options = {};
-  options.method = Method::ridge;
+  options.method = Adapter{Pairwise::ridge};
   options.ridge = 1;
   options.attach_by = AttachBy::kernel;
   EXPECT_EQ(validate(spaces, options).size(), 3U);

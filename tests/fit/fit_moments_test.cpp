@@ -85,12 +85,12 @@ void expect_same_maps(const Bundle& found, const Bundle& expected) {
 
 TEST_F(FromMoments, ShardsMakeTheBundleThatAllRowsMake) {
   const std::vector<std::size_t> three{0, 1, 2};
-  for (const Method method : {Method::consensus, Method::random, Method::fps}) {
+  for (const Method& method : std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, ChosenRows{Choice::fps}}) {
     for (const Similarity similarity : {Similarity::wip, Similarity::cosine, Similarity::euclidean}) {
       FitOptions whole = options(method), parts = options(method, false);
       whole.similarity = parts.similarity = similarity;
       const Bundle expected = fit(sources(), whole);
-      const Bundle found = fit(sharded(three), support(3), parts);
+      const Bundle found = fit(FitInput{{sharded(three)}, support(3)}, parts);
       expect_same_maps(found, expected);
       EXPECT_EQ(found.support_ids, expected.support_ids);
       EXPECT_EQ(found.sources, expected.sources);
@@ -104,40 +104,41 @@ TEST_F(FromMoments, ShardsMakeTheBundleThatAllRowsMake) {
 TEST_F(FromMoments, AdaptersAndRulesOfShrinkageDoToo) {
   const std::vector<std::size_t> two{0, 1};
   const std::vector<Space> pair{space_of("a", views_[0]), space_of("b", views_[1])};
-  for (const Method method : {Method::ridge, Method::procrustes, Method::cca}) {
-    expect_same_maps(fit(sharded(two), support(2), options(method, false)), fit(pair, options(method)));
+  for (const Method& method :
+       std::vector<Method>{Adapter{Pairwise::ridge}, Adapter{Pairwise::procrustes}, Adapter{Pairwise::cca}}) {
+    expect_same_maps(fit(FitInput{{sharded(two)}, support(2)}, options(method, false)), fit(pair, options(method)));
   }
   for (const ShrinkageRule rule : {ShrinkageRule::ledoit_wolf, ShrinkageRule::oas}) {
-    FitOptions whole = options(Method::consensus), parts = options(Method::consensus, false);
+    FitOptions whole = options(Consensus{}), parts = options(Consensus{}, false);
     whole.shrinkage_rule = parts.shrinkage_rule = rule;
-    expect_same_maps(fit(sharded(two), support(2), parts), fit(pair, whole));
+    expect_same_maps(fit(FitInput{{sharded(two)}, support(2)}, parts), fit(pair, whole));
   }
 }
 
 TEST_F(FromMoments, AttachDoesToo) {
-  const Bundle bundle = fit(sources(), options(Method::consensus));
+  const Bundle bundle = fit(sources(), options(Consensus{}));
   const Attachment expected = attach(bundle, space_of("d", views_[3]));
   const std::vector<std::size_t> last{3};
   const Matrix64 rows = space_of("d", views_[3]).gather(ids_);
-  const Attachment found = attach(bundle, sharded(last), rows.view());
+  const Attachment found = attach(bundle, AttachInput{sharded(last), rows});
   for (std::size_t i = 0; i < expected.map->weight().cells().size(); ++i) {
     ASSERT_NEAR(found.map->weight().cells()[i], expected.map->weight().cells()[i],
                 1e-6 * largest(expected.map->weight().cells()));
   }
-  const Attachment by_file = attach(bundle, sharded(last), space_of("d", views_[3]));
+  const Attachment by_file = attach(bundle, read_input(bundle, {space_of("d", views_[3]), sharded(last)}));
   EXPECT_EQ(by_file.map->space(), "d");
   EXPECT_NEAR(by_file.ridge->mean_r2, expected.ridge->mean_r2, 1e-6);
 }
 
 TEST_F(FromMoments, ParamLearnsFromASampleOfRows) {
-  FitOptions sampled = options(Method::param, false);
-  sampled.param.epochs = 2;
-  sampled.param.batch = 64;
+  FitOptions sampled = options(Param{}, false);
+  std::get<Param>(sampled.method).epochs = 2;
+  std::get<Param>(sampled.method).batch = 64;
   sampled.support = 100;
   std::vector<Space> sample;
   for (const Space& space : sources()) sample.push_back(space.with_rows(RowRange{0, 300}));
   const std::vector<std::size_t> three{0, 1, 2};
-  const Bundle bundle = fit(sharded(three), sample, sampled);
+  const Bundle bundle = fit(read_input({sample, sharded(three)}, sampled), sampled);
   EXPECT_EQ(bundle.history.size(), 2U);
   EXPECT_EQ(bundle.support_ids.size(), 100U);
   EXPECT_TRUE(std::ranges::all_of(bundle.support_ids, [](std::int64_t id) { return id < 300; }));
@@ -148,9 +149,9 @@ TEST_F(FromMoments, RefusesWhatDoesNotFit) {
   const Moments moments = sharded(three);
   const auto fit_with = [&](const SupportRows& rows, auto change) {
     return [&, rows, change] {
-      FitOptions changed = options(Method::consensus, false);
+      FitOptions changed = options(Consensus{}, false);
       change(changed);
-      (void)fit(moments, rows, changed);
+      (void)fit(FitInput{{moments}, rows}, changed);
     };
   };
   const auto nothing = [](FitOptions&) {};
@@ -169,45 +170,62 @@ TEST_F(FromMoments, RefusesWhatDoesNotFit) {
   expect_error(Code::bad_argument, fit_with(bad, nothing), "more than once");
   bad.ids[1] = -4;
   expect_error(Code::bad_argument, fit_with(bad, nothing), "-4 is negative");
-  expect_error(Code::bad_argument, fit_with(support(3), [](FitOptions& o) { o.method = Method::param; }),
+  expect_error(Code::bad_argument, fit_with(support(3), [](FitOptions& o) { o.method = Param{}; }),
                "param learns from batches", "sample");
-  expect_error(Code::bad_argument, fit_with(support(3), [](FitOptions& o) { o.consensus.refine_epochs = 3; }),
+  expect_error(Code::bad_argument,
+               fit_with(support(3), [](FitOptions& o) { std::get<Consensus>(o.method).refinement.epochs = 3; }),
                "refinement learns from batches");
   expect_error(Code::bad_argument, fit_with(support(3), [](FitOptions& o) { o.support_select = SupportSelect::fps; }),
                "select the support by fps");
   expect_error(Code::bad_argument, fit_with(support(3), [](FitOptions& o) { o.support = 5; }), "a support of 5 rows");
-  const Bundle bundle = fit(sources(), options(Method::consensus));
+  const Bundle bundle = fit(sources(), options(Consensus{}));
   const Matrix64 few(3, 7);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(bundle, moments, few.view()); }, "one space is attached at a time");
+      Code::bad_argument,
+      [&] {
+        (void)attach(bundle, AttachInput{moments, few});
+      },
+      "one space is attached at a time");
   expect_error(
-      Code::bad_argument, [&] { (void)attach(bundle, moments.of("a"), few.view()); }, "180 support rows", "3 x 7");
+      Code::bad_argument,
+      [&] {
+        (void)attach(bundle, AttachInput{moments.of("a"), few});
+      },
+      "180 support rows", "3 x 7");
 }
 
 TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
-  const Bundle numbered = fit(sources(), options(Method::consensus));
+  const Bundle numbered = fit(sources(), options(Consensus{}));
   const Space last = space_of("d", views_[3]);
   std::vector<std::int64_t> ids(last.rows());  // every row number is the id of another row
   for (std::size_t row = 0; row < ids.size(); ++row) ids[row] = static_cast<std::int64_t>(ids.size() - 1 - row);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(numbered, last, ids); }, "'d'", "by row number");
+      Code::bad_argument,
+      [&] {
+        (void)read_input(numbered, {last, {}, ids});
+      },
+      "'d'", "by row number");
   Moments moments{SupportDraw(numbered.support_ids)};
   add_moments(moments, {&last, 1}, ids);
   expect_error(
-      Code::bad_argument, [&] { (void)attach(numbered, moments); }, "'d'", "by row number");
-  const Bundle drawn = fit(sources(), ids, options(Method::consensus, false));
-  EXPECT_EQ(attach(drawn, last, ids).space(), "d");
+      Code::bad_argument,
+      [&] {
+        (void)read_input(numbered, {{}, moments});
+      },
+      "'d'", "by row number");
+  const Bundle drawn = fit(read_input({sources(), {}, ids}, options(Consensus{}, false)), options(Consensus{}, false));
+  EXPECT_EQ(attach(drawn, read_input(drawn, {last, {}, ids})).space(), "d");
   expect_error(
       Code::bad_argument, [&] { (void)attach(drawn, last); }, "'d'", "drawn by id");
 }
 
 TEST_F(FromMoments, SupportRowsAloneMeetTheMeanOfTheTargets) {
-  // A support that is far from the rest, so that its mean is not that of all rows.
+  // A support that is far from the rest, so that its mean differs from the mean of all rows.
   std::vector<std::int64_t> far(900);
   for (std::size_t i = 0; i < far.size(); ++i) far[i] = static_cast<std::int64_t>(i);
   std::ranges::sort(far, {}, [&](std::int64_t id) { return -views_[0].row(static_cast<std::size_t>(id))[0]; });
   far.resize(150);
-  FitOptions off_centre = options(Method::consensus, false);
+  FitOptions off_centre = options(Consensus{}, false);
   off_centre.support_ids = far;
   const Bundle bundle = fit(sources(), off_centre);
   const Matrix64 rows = space_of("d", views_[3]).gather(far);

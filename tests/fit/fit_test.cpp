@@ -81,7 +81,7 @@ FitOptions small_options(Method method, Similarity similarity) {
   options.similarity = similarity;
   options.anchors = 20;
   options.support = 100;
-  if (method == Method::param) options.param.epochs = 3;
+  if (std::holds_alternative<Param>(method)) std::get<Param>(options.method).epochs = 3;
   return options;
 }
 
@@ -90,7 +90,7 @@ TEST(Fit, WipIsUnchangedByInvertibleAffineTransforms) {
   Matrix a = random_matrix(12, 12, 3);
   for (std::size_t i = 0; i < 12; ++i) a.row(i)[i] += 3;  // well away from singular
   const Matrix y = transformed(x, a, 5);
-  FitOptions options = small_options(Method::random, Similarity::wip);
+  FitOptions options = small_options(ChosenRows{Choice::random}, Similarity::wip);
   options.whitening = {0, 0};
   const Matrix rr_x = rr_of(fit(std::vector{space_of("s", x)}, options), "s", x);
   const Matrix rr_y = rr_of(fit(std::vector{space_of("s", y)}, options), "s", y);
@@ -101,7 +101,7 @@ TEST(Fit, CosineIsUnchangedByRotationAndScale) {
   const Matrix x = embeddings(300, 10, 4);
   Matrix y = transformed(x, rotation(10, 5), 0);
   for (float& value : y.cells()) value *= 7;
-  const FitOptions options = small_options(Method::random, Similarity::cosine);
+  const FitOptions options = small_options(ChosenRows{Choice::random}, Similarity::cosine);
   const Matrix rr_x = rr_of(fit(std::vector{space_of("s", x)}, options), "s", x);
   const Matrix rr_y = rr_of(fit(std::vector{space_of("s", y)}, options), "s", y);
   EXPECT_LT(largest_difference(rr_x.cells(), rr_y.cells()), 1e-5);
@@ -110,7 +110,7 @@ TEST(Fit, CosineIsUnchangedByRotationAndScale) {
 class EveryMethodAndSimilarity : public ::testing::TestWithParam<std::tuple<std::string_view, std::string_view>> {
  protected:
   void SetUp() override {
-    if (method() == Method::kmeans && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
+    if (method() == Method(ChosenRows{Choice::kmeans}) && !have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   }
   [[nodiscard]] static Method method() { return parse_method(std::get<0>(GetParam())); }
   [[nodiscard]] static FitOptions options() {
@@ -127,7 +127,7 @@ TEST_P(EveryMethodAndSimilarity, AttachOfASourceGivesTheSameMap) {
     const RelativeMap again = *attach(bundle, space).map;
     const RelativeMap map = *bundle.map(space.name());
     // The consensus takes its statistics from all spaces at once: the same sums, perhaps rounded in another order.
-    const double rounding = bundle.method == Method::consensus ? 1e-6 : 0;
+    const double rounding = std::holds_alternative<Consensus>(bundle.method) ? 1e-6 : 0;
     EXPECT_LE(largest_difference(again.weight().cells(), map.weight().cells()),
               rounding * largest(map.weight().cells()));
     EXPECT_LE(largest_difference(again.bias(), map.bias()), rounding * largest(map.bias()));
@@ -139,7 +139,7 @@ TEST_P(EveryMethodAndSimilarity, MixtureIsSharedAndRepeatable) {
   const Bundle again = fit(spaces_, options());
   EXPECT_TRUE(std::ranges::equal(bundle.mixture.cells(), again.mixture.cells()));
   EXPECT_EQ(bundle.support_ids, again.support_ids);
-  if (bundle.method == Method::consensus) {
+  if (std::holds_alternative<Consensus>(bundle.method)) {
     ASSERT_LT(bundle.mixture.rows(), 19U);  // of 8 + 11 directions, those that are shared
   } else {
     ASSERT_EQ(bundle.mixture.rows(), 20U);
@@ -180,7 +180,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
   const Matrix x = embeddings(300, 8, 6);
   const auto source = view_rows(x.view(), "x");
   const std::vector<Space> part{Space("x", source, {100, 250})};
-  FitOptions options = small_options(Method::random, Similarity::inner);
+  FitOptions options = small_options(ChosenRows{Choice::random}, Similarity::inner);
   options.support = 60;
   const Bundle drawn = fit(part, options);
   EXPECT_EQ(drawn.support_ids.size(), 60U);
@@ -188,7 +188,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
     EXPECT_GE(id, 100);
     EXPECT_LT(id, 250);
   }
-  options.support = 0;
+  options.support.reset();
   options.anchors = 2;
   options.support_ids = {120, 110};
   const Bundle bundle = fit(part, options);
@@ -201,7 +201,7 @@ TEST(Fit, SupportIdsAreRowsOfTheFileNotOfTheRange) {
 TEST(Fit, AttachFromSupportRowsUsesOnlyThose) {
   if (!have_faiss()) GTEST_SKIP() << "this build has no FAISS";
   const Matrix x = embeddings(300, 8, 6);
-  FitOptions options = small_options(Method::kmeans, Similarity::cosine);
+  FitOptions options = small_options(ChosenRows{Choice::kmeans}, Similarity::cosine);
   const Bundle bundle = fit(std::vector{space_of("x", x)}, options);
   Matrix support(100, 8);
   for (std::size_t i = 0; i < 100; ++i) {
@@ -224,37 +224,9 @@ TEST(Fit, IsByConsensusUnlessToldOtherwise) {
   const std::vector<Space> spaces{space_of("x", x), space_of("y", y)};
   FitOptions options;
   const Bundle bundle = fit(spaces, options);
-  EXPECT_EQ(bundle.method, Method::consensus);
-  options.method = Method::consensus;
+  EXPECT_TRUE(std::holds_alternative<Consensus>(bundle.method));
+  options.method = Consensus{};
   EXPECT_TRUE(std::ranges::equal(fit(spaces, options).mixture.cells(), bundle.mixture.cells()));
-}
-
-TEST(Fit, RefusesOptionsOfAnotherMethodBeforeAnyRowIsRead) {
-  const Matrix x = embeddings(50, 8, 6);
-  const auto unread = [](const ProgressReport&) { FAIL() << "rows were read"; };
-  const auto fit_with = [&](Method method, auto change) {
-    return [&, method, change] {
-      FitOptions options;
-      options.method = method;
-      options.anchors = 5;
-      change(options);
-      (void)fit(std::vector{space_of("x", x), space_of("y", x)}, options, unread);
-    };
-  };
-  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.param.epochs = 20; }),
-               "epochs belongs to the method param", "the method is consensus", "leave out epochs");
-  expect_error(Code::bad_argument,
-               fit_with(Method::random, [](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }),
-               "coverage_rows belongs to the method param", "the method is random");
-  expect_error(Code::bad_argument, fit_with(Method::consensus, [](FitOptions& o) { o.checkpoint.path = "c"; }),
-               "checkpoint belongs to the method param");
-  expect_error(Code::bad_argument, fit_with(Method::param, [](FitOptions& o) { o.consensus.power = 1; }),
-               "power belongs to the method consensus", "the method is param");
-  FitOptions weighted;
-  weighted.method = Method::cca;
-  weighted.anchors = 5;
-  weighted.consensus.power = 1;
-  EXPECT_EQ(fit(std::vector{space_of("x", x), space_of("y", x)}, weighted).method, Method::cca) << "cca weighs too";
 }
 
 TEST(Fit, RefusesWhatCannotWork) {
@@ -264,7 +236,7 @@ TEST(Fit, RefusesWhatCannotWork) {
   const auto fit_with = [&](auto change) {
     return [&spaces, change] {
       FitOptions options;
-      options.method = Method::random;
+      options.method = ChosenRows{Choice::random};
       options.anchors = 10;
       change(options);
       (void)fit(spaces, options);
@@ -300,7 +272,8 @@ TEST(Fit, StopsWhenProgressThrows) {
   const Matrix x = embeddings(100, 8, 6);
   struct Stop : std::exception {};
   const auto stop = [](const ProgressReport&) { throw Stop{}; };
-  EXPECT_THROW((void)fit(std::vector{space_of("x", x)}, small_options(Method::random, Similarity::wip), stop), Stop);
+  EXPECT_THROW(
+      (void)fit(std::vector{space_of("x", x)}, small_options(ChosenRows{Choice::random}, Similarity::wip), stop), Stop);
 }
 
 }  // namespace

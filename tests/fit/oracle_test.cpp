@@ -120,9 +120,9 @@ TEST(Oracle, MapFoldsWeightAndBias) {
 Bundle oracle_consensus() {
   const Json& wanted = expected()["consensus"];
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = wanted["anchors"].get<std::size_t>();
-  options.consensus.power = wanted["power"].get<double>();
+  std::get<Consensus>(options.method).power = wanted["power"].get<double>();
   options.whitening = oracle_options();
   options.support_ids = read_integers(path("support_ids.npy"));
   std::vector<Space> sources;
@@ -147,7 +147,7 @@ TEST(Oracle, ConsensusTargetsAgree) {
   EXPECT_LT(
       relative_error(std::span<const double>(targets.cells()), expected_matrix("consensus_targets_gram.npy").cells()),
       1e-6);
-  EXPECT_EQ(ConsensusOptions{}.power, expected()["consensus"]["power"].get<double>());
+  EXPECT_EQ(Consensus{}.power, expected()["consensus"]["power"].get<double>());
 }
 
 TEST(Oracle, ConsensusEigenvaluesAreExactInFloat64) {
@@ -164,12 +164,12 @@ TEST(Oracle, ConsensusEigenvaluesAreExactInFloat64) {
     centred.push_back(rows.emplace_back(centre_rows(source.gather(support), own.mean(), Device::cpu)).get());
   }
   const auto anchors = expected()["consensus"]["anchors"].get<std::size_t>();
-  const Consensus found = find_consensus({by_eigenvectors, centred, anchors}, joint, {});
+  const ConsensusResult found = find_consensus({by_eigenvectors, centred, anchors}, joint, {});
   std::vector<double> wanted = expected_vector("consensus_eigenvalues.npy");
   std::erase_if(wanted, [](double value) { return value < 1; });  // on which the spaces do not agree
   EXPECT_LT(relative_error(std::span<const double>(found.eigenvalues), wanted), 1e-10);
 
-  const Consensus faster = find_consensus({by_cholesky, centred, anchors}, joint, {});
+  const ConsensusResult faster = find_consensus({by_cholesky, centred, anchors}, joint, {});
   EXPECT_LT(relative_error<double>(faster.eigenvalues, found.eigenvalues), 1e-12);
   const std::vector<double> targets(found.targets.cells().begin(), found.targets.cells().end());
   EXPECT_LT(relative_error<float>(faster.targets.cells(), targets), 1e-6);

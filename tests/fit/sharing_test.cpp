@@ -36,7 +36,7 @@ Bundle shared_bundle(Similarity similarity) {
   const Matrix a = random_matrix(kRows, kDim, 1);
   const Matrix b = random_matrix(kRows, 120, 2);
   FitOptions options;
-  options.method = Method::random;
+  options.method = ChosenRows{Choice::random};
   options.similarity = similarity;
   options.anchors = 80;
   options.support = 300;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"
@@ -51,7 +51,7 @@ void check_ranks(const CheckOptions& options, const Toy& toy, std::vector<CheckP
   promises.push_back({"ranks of retrieval", same ? "same ranks" : "other ranks", same});
 }
 
-/// float64 throughout, so what is left is the order of sums.
+/// Both are float64, so they differ by the order of sums alone.
 void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   const Space& space = toy.spaces().back();
   const Moments wanted = compute_moments(space, Device::cpu);
@@ -61,10 +61,10 @@ void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<C
                                   make_whitening(wanted, {}, Device::cpu).whitener.cells(), 1e-8));
 }
 
-/// The targets are eigenvectors, the maps ridges: both are found in other ways there.
+/// The targets are eigenvectors and the maps are ridges; a GPU finds both in other ways.
 void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   FitOptions asked;
-  asked.method = Method::consensus;
+  asked.method = Consensus{};
   asked.anchors = options.quick ? 20 : 200;
   asked.support = options.quick ? 300 : 3000;
   const Bundle wanted = fit(toy.spaces(), asked);
@@ -77,8 +77,7 @@ void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<Ch
   }
 }
 
-/// What a ridge is made of, at a size where the GPU is used: whitened by a Cholesky factor, by eigenvectors, not at
-/// all.
+/// What a ridge is made of, large enough for the GPU: whitened by a Cholesky factor, by eigenvectors, and not at all.
 void check_ridge(const CheckOptions& options, std::vector<CheckPromise>& promises) {
   if (options.device == Device::cpu) return;
   const std::size_t dim = options.quick ? 300 : 1100, count = 3 * dim;

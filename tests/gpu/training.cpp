@@ -19,31 +19,30 @@ namespace {
 
 FitOptions fit_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options;
-  options.method = Method::param;
+  options.method = Param{};
   options.anchors = check.quick ? 24 : 65;
   options.support = check.quick ? 70 : 3000;  // enough for several blocks of a GPU to a row of the mixture
-  options.param.batch = check.quick ? 64 : 256;
-  options.param.epochs = 2;
+  std::get<Param>(options.method).batch = check.quick ? 64 : 256;
+  std::get<Param>(options.method).epochs = 2;
   options.device = device;
   options.precision = precision;
   return options;
 }
 
-/// Coverage over all rows, in chunks of which the last is shorter.
+/// Coverage over all rows, in chunks; the last chunk is shorter.
 FitOptions covering_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options = fit_options(check, device, precision);
-  options.param.coverage_rows = CoverageRows::all;
-  options.param.coverage_chunk = check.quick ? 100 : 1000;
+  std::get<Param>(options.method).coverage_rows = CoverageRows::all;
+  std::get<Param>(options.method).coverage_chunk = check.quick ? 100 : 1000;
   return options;
 }
 
 FitOptions refined_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options = fit_options(check, device, precision);
-  options.method = Method::consensus;
-  options.param = {};
-  options.consensus.refine_epochs = 2;
-  options.consensus.refine_rate = 0.05;  // so that two epochs are seen in the losses
-  options.consensus.refine_batch = check.quick ? 64 : 256;
+  options.method = Consensus{};
+  std::get<Consensus>(options.method).refinement.epochs = 2;
+  std::get<Consensus>(options.method).refinement.rate = 0.05;  // so that two epochs are seen in the losses
+  std::get<Consensus>(options.method).refinement.batch = check.quick ? 64 : 256;
   return options;
 }
 
@@ -81,15 +80,17 @@ struct Stop : std::exception {};
 /// Stopped by its progress after half of the steps, and taken up again from the checkpoint that leaves.
 Bundle fit_in_two_goes(const Toy& toy, FitOptions options) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}", ::getpid());
-  options.checkpoint.path = path.string();
+  std::get<Param>(options.method).checkpoint.path = path.string();
   try {
     (void)fit(toy.spaces(), options, [](const ProgressReport& report) {
       if (report.step == "learning" && report.done >= report.total / 2) throw Stop{};
     });
   } catch (const Stop&) {
-    options.checkpoint.resume = true;
+    std::get<Param>(options.method).checkpoint.resume = true;
   }
-  Bundle bundle = options.checkpoint.resume && std::filesystem::exists(path) ? fit(toy.spaces(), options) : Bundle{};
+  Bundle bundle = std::get<Param>(options.method).checkpoint.resume && std::filesystem::exists(path)
+                      ? fit(toy.spaces(), options)
+                      : Bundle{};
   std::filesystem::remove(path);
   return bundle;
 }

@@ -73,7 +73,7 @@ TEST_F(HeadOnTheGpu, MlpClassifierTakesAnyBatch) {
   const Labelled data;
   HeadOptions options = mlp_options(0.3);
   options.epochs = 1;
-  options.hidden = 0;
+  options.hidden.reset();
   for (const std::size_t batch : {kRows - 1, kRows, 10 * kRows}) {  // a last batch of one row, and one of all
     options.batch = batch;
     const Matrix wanted = logits_of(data, options, Device::cpu);

@@ -27,8 +27,7 @@ TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
   options.hold_out = {"b"};
   const StitchResults results = stitch(data, options);
   for (const StitchMethod& method : options.methods) {
-    FitOptions fit_options = fit_options_of(method, options.points.front(), 0, train_rows(data));
-    if (fit_options.method != Method::param) fit_options.param = {};  // fit() refuses options of other methods
+    const FitOptions fit_options = fit_options_of(method, options.points.front(), 0, train_rows(data));
     const Space a = data.spaces[0].with_rows(data.train);
     const Space b = data.spaces[1].with_rows(data.train);
     const Space c = data.spaces[2].with_rows(data.train);
@@ -55,7 +54,7 @@ TEST(Stitch, PointsThatDifferInEpsilonHaveStatisticsOfTheirOwn) {
   const World world;
   const auto measured = [&](const std::vector<double>& epsilons) {
     StitchOptions options = options_for({"consensus", "random-wip"});
-    const FitOptions point = options.points.front();
+    const FitArguments point = options.points.front();
     options.points.clear();
     for (const double epsilon : epsilons) {
       options.points.push_back(point);

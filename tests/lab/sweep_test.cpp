@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/every_option_list.h"
+#include "options/every_option_list.h"
 #include "stitch/stitch_plan.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Lab, EveryList, HeadOptions);
 namespace {
 
 TEST(SweepPoints, AreAllCombinations) {
-  FitOptions fit;
+  FitArguments fit;
   fit.seed = 3;
-  const std::vector<FitOptions> points = sweep_points(fit, {5, 6}, {}, {"0.5", "oas", "0.25"});
+  const std::vector<FitArguments> points = sweep_points(fit, {5, 6}, {}, {"0.5", "oas", "0.25"});
   ASSERT_EQ(points.size(), 6U);
   EXPECT_EQ(points[3].anchors, 6U);
   EXPECT_EQ(points[3].support, fit.support);
@@ -36,9 +36,9 @@ TEST(SweepPoints, ShareTheSupportThatOneMethodByKernelWants) {
   const auto support = [](const std::vector<std::string>& methods, Effort effort, std::size_t asked, std::size_t rows) {
     StitchOptions options;
     options.methods = parse_stitch_methods(methods);
-    FitOptions& point = options.points.front();
+    FitArguments& point = options.points.front();
     point.effort = effort;
-    point.support = asked;
+    if (asked > 0) point.support = asked;
     const StitchOptions settled = with_defaults(options, rows);
     for (const StitchMethod& method : settled.methods) {
       EXPECT_EQ(fit_options_of(method, settled.points.front(), 0, rows).support, settled.points.front().support);
@@ -55,13 +55,13 @@ TEST(SweepPoints, ShareTheSupportThatOneMethodByKernelWants) {
 }
 
 TEST(SweepPoints, AreLeftOutWhereTheyCannotBeUnlessAllAreSuch) {
-  const auto numbers = [](const std::vector<FitOptions>& points) {
+  const auto numbers = [](const std::vector<FitArguments>& points) {
     std::vector<std::pair<std::size_t, std::size_t>> pairs;
-    for (const FitOptions& point : points) pairs.emplace_back(point.anchors, point.support);
+    for (const FitArguments& point : points) pairs.emplace_back(point.anchors.value_or(0), point.support.value_or(0));
     return pairs;
   };
   using Numbers = std::vector<std::pair<std::size_t, std::size_t>>;
-  std::vector<FitOptions> points = sweep_points({}, {10, 20, 40}, {20, 0}, {});
+  std::vector<FitArguments> points = sweep_points({}, {10, 20, 40}, {20, 0}, {});
   EXPECT_EQ(numbers(leave_out_impossible(points, 30)), (Numbers{{40, 20}, {40, 30}}));
   EXPECT_EQ(numbers(points), (Numbers{{10, 20}, {10, 0}, {20, 20}, {20, 0}}));
   EXPECT_TRUE(leave_out_impossible(points, 30).empty());
@@ -69,7 +69,7 @@ TEST(SweepPoints, AreLeftOutWhereTheyCannotBeUnlessAllAreSuch) {
   EXPECT_TRUE(leave_out_impossible(points = sweep_points({}, {40, 50}, {20}, {}), 30).empty());
   EXPECT_EQ(points.size(), 2U) << "so that it is refused";
 
-  FitOptions given;
+  FitArguments given;
   given.support_ids = {3, 1, 2};
   points = sweep_points(given, {3, 4}, {}, {});
   EXPECT_EQ(numbers(leave_out_impossible(points, 30)), (Numbers{{4, 3}})) << "as many as there are ids";

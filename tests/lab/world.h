@@ -58,7 +58,7 @@ struct World {
 inline StitchOptions options_for(const std::vector<std::string>& methods) {
   StitchOptions options;
   for (const std::string& method : methods) options.methods.push_back(parse_stitch_method(method));
-  FitOptions& point = options.points.front();
+  FitArguments& point = options.points.front();
   point.anchors = 6;
   point.support = 60;
   point.param.epochs = 4;

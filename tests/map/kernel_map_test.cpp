@@ -22,7 +22,7 @@ Matrix directions(std::size_t rows, std::size_t dim, unsigned seed) {
   return x;
 }
 
-/// hidden times a random matrix and some noise; bent where the encoder is no linear view of it.
+/// hidden times a random matrix and some noise; bent if the encoder is not a linear view of it.
 Matrix view_of(const Matrix& hidden, std::size_t dim, unsigned seed, bool bent, float level) {
   const Matrix mix = random_matrix(hidden.cols(), dim, seed), noise = random_matrix(hidden.rows(), dim, seed + 10);
   Matrix x(hidden.rows(), dim);
@@ -47,10 +47,10 @@ struct Encoders {
     return {name, view_rows(all.at(name).view(), name), rows};
   }
   [[nodiscard]] Bundle fitted(FitOptions options) const {
-    if (options.anchors == 0 && !is_adapter(options.method)) options.anchors = 4;
-    if (options.method == Method::param) {
-      options.param.epochs = 3;
-      options.param.batch = 64;
+    if (!options.anchors && !is_adapter(options.method)) options.anchors = 4;
+    if (std::holds_alternative<Param>(options.method)) {
+      std::get<Param>(options.method).epochs = 3;
+      std::get<Param>(options.method).batch = 64;
     }
     return fit(std::vector{space("a"), space("b")}, options);
   }
@@ -149,12 +149,14 @@ TEST_P(KernelAttach, AutoTakesTheSmallerErrorAndKeepsBoth) {
   EXPECT_TRUE(third.choice);
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, KernelAttach, ::testing::Values(Method::consensus, Method::param, Method::random),
+INSTANTIATE_TEST_SUITE_P(Methods, KernelAttach,
+                         ::testing::Values(Method(Consensus{}), Method(Param{}), Method(ChosenRows{Choice::random})),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
 TEST(KernelMap, ANewSpaceIsAttachedByKernelToWhateverHasTargets) {
   const Encoders encoders;
-  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::procrustes, Method::kernel}) {
+  for (const Method& method : std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, Adapter{Pairwise::ridge},
+                                                  Adapter{Pairwise::procrustes}, Adapter{Pairwise::kernel}}) {
     Bundle bundle = encoders.fitted(with(method));
     AttachOptions options;
     options.by = AttachBy::kernel;
@@ -166,26 +168,26 @@ TEST(KernelMap, ANewSpaceIsAttachedByKernelToWhateverHasTargets) {
 
 TEST(KernelMap, TheBestEffortIsRefinementAndKernel) {
   const Encoders encoders;
-  FitOptions options = with(Method::consensus);
+  FitOptions options = with(Consensus{});
   options.effort = Effort::best;
   const Bundle best = encoders.fitted(options);
   EXPECT_EQ(best.attach_by, AttachBy::kernel);
-  EXPECT_EQ(best.consensus.refine_epochs, FitOptions::kBestRefineEpochs);
-  options = with(Method::consensus, AttachBy::kernel);
-  options.consensus.refine_epochs = FitOptions::kBestRefineEpochs;
+  EXPECT_EQ(std::get<Consensus>(best.method).refinement.epochs, Refinement::kBestEpochs);
+  options = with(Consensus{}, AttachBy::kernel);
+  std::get<Consensus>(options.method).refinement.epochs = Refinement::kBestEpochs;
   expect_same(*encoders.fitted(options).map("b"), *best.map("b"));
 
   AttachOptions effort;
   effort.effort = Effort::best;
-  EXPECT_EQ(attach(encoders.fitted(with(Method::consensus)), encoders.space("c"), effort).by, AttachBy::kernel);
+  EXPECT_EQ(attach(encoders.fitted(with(Consensus{})), encoders.space("c"), effort).by, AttachBy::kernel);
   effort.by = AttachBy::ridge;  // what is asked for goes first
   EXPECT_EQ(attach(best, encoders.space("c"), effort).by, AttachBy::ridge);
 }
 
 TEST(KernelMap, KeptSupportRowsAreTheOnesItCompares) {
   const Encoders encoders;
-  FitOptions options = with(Method::random, AttachBy::kernel);
-  options.keep = 2;
+  FitOptions options = with(ChosenRows{Choice::random}, AttachBy::kernel);
+  std::get<ChosenRows>(options.method).keep = 2;
   options.anchors = 30;
   const Bundle bundle = encoders.fitted(options);
   EXPECT_LE(bundle.support_ids.size(), 60U);
@@ -195,7 +197,7 @@ TEST(KernelMap, KeptSupportRowsAreTheOnesItCompares) {
 
 TEST(KernelMap, OneVectorGivesWhatABlockGives) {
   const Encoders encoders;
-  const auto map = encoders.fitted(with(Method::consensus, AttachBy::kernel)).map("b");
+  const auto map = encoders.fitted(with(Consensus{}, AttachBy::kernel)).map("b");
   const Matrix rr = map->apply(encoders.unseen("b"));
   Matrix alone(rr.rows(), rr.cols());
   for (std::size_t r = 0; r < rr.rows(); ++r) map->apply(encoders.unseen("b").row(r), alone.row(r));
@@ -204,28 +206,29 @@ TEST(KernelMap, OneVectorGivesWhatABlockGives) {
 
 TEST(KernelMap, MomentsAndSupportRowsAreEnough) {
   const Encoders encoders;
-  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  FitOptions options = with(Consensus{}, AttachBy::kernel);
   options.anchors = 4;
   for (std::int64_t id = 0; id < 300; id += 2) options.support_ids.push_back(id);
   const std::vector<Space> spaces{encoders.space("a"), encoders.space("b")};
   const Bundle wanted = fit(spaces, options);
   SupportRows rows{options.support_ids, {}};
   for (const Space& space : spaces) rows.rows.push_back(space.gather(options.support_ids));
-  const Bundle found = fit(compute_joint_moments(spaces), rows, options);
+  const Bundle found = fit(FitInput{{compute_joint_moments(spaces)}, rows}, options);
   for (const char* name : {"a", "b"}) {
     EXPECT_EQ(found.space(name).kernel.value().width, wanted.space(name).kernel.value().width);
     expect_near(found.map(name)->apply(encoders.unseen(name)), wanted.map(name)->apply(encoders.unseen(name)), 1e-4);
   }
   const Space third = encoders.space("c");
   const Attachment by_rows = attach(wanted, third);
-  const Attachment by_moments = attach(wanted, compute_moments(third), third.gather(options.support_ids).view());
+  const Attachment by_moments = attach(wanted, AttachInput{compute_moments(third), third.gather(options.support_ids)});
   ASSERT_TRUE(by_moments.map->kernel());
   expect_near(by_moments.map->apply(encoders.unseen("c")), by_rows.map->apply(encoders.unseen("c")), 1e-4);
 }
 
 TEST(KernelAdapter, TranslatesBothWaysBetterThanALineWhereEncodersAreBent) {
   const Encoders encoders;
-  const Bundle curve = encoders.fitted(with(Method::kernel)), line = encoders.fitted(with(Method::ridge));
+  const Bundle curve = encoders.fitted(with(Adapter{Pairwise::kernel})),
+               line = encoders.fitted(with(Adapter{Pairwise::ridge}));
   for (const auto& [from, to] : {std::pair("a", "b"), {"b", "a"}}) {
     EXPECT_LT(translation_error(encoders, curve, from, to), 0.7 * translation_error(encoders, line, from, to))
         << from << " to " << to;
@@ -234,7 +237,7 @@ TEST(KernelAdapter, TranslatesBothWaysBetterThanALineWhereEncodersAreBent) {
 
 TEST(KernelAdapter, IsNearlyExactWhereBothAreLinearViews) {
   const Encoders encoders(false, 0);
-  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  const Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   EXPECT_LT(translation_error(encoders, bundle, "a", "b"), 1e-3);
   EXPECT_LT(translation_error(encoders, bundle, "b", "a"), 1e-3);
 }
@@ -242,7 +245,7 @@ TEST(KernelAdapter, IsNearlyExactWhereBothAreLinearViews) {
 TEST(KernelAdapter, HasAKernelOnEitherWayAndAnExactDecoder) {
   const Encoders encoders;
   for (const Similarity similarity : {Similarity::wip, Similarity::inner}) {
-    FitOptions options = with(Method::kernel);
+    FitOptions options = with(Adapter{Pairwise::kernel});
     options.similarity = similarity;
     const Bundle bundle = encoders.fitted(options);
     const Attachment a = bundle.space("a"), b = bundle.space("b");
@@ -259,7 +262,7 @@ TEST(KernelAdapter, HasAKernelOnEitherWayAndAnExactDecoder) {
 
 TEST(KernelAdapter, ATranslationIsTheMapThenTheDecoder) {
   const Encoders encoders;
-  Bundle bundle = encoders.fitted(with(Method::kernel));
+  Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   bundle.add(attach(bundle, encoders.space("c")));
   EXPECT_TRUE(bundle.map("c")->kernel());  // as the bundle says
   for (const auto& [from, to] : {std::pair("a", "b"), {"c", "a"}, {"c", "b"}, {"a", "c"}}) {
@@ -285,7 +288,7 @@ TEST(KernelAdapter, ATranslationIsTheMapThenTheDecoder) {
 
 TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
   const Encoders encoders;
-  Bundle bundle = encoders.fitted(with(Method::kernel));
+  Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   const Space other("b", view_rows(encoders.all.at("c").view(), "c"), {0, kFitted});  // of 5 values, not 8
   bundle.add(attach(bundle, other));
   EXPECT_FALSE(bundle.space("a").reverse);
@@ -298,8 +301,8 @@ TEST(KernelAdapter, AReplacedSpaceTakesNoOldWayBackWithIt) {
 TEST(KernelBundle, ComesBackAsItWasSaved) {
   const TemporaryFolder folder;
   const Encoders encoders;
-  for (const FitOptions& options : {with(Method::kernel), with(Method::consensus, AttachBy::automatic),
-                                    with(Method::consensus, AttachBy::kernel)}) {
+  for (const FitOptions& options :
+       {with(Adapter{Pairwise::kernel}), with(Consensus{}, AttachBy::automatic), with(Consensus{}, AttachBy::kernel)}) {
     Bundle saved = encoders.fitted(options);
     saved.add(attach(saved, encoders.space("c")));
     save_bundle(saved, folder.file("x.kedge"));
@@ -335,7 +338,8 @@ TEST(KernelBundle, ComesBackAsItWasSaved) {
 
 TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
   const Encoders encoders;
-  for (const Method method : {Method::consensus, Method::random, Method::ridge, Method::cca}) {
+  for (const Method& method :
+       std::vector<Method>{Consensus{}, ChosenRows{Choice::random}, Adapter{Pairwise::ridge}, Adapter{Pairwise::cca}}) {
     Bundle bundle = encoders.fitted(with(method));
     EXPECT_EQ(version_of(bundle), "1") << to_string(method);
     AttachOptions options;
@@ -351,7 +355,7 @@ TEST(KernelBundle, IsOfTheFirstFormatWhereItHasNoKernels) {
 
 TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
   const Encoders encoders;
-  const Bundle bundle = encoders.fitted(with(Method::kernel));
+  const Bundle bundle = encoders.fitted(with(Adapter{Pairwise::kernel}));
   const auto refuse = [&](const auto& change, auto... words) {
     Attachment space = bundle.space("a");
     change(space);
@@ -369,7 +373,7 @@ TEST(KernelBundle, WhatIsSaidOfAKernelAndTheKernelBelongTogether) {
   refuse([](Attachment& a) { a.choice = AttachChoice{0.1, 0.2}; }, "'a'", "by kernel", "0.1 for ridge and 0.2");
   refuse([&](Attachment& a) { a.reverse = bundle.map("b"); }, "way back");
   refuse([&](Attachment& a) { a.reverse = a.map; }, "way back");
-  Bundle lines = encoders.fitted(with(Method::consensus, AttachBy::ridge));
+  Bundle lines = encoders.fitted(with(Consensus{}, AttachBy::ridge));
   Attachment line = lines.space("a");
   line.choice = AttachChoice{0.2, 0.1};
   expect_error(
@@ -382,22 +386,22 @@ TEST(KernelOptions, OfAnotherWayAreRefused) {
     expect_error(
         Code::bad_argument, [&] { (void)encoders.fitted(options); }, words...);
   };
-  FitOptions options = with(Method::consensus, AttachBy::kernel);
+  FitOptions options = with(Consensus{}, AttachBy::kernel);
   options.ridge = 0.1;
   refuse(options, "ridge was given", "attached by kernel");
-  options = with(Method::consensus, AttachBy::mixture);
+  options = with(Consensus{}, AttachBy::mixture);
   options.kernel.width = 2;
   refuse(options, "of a kernel", "attached by mixture");
-  options = with(Method::consensus, AttachBy::automatic);
+  options = with(Consensus{}, AttachBy::automatic);
   options.kernel.strength = 1e9;
   refuse(options, "kernel_strength", "1000000");
-  options = with(Method::random, AttachBy::kernel);
+  options = with(ChosenRows{Choice::random}, AttachBy::kernel);
   options.similarity = Similarity::cosine;
   refuse(options, "attached by kernel", "cosine");
-  options = with(Method::kernel);
+  options = with(Adapter{Pairwise::kernel});
   options.similarity = Similarity::euclidean;
   refuse(options, "kernel works with the similarity wip");
-  options = with(Method::kernel, AttachBy::mixture);
+  options = with(Adapter{Pairwise::kernel}, AttachBy::mixture);
   refuse(options, "no anchors to mix");
 }
 

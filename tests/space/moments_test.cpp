@@ -40,7 +40,7 @@ void expect_near(const Moments& found, const Moments& expected, double relative)
   };
   compare(found.mean(), expected.mean(), "mean");
   compare(found.covariance().cells(), expected.covariance().cells(), "covariance");
-  compare(found.third(), expected.third(), "third", largest_of(expected.fourth()));  // where skews cancel
+  compare(found.third(), expected.third(), "third", largest_of(expected.fourth()));  // as skews may cancel
   compare(found.fourth(), expected.fourth(), "fourth");
 }
 

@@ -54,8 +54,8 @@ FitOptions options_of(Method method, Similarity similarity) {
   options.method = method;
   options.similarity = similarity;
   options.anchors = 30;
-  if (method == Method::param) options.param.epochs = 2;
-  if (is_adapter(method) && method != Method::cca) options.anchors = 0;
+  if (std::holds_alternative<Param>(method)) std::get<Param>(options.method).epochs = 2;
+  if (is_adapter(method) && !is_adapter(method, Pairwise::cca)) options.anchors.reset();
   return options;
 }
 
@@ -117,11 +117,15 @@ TEST_P(RowCheckOfMethod, NoticesAnAttachedSpaceThatIsOff) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryMethod, RowCheckOfMethod,
-    ::testing::Values(std::pair(Method::consensus, Similarity::wip), std::pair(Method::param, Similarity::wip),
-                      std::pair(Method::random, Similarity::cosine), std::pair(Method::fps, Similarity::euclidean),
-                      std::pair(Method::fps, Similarity::inner), std::pair(Method::param, Similarity::cosine),
-                      std::pair(Method::ridge, Similarity::wip), std::pair(Method::procrustes, Similarity::inner),
-                      std::pair(Method::cca, Similarity::wip)),
+    ::testing::Values(std::pair<Method, Similarity>(Consensus{}, Similarity::wip),
+                      std::pair<Method, Similarity>(Param{}, Similarity::wip),
+                      std::pair<Method, Similarity>(ChosenRows{Choice::random}, Similarity::cosine),
+                      std::pair<Method, Similarity>(ChosenRows{Choice::fps}, Similarity::euclidean),
+                      std::pair<Method, Similarity>(ChosenRows{Choice::fps}, Similarity::inner),
+                      std::pair<Method, Similarity>(Param{}, Similarity::cosine),
+                      std::pair<Method, Similarity>(Adapter{Pairwise::ridge}, Similarity::wip),
+                      std::pair<Method, Similarity>(Adapter{Pairwise::procrustes}, Similarity::inner),
+                      std::pair<Method, Similarity>(Adapter{Pairwise::cca}, Similarity::wip)),
     [](const auto& one) {
       return std::string(to_string(one.param.first)) + "_" + std::string(to_string(one.param.second));
     });
@@ -136,7 +140,7 @@ TEST(RowCheck, DoesNotAccuseHonestEncodersThatAreWeakOrFew) {
       const Matrix some = picked(inputs, ids);
       const Matrix a = encode(some, 60, 10 + seed, noise), b = encode(some, 80, 20 + seed, noise);
       const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
-      for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+      for (const Attachment& space : fit(spaces, options_of(Consensus{}, Similarity::wip)).spaces) {
         EXPECT_FALSE(space.row_check->suspicious())  // nor any block of their rows
             << rows << " rows, noise " << noise << ", seed " << seed << ": " << space.row_check->deviations;
       }
@@ -148,7 +152,7 @@ TEST(RowCheck, ShuffledRowsAreNoticedWhateverTheirNumber) {
   for (const std::size_t rows : {50U, 120U, 599U, 600U, 2000U}) {
     const Matrix a = encode(random_matrix(rows, 20, 1), 40, 2), b = encode(random_matrix(rows, 20, 7), 40, 3);
     const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
-    for (const Attachment& space : fit(spaces, options_of(Method::consensus, Similarity::wip)).spaces) {
+    for (const Attachment& space : fit(spaces, options_of(Consensus{}, Similarity::wip)).spaces) {
       EXPECT_TRUE(space.row_check->near_chance()) << rows << ": " << space.row_check->deviations;
       EXPECT_EQ(space.row_check->remedy, RowCheck::Remedy::none) << rows;
     }
@@ -158,7 +162,7 @@ TEST(RowCheck, ShuffledRowsAreNoticedWhateverTheirNumber) {
 TEST(RowCheck, KnowsSupportRowsThatWereSavedInTheOrderOfSortedIds) {
   const Encoders made;
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
-  FitOptions options = options_of(Method::consensus, Similarity::wip);
+  FitOptions options = options_of(Consensus{}, Similarity::wip);
   for (std::int64_t i = 0; i < 200; ++i) options.support_ids.push_back((i * 37) % 200 + 300);
   const Bundle bundle = fit(spaces, options);
   AttachOptions only_support;
@@ -174,7 +178,7 @@ TEST(RowCheck, KnowsSupportRowsThatWereSavedInTheOrderOfSortedIds) {
 
 TEST(RowCheck, SaysThatItCannotTell) {
   const Encoders made;
-  const FitOptions options = options_of(Method::consensus, Similarity::wip);
+  const FitOptions options = options_of(Consensus{}, Similarity::wip);
   EXPECT_FALSE(fit(std::vector{space_of("a", made.a)}, options).spaces[0].row_check);
   const RowRange few{0, RowCheck::kLeastRows - 1};
   const std::vector<Space> spaces{space_of("a", made.a).with_rows(few), space_of("b", made.b).with_rows(few)};
@@ -190,7 +194,7 @@ TEST(RowCheck, IsKeptInTheBundle) {
   const Encoders made;
   const Matrix off = rolled(made.b, 1);
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", off), space_of("c", made.c)};
-  const Bundle before = fit(spaces, options_of(Method::fps, Similarity::wip));
+  const Bundle before = fit(spaces, options_of(ChosenRows{Choice::fps}, Similarity::wip));
   const Bundle after = bundle_from_bytes(bundle_to_bytes(before), "x");
   const RowCheck was = before.space("b").row_check.value(), is = after.space("b").row_check.value();
   EXPECT_EQ(was.remedy, RowCheck::Remedy::shift);  // so that there is something to keep
@@ -209,7 +213,7 @@ TEST(RowCheck, KeepsABlockInTheBundleToo) {
   const Matrix off = rolled(made.b, 1, {200, 400});
   const Bundle before =
       fit(std::vector{space_of("a", made.a), space_of("b", off), space_of("c", made.c), space_of("same", made.c)},
-          options_of(Method::fps, Similarity::wip));
+          options_of(ChosenRows{Choice::fps}, Similarity::wip));
   const Bundle after = bundle_from_bytes(bundle_to_bytes(before), "x");
   const RowCheck was = *before.space("b").row_check, is = *after.space("b").row_check;
   ASSERT_TRUE(was.block && is.block);
@@ -234,7 +238,7 @@ TEST(RowCheck, SaysWhichRowsOfAFileDoNotMatch) {
     for (const std::size_t shift : {1U, 3U}) {
       const Matrix off = rolled(made.b, shift, rows);
       const std::vector<Space> three{space_of("a", made.a), space_of("b", off), space_of("c", made.c)};
-      const Bundle bundle = fit(three, options_of(Method::consensus, Similarity::wip));
+      const Bundle bundle = fit(three, options_of(Consensus{}, Similarity::wip));
       EXPECT_FALSE(bundle.space("a").row_check->suspicious()) << told;
       EXPECT_FALSE(bundle.space("c").row_check->suspicious()) << told;
       const RowCheck check = *bundle.space("b").row_check;
@@ -258,7 +262,7 @@ TEST(RowCheck, SaysWhichRowsOfAFileDoNotMatch) {
 TEST(RowCheck, SaysWhichRowsOfAnAttachedFileDoNotMatch) {
   const Encoders made;
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b)};
-  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  const Bundle bundle = fit(spaces, options_of(Consensus{}, Similarity::wip));
   const Matrix off = rolled(made.d, 1, {350, RowRange::kEnd});
   const Attachment wrong = attach(bundle, space_of("d", off));
   ASSERT_TRUE(wrong.row_check->block);
@@ -269,7 +273,7 @@ TEST(RowCheck, SaysWhichRowsOfAnAttachedFileDoNotMatch) {
 TEST(RowCheck, BlamesOnlyThoseThatDifferFromMost) {
   const Encoders made;
   const Matrix b = rolled(made.b, 1), c = rolled(made.c, 40), d = rolled(made.d, 1);
-  const FitOptions options = options_of(Method::consensus, Similarity::wip);
+  const FitOptions options = options_of(Consensus{}, Similarity::wip);
   const Matrix weak = encode(made.inputs, 40, 9, 1.2F);
   const std::vector<Space> most{space_of("weak", weak), space_of("off", b), space_of("c", made.c),
                                 space_of("d", made.d)};
@@ -288,12 +292,12 @@ TEST(RowCheck, NoticesRowsUnderTwoNames) {
   const Encoders made;
   const Matrix copy = made.a;
   const std::vector<Space> spaces{space_of("a", made.a), space_of("b", made.b), space_of("again", copy)};
-  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  const Bundle bundle = fit(spaces, options_of(Consensus{}, Similarity::wip));
   EXPECT_THAT(warnings_of_sources(bundle),
               ::testing::ElementsAre(::testing::StartsWith("'a' and 'again' hold the same rows")));
 }
 
-/// Rows of which some cannot be read.
+/// A source with some rows that cannot be read.
 class BrokenRows : public RowSource {
  public:
   BrokenRows(const Matrix& rows, std::size_t readable) : rows_(view_rows(rows.view(), "broken")), readable_(readable) {}
@@ -317,7 +321,7 @@ TEST(RowCheck, DoesNotHideThatAFileCannotBeRead) {
   const Encoders made;
   const RowRange some{0, kRows - 10};
   const std::vector<Space> spaces{space_of("a", made.a).with_rows(some), space_of("b", made.b).with_rows(some)};
-  const Bundle bundle = fit(spaces, options_of(Method::consensus, Similarity::wip));
+  const Bundle bundle = fit(spaces, options_of(Consensus{}, Similarity::wip));
   const Matrix off = rolled(made.d, 1);
   const Space broken("d", std::make_shared<BrokenRows>(off, some.end), some);
   EXPECT_THROW((void)attach(bundle, broken), Error);
@@ -353,9 +357,9 @@ TEST(MixtureFit, EstimatesWhatNewRowsGet) {
   const Matrix a = encode(inputs, 40, 2), b = encode(inputs, 60, 3), d = encode(inputs, 50, 5);
   const RowRange old{0, kRows}, fresh{kRows, 2 * kRows};
   const std::vector<Space> spaces{space_of("a", a).with_rows(old), space_of("b", b).with_rows(old)};
-  for (const Method method : {Method::random, Method::fps, Method::param}) {
+  for (const Method& method : std::vector<Method>{ChosenRows{Choice::random}, ChosenRows{Choice::fps}, Param{}}) {
     FitOptions options = options_of(method, Similarity::wip);
-    if (method == Method::param) options.param.epochs = 60;
+    if (std::holds_alternative<Param>(method)) std::get<Param>(options.method).epochs = 60;
     Bundle bundle = fit(spaces, options);
     EXPECT_TRUE(bundle.space("a").mixture);
     bundle.add(attach(bundle, space_of("d", d).with_rows(old)));
@@ -376,7 +380,7 @@ TEST(Anchors, DefaultToWhatThereIs) {
     EXPECT_TRUE(std::ranges::any_of(bundle.mixture.row(r), [](float weight) { return weight != 0; })) << r;
   }
   FitOptions few;
-  few.method = Method::random;
+  few.method = ChosenRows{Choice::random};
   few.support = 25;
   EXPECT_EQ(fit(spaces, few).mixture.rows(), 25U);
 }

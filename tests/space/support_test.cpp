@@ -104,14 +104,14 @@ TEST(SupportSelect, UnknownNamesListTheKnown) {
       Code::bad_argument, [] { (void)parse_support_select("magic"); }, "'magic'", "random, fps, kmeans, leverage");
 }
 
-FitOptions options_with(SupportSelect select, Similarity similarity, Method method = Method::fps) {
+FitOptions options_with(SupportSelect select, Similarity similarity, Method method = ChosenRows{Choice::fps}) {
   FitOptions options;
   options.method = method;
   options.similarity = similarity;
   options.anchors = 10;
   options.support = 40;
   options.support_select = select;
-  if (method == Method::param) options.param.epochs = 2;
+  if (std::holds_alternative<Param>(method)) std::get<Param>(options.method).epochs = 2;
   return options;
 }
 
@@ -130,7 +130,7 @@ class SelectionInFit : public ::testing::TestWithParam<std::tuple<std::string_vi
 };
 
 TEST_P(SelectionInFit, GivesSortedRowsOfTheFile) {
-  for (const Method method : {Method::param, Method::consensus, Method::fps}) {
+  for (const Method& method : std::vector<Method>{Param{}, Consensus{}, ChosenRows{Choice::fps}}) {
     const FitOptions options = options_with(select(), similarity(), method);
     const Bundle bundle = fit(spaces_, options);
     EXPECT_EQ(bundle.support_select, select());
@@ -145,7 +145,7 @@ TEST_P(SelectionInFit, GivesSortedRowsOfTheFile) {
 
 TEST_P(SelectionInFit, DefaultsToAllRowsWhereTheyAreFew) {
   FitOptions options = options_with(select(), similarity());
-  options.support = 0;
+  options.support.reset();
   EXPECT_EQ(fit(spaces_, options).support_ids.size(), 150U);
 }
 
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(All, SelectionInFit,
 TEST(SupportSelect, DefaultsToFiveThousandOfManyRows) {
   const Matrix x = random_matrix(5100, 2, 6);
   FitOptions options = options_with(SupportSelect::leverage, Similarity::wip);
-  options.support = 0;
+  options.support.reset();
   EXPECT_EQ(fit(std::vector{space_of("x", x)}, options).support_ids.size(), FitOptions::kDefaultSupport);
 }
 
@@ -209,7 +209,7 @@ TEST(SupportSelect, WhatCannotWorkIsRefusedBeforeAnyRowIsRead) {
     };
   };
   expect_error(Code::bad_argument, fit_with([](FitOptions& o) {
-                 o.support = 0;
+                 o.support.reset();
                  o.support_ids = {1, 2, 3};
                }),
                "select the support by fps", "3 support ids", "one or the other");

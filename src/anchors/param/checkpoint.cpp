@@ -70,8 +70,8 @@ std::string differences(const std::string& before, const std::string& now) {
 
 }  // namespace
 
-std::string purpose_of(const ParamTask& task, const ParamOptions& options, const Backend& backend) {
-  ParamOptions but_epochs = options;
+std::string purpose_of(const ParamTask& task, const Param& options, const Backend& backend) {
+  Param but_epochs = options;
   but_epochs.epochs = 0;
   std::uint64_t mark = 0xcbf29ce484222325ULL;  // FNV-1a of the support ids
   for (const std::int64_t id : task.support_ids) mark = (mark ^ static_cast<std::uint64_t>(id)) * 0x100000001b3ULL;

@@ -14,7 +14,7 @@
 namespace kedge {
 
 /// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
-[[nodiscard]] std::string purpose_of(const ParamTask& task, const ParamOptions& options, const Backend& backend);
+[[nodiscard]] std::string purpose_of(const ParamTask& task, const Param& options, const Backend& backend);
 
 /// All that training needs to go on as if it had never stopped.
 struct Checkpoint {

@@ -19,7 +19,7 @@ float inverse(std::size_t value) {
 }  // namespace
 
 Objective::Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support,
-                     std::size_t anchors, const ParamOptions& options)
+                     std::size_t anchors, const Param& options)
     : backend_(backend), options_(options), rows_(spaces.rows->panel()) {
   const std::size_t width = rows_.cols;
   const std::size_t batch = std::min(options.batch, rows_.rows);

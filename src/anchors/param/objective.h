@@ -28,7 +28,7 @@ class Objective {
  public:
   /// `support` are row numbers of `spaces`. Backend and spaces must outlive it.
   Objective(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
-            const ParamOptions& options);
+            const Param& options);
 
   /// Queues what makes the gradient of the total loss of a batch for a mixture (anchors x support), of the same shape,
   /// and adds its losses to losses(). `meanwhile` is called when all losses are there, and may overlap the rest.
@@ -67,7 +67,7 @@ class Objective {
   }
 
   Backend& backend_;
-  ParamOptions options_;
+  Param options_;
   Panel rows_;
   std::unique_ptr<Tensor> own_support_;  ///< empty if the support is all rows
   std::unique_ptr<Packed> support_;

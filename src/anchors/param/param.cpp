@@ -28,7 +28,7 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
 
 /// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and
 /// the buffers of a step.
-std::size_t floats_needed(const ParamTask& task, const ParamOptions& options) {
+std::size_t floats_needed(const ParamTask& task, const Param& options) {
   const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
   const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
   std::size_t width = 0;
@@ -75,8 +75,9 @@ void run(Trainer& trainer, const CheckpointOptions& checkpoints, const std::stri
 }  // namespace
 
 ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
-                          const ParamOptions& options, const CheckpointOptions& checkpoints, const Progress& progress) {
+                          const Param& options, const Progress& progress) {
   require_valid(options);
+  const CheckpointOptions& checkpoints = options.checkpoint;
   const std::vector<std::uint32_t> support = support_rows(task);
   const std::string purpose = purpose_of(task, options, backend);
   const bool resume = checkpoints.resume && std::filesystem::exists(checkpoints.path);

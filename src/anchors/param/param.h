@@ -34,7 +34,6 @@ struct ParamResult {
 /// stops it, it writes a checkpoint of the last step before the exception goes on; if a loss is not finite, the last
 /// checkpoint stays as it is.
 [[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
-                                        const ParamOptions& options, const CheckpointOptions& checkpoints,
-                                        const Progress& progress);
+                                        const Param& options, const Progress& progress);
 
 }  // namespace kedge

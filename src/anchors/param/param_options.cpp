@@ -2,6 +2,7 @@
 #include "anchors/param/param_options.h"
 
 #include "base/json.h"
+#include "base/names.h"
 #include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/backend.h"
@@ -13,6 +14,8 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<CoverageRows, 2> kCoverageRowsNames{"coverage rows", {"batch", "all"}};
 
 void require(bool good, const std::string& name, double value, const std::string& expected) {
   if (!good) refuse("{} is {}, expected {}", name, value, expected);
@@ -52,15 +55,27 @@ void visit_fields(Options& o, const Visit& visit) {
 
 }  // namespace
 
-std::string to_json(const ParamOptions& options) {
+std::string_view to_string(CoverageRows rows) {
+  return kCoverageRowsNames.of(rows);
+}
+
+CoverageRows parse_coverage_rows(std::string_view name) {
+  return kCoverageRowsNames.parse(name);
+}
+
+std::vector<std::string_view> coverage_rows_names() {
+  return kCoverageRowsNames.all();
+}
+
+std::string to_json(const Param& options) {
   nlohmann::ordered_json json;
   visit_fields(options, [&](const char* name, const auto& value) { json[name] = value; });
   json["coverage_rows"] = to_string(options.coverage_rows);
   return json.dump();
 }
 
-ParamOptions param_options_from_json(const std::string& text) {
-  ParamOptions options;
+Param param_options_from_json(const std::string& text) {
+  Param options;
   try {
     const auto json = parse_json(text, "its training options are damaged: the text");
     visit_fields(options, [&](const char* name, auto& value) {
@@ -77,7 +92,7 @@ ParamOptions param_options_from_json(const std::string& text) {
   return options;
 }
 
-void require_valid(const ParamOptions& o) {
+void require_valid(const Param& o) {
   require(o.batch >= 1, "batch", static_cast<double>(o.batch), "1 or more");
   require(o.coverage_chunk >= 1, "coverage chunk", static_cast<double>(o.coverage_chunk), "1 or more");
   require_positive("learning rate", o.learning_rate);

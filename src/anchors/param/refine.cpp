@@ -165,19 +165,19 @@ RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_
   return split;
 }
 
-void require_refinement(std::size_t spaces, const ConsensusOptions& options) {
+void require_refinement(std::size_t spaces, const Refinement& options) {
   if (spaces < 2) {
     refuse("refinement compares spaces with each other, but there is only one; leave {} at 0",
            option_words("refine-epochs"));
   }
-  if (!(options.refine_rate > 0) || std::isinf(options.refine_rate)) {
-    refuse("{} is {}, expected a positive number", option_words("refine-rate"), options.refine_rate);
+  if (!(options.rate > 0) || std::isinf(options.rate)) {
+    refuse("{} is {}, expected a positive number", option_words("refine-rate"), options.rate);
   }
-  if (!(options.refine_tau >= Backend::kLeastTau) || std::isinf(options.refine_tau)) {
-    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.refine_tau,
+  if (!(options.tau >= Backend::kLeastTau) || std::isinf(options.tau)) {
+    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.tau,
            Backend::kLeastTau);
   }
-  if (options.refine_batch < 2) refuse("the batch of the refinement is too small, expected 2 or more");
+  if (options.batch < 2) refuse("the batch of the refinement is too small, expected 2 or more");
 }
 
 std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
@@ -188,8 +188,8 @@ std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t row
 }
 
 Refined refine_targets(Backend& backend, const RefineSources& sources, std::span<const Space> rows,
-                       std::span<const std::int64_t> support_ids, const Matrix& targets,
-                       const ConsensusOptions& options, std::uint64_t seed, const Progress& progress) {
+                       std::span<const std::int64_t> support_ids, const Matrix& targets, const Refinement& options,
+                       std::uint64_t seed, const Progress& progress) {
   require_refinement(rows.size(), options);
   const EigenRows<double> moving = as_eigen(targets.view()).cast<double>();
   Matrix64 exact(targets.rows(), targets.cols());
@@ -199,8 +199,8 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
 
   constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // a stream other than the one that drew the support
   Random random(seed ^ kOther);
-  const RefineRows split = split_rows(rows.front(), support_ids, options.refine_batch, random);
-  const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.refine_batch);
+  const RefineRows split = split_rows(rows.front(), support_ids, options.batch, random);
+  const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.batch);
   std::vector<std::size_t> dims;
   for (const Space& space : rows) dims.push_back(space.dim());
   const std::size_t width = std::accumulate(dims.begin(), dims.end(), std::size_t{0});
@@ -211,15 +211,15 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
                                      option_words("anchors")));
   WhitenedSpaces spaces = whiten_spaces(backend, rows, sources.whitenings, progress);
   const auto regressors = upload_regressors(backend, sources, exact, width);
-  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest,
-                            options.refine_tau);
+  RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest, options.tau);
   const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));
-  Refiner refiner(backend, objective, turned, options.refine_rate * size);
+  Refiner refiner(backend, objective, turned, options.rate * size);
 
   Refined result{targets, {refiner.loss(split.watched)}};
   double least = result.losses.front();
   std::size_t best = 0;
-  for (std::size_t epoch = 1; epoch <= options.refine_epochs && epoch <= best + options.refine_patience; ++epoch) {
+  const std::size_t epochs = options.epochs.value_or(0);
+  for (std::size_t epoch = 1; epoch <= epochs && epoch <= best + options.patience; ++epoch) {
     refiner.pass(split.learned, batch, random);
     result.losses.push_back(refiner.loss(split.watched));
     if (!std::isfinite(result.losses.back())) {
@@ -232,7 +232,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
       refiner.read(turned);
     }
     const std::string detail = fmt::format("loss on held-out rows {:.4f}, best {:.4f}", result.losses.back(), least);
-    if (progress) progress({"refining", epoch, options.refine_epochs, detail});
+    if (progress) progress({"refining", epoch, epochs, detail});
   }
   as_eigen(result.targets.view()) = as_eigen(turned.view()).transpose();
   return result;

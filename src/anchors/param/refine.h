@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "compute/backend.h"
 
-#include <kedge/consensus.h>
+#include <kedge/method.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 #include <kedge/whitening.h>
@@ -61,7 +61,7 @@ struct RefineRows {
                                     Random& random);
 
 /// Throws Error(Code::bad_argument) for a single space or bad options.
-void require_refinement(std::size_t spaces, const ConsensusOptions& options);
+void require_refinement(std::size_t spaces, const Refinement& options);
 
 /// How each space is whitened, and its support rows.
 struct RefineSources {
@@ -80,6 +80,6 @@ struct RefineSources {
 /// files. Throws what require_refinement throws.
 [[nodiscard]] Refined refine_targets(Backend& backend, const RefineSources& sources, std::span<const Space> rows,
                                      std::span<const std::int64_t> support_ids, const Matrix& targets,
-                                     const ConsensusOptions& options, std::uint64_t seed, const Progress& progress);
+                                     const Refinement& options, std::uint64_t seed, const Progress& progress);
 
 }  // namespace kedge

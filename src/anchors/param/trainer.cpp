@@ -34,7 +34,7 @@ std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) {
 }  // namespace
 
 Trainer::Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support,
-                 std::size_t anchors, const ParamOptions& options, std::uint64_t seed)
+                 std::size_t anchors, const Param& options, std::uint64_t seed)
     : backend_(backend),
       options_(options),
       seed_(seed),

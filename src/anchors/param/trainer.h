@@ -28,7 +28,7 @@ class LossNotFinite : public Error {
 class Trainer {
  public:
   Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
-          const ParamOptions& options, std::uint64_t seed);
+          const Param& options, std::uint64_t seed);
 
   /// Runs all epochs that are left. Calls `progress` after each step, or after as many as the backend queues at once;
   /// it may throw to stop, which leaves the state of the last step. Throws LossNotFinite, which names the step.
@@ -57,7 +57,7 @@ class Trainer {
   [[nodiscard]] Matrix read(Tensor& tensor) const;
 
   Backend& backend_;
-  ParamOptions options_;
+  Param options_;
   std::uint64_t seed_;
   Objective objective_;
   std::size_t rows_, batch_, steps_per_epoch_;

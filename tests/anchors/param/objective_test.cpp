@@ -36,7 +36,7 @@ struct Evaluated {
 };
 
 Evaluated evaluate(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support,
-                   std::span<const std::uint32_t> batch, const Matrix& logits, const ParamOptions& options) {
+                   std::span<const std::uint32_t> batch, const Matrix& logits, const Param& options) {
   Objective objective(backend, spaces, support, logits.rows(), options);
   const auto q = upload(backend, logits);
   const auto p = backend.make(logits.rows(), logits.cols());
@@ -128,7 +128,7 @@ class OracleObjective : public ::testing::TestWithParam<std::tuple<const char*, 
 
 TEST_P(OracleObjective, DefaultsAreThePapers) {
   const auto& wanted = expected_["hyperparameters"];
-  const ParamOptions options;
+  const Param options;
   EXPECT_EQ(options.temperature, wanted["temperature"]);
   EXPECT_EQ(options.learning_rate, wanted["learning_rate"]);
   EXPECT_EQ(options.weight_symnce, wanted["w_symnce"]);
@@ -157,7 +157,7 @@ TEST_P(OracleObjective, LossesAndGradientAgree) {
 }
 
 TEST_P(OracleObjective, FiveAdamStepsEndWhereTheOracleDoes) {
-  const ParamOptions options;
+  const Param options;
   Objective objective(*backend_, spaces_, support_, 9, options);
   const Matrix start = oracle_matrix("logits.npy");
   const auto q = upload(*backend_, start);
@@ -199,7 +199,7 @@ struct Problem {
 /// The four losses as the design writes them, with no shortcut.
 double plain_objective(const std::vector<Matrix>& spaces, std::span<const std::uint32_t> support,
                        std::span<const std::uint32_t> batch, const std::vector<double>& logits, std::size_t anchors,
-                       const ParamOptions& o) {
+                       const Param& o) {
   const std::size_t k = support.size();
   const auto b = static_cast<double>(spaces.size());
   std::vector<double> p(logits.size());
@@ -315,7 +315,7 @@ TEST_P(FiniteDifferences, AgreeWithTheGradient) {
   std::vector<std::uint32_t> support(problem.support), batch(problem.batch);
   for (std::size_t i = 0; i < support.size(); ++i) support[i] = static_cast<std::uint32_t>(problem.rows - 1 - i);
   std::iota(batch.begin(), batch.end(), 2U);
-  ParamOptions options;
+  Param options;
   options.batch = problem.batch;
   options.coverage_rows = problem.coverage;
   options.coverage_chunk = 7;

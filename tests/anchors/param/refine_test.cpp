@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anchors/consensus.h"
 #include "anchors/param/refine.h"
 #include "compute/devices.h"
 #include "support.h"
@@ -83,11 +84,11 @@ struct Views {
 
 FitOptions refined_options(std::size_t epochs) {
   FitOptions options;
-  options.method = Method::consensus;
+  options.method = Consensus{};
   options.anchors = 12;
   options.support = 300;
-  options.consensus.refine_epochs = epochs;
-  options.consensus.refine_batch = 128;
+  std::get<Consensus>(options.method).refinement.epochs = epochs;
+  std::get<Consensus>(options.method).refinement.batch = 128;
   return options;
 }
 
@@ -125,7 +126,7 @@ TEST(Refine, LowersTheLossOnRowsHeldOut) {
   }
   const Matrix targets = find_consensus({bases, centred, 12}, joint, {}).targets;
   const auto backend = make_cpu_backend();
-  const ConsensusOptions options = refined_options(20).consensus;
+  const Refinement options = std::get<Consensus>(refined_options(20).method).refinement;
   const Refined refined = refine_targets(*backend, {whitenings, supports}, spaces, support, targets, options, 0, {});
   EXPECT_LT(*std::ranges::min_element(refined.losses), refined.losses.front());
   EXPECT_EQ(refined.targets.rows(), targets.rows());
@@ -145,11 +146,11 @@ TEST(Refine, RefusesWhatCannotWork) {
   FitOptions options = refined_options(2);
   expect_error(
       Code::bad_argument, [&] { (void)fit(std::vector{space_of("a", views.rows[0])}, options); }, "only one");
-  options.consensus.refine_rate = 0;
+  std::get<Consensus>(options.method).refinement.rate = 0;
   expect_error(
       Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine_rate is 0");
   options = refined_options(2);
-  options.consensus.refine_tau = 0.001;
+  std::get<Consensus>(options.method).refinement.tau = 0.001;
   expect_error(
       Code::bad_argument, [&] { (void)fit(views.spaces(), options); }, "refine_tau is 0.001");
 }

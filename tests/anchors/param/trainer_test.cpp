@@ -40,13 +40,13 @@ struct Toy {
 
 FitOptions small_fit(const Place& place = test::kCpu) {
   FitOptions options;
-  options.method = Method::param;
+  options.method = Param{};
   options.device = place.device;
   options.precision = place.precision;
   options.anchors = 12;
   options.support = 40;
-  options.param.epochs = 6;
-  options.param.batch = 32;
+  std::get<Param>(options.method).epochs = 6;
+  std::get<Param>(options.method).batch = 32;
   return options;
 }
 
@@ -84,13 +84,13 @@ TEST_P(ParamOn, ResumedTrainingEndsInTheSameBits) {
   const Toy toy;
   const Bundle whole = fit(toy.spaces(), small_fit(GetParam()));
   FitOptions options = small_fit(GetParam());
-  options.checkpoint.path = folder.file("checkpoint");
+  std::get<Param>(options.method).checkpoint.path = folder.file("checkpoint");
   for (const std::size_t stop : {1U, 5U, 6U, 11U}) {  // 2 steps an epoch: within epochs and between them
-    options.checkpoint.resume = stop != 1;
+    std::get<Param>(options.method).checkpoint.resume = stop != 1;
     EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(stop)), Stop);
     EXPECT_THAT(folder.files(), ::testing::ElementsAre("checkpoint"));
   }
-  options.checkpoint.resume = true;
+  std::get<Param>(options.method).checkpoint.resume = true;
   const Bundle resumed = fit(toy.spaces(), options);
   EXPECT_TRUE(same_bits(whole.mixture, resumed.mixture));
   ASSERT_EQ(whole.history.size(), resumed.history.size());
@@ -101,16 +101,16 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit();
-  options.checkpoint.path = folder.file("checkpoint");
+  std::get<Param>(options.method).checkpoint.path = folder.file("checkpoint");
   EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(3)), Stop);
-  options.checkpoint.resume = true;
-  options.param.learning_rate = 0.01;
+  std::get<Param>(options.method).checkpoint.resume = true;
+  std::get<Param>(options.method).learning_rate = 0.01;
   expect_error(
       Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, "belongs to a different training run", "0.03",
       "0.01");
   options = small_fit();
-  options.checkpoint = {folder.file("checkpoint"), 10, true};
-  options.param.epochs = 9;  // more of the same is no other training
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 10, true};
+  std::get<Param>(options.method).epochs = 9;  // more epochs continue the same training
   EXPECT_EQ(fit(toy.spaces(), options).history.size(), 9U);
   test::write_file(folder.file("checkpoint"), "nonsense");
   expect_error(
@@ -121,7 +121,7 @@ TEST_P(ParamOn, CheckpointsAreWrittenAsItGoes) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit(GetParam());
-  options.checkpoint = {folder.file("checkpoint"), 2, false};
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 2, false};
   std::size_t seen = 0;
   (void)fit(toy.spaces(), options, [&](const ProgressReport& report) {
     if (report.step == "learning" && report.done == 4) seen = folder.files().size();
@@ -142,15 +142,14 @@ TEST_P(ParamOn, LossesAreThoseOfTheProcessor) {
 TEST_P(ParamOn, LearningLowersTheLossAndAlignsTheSpaces) {
   const Toy toy;
   FitOptions options = small_fit(GetParam());
-  options.param.epochs = 60;
+  std::get<Param>(options.method).epochs = 60;
   const Bundle bundle = fit(toy.spaces(), options);
   EXPECT_LT(bundle.history.back().total, 0.9 * bundle.history.front().total);
   EXPECT_LT(bundle.history.back().symnce, bundle.history.front().symnce);
   const auto agreement = [&](const Bundle& b) {
     return compare(b.map("a")->apply(toy.a.view()).view(), b.map("b")->apply(toy.b.view()).view()).mrr;
   };
-  options.method = Method::random;
-  options.param = {};
+  options.method = ChosenRows{Choice::random};
   EXPECT_GT(agreement(bundle), agreement(fit(toy.spaces(), options)));
 }
 
@@ -165,9 +164,9 @@ TEST_P(ParamOn, OneSpaceOrNoWeightLearnsWithoutContrast) {
   const Bundle single = fit(std::vector{space_of("a", toy.a)}, small_fit(GetParam()));
   EXPECT_EQ(single.history.back().symnce, 0);
   FitOptions options = small_fit(GetParam());
-  options.param.weight_symnce = 0;
-  options.param.batch = 90;  // all rows, so that epochs can be compared
-  options.param.epochs = 30;
+  std::get<Param>(options.method).weight_symnce = 0;
+  std::get<Param>(options.method).batch = 90;  // all rows, so that epochs can be compared
+  std::get<Param>(options.method).epochs = 30;
   const Bundle several = fit(toy.spaces(), options);
   EXPECT_EQ(several.history.back().symnce, 0);
   EXPECT_LT(several.history.back().total, several.history.front().total);
@@ -184,13 +183,14 @@ TEST_P(ParamOn, UnusualSizesNeverGiveNan) {
       for (const float weight : space.map->weight().cells()) ASSERT_TRUE(std::isfinite(weight));
     }
   };
-  check([](FitOptions& o) { o.param.batch = 1; }, toy.spaces());
-  check([](FitOptions& o) { o.param.batch = 5000; }, toy.spaces());
-  check([](FitOptions& o) { o.param.batch = 50; }, toy.spaces());  // 90 rows: the rest of an epoch is left out
+  check([](FitOptions& o) { std::get<Param>(o.method).batch = 1; }, toy.spaces());
+  check([](FitOptions& o) { std::get<Param>(o.method).batch = 5000; }, toy.spaces());
+  check([](FitOptions& o) { std::get<Param>(o.method).batch = 50; },
+        toy.spaces());  // 90 rows: the rest of an epoch is left out
   check([](FitOptions& o) { o.anchors = 1; }, toy.spaces());
   check([](FitOptions& o) { o.anchors = 40; }, toy.spaces());
-  check([](FitOptions& o) { o.param.epochs = 0; }, toy.spaces());
-  check([](FitOptions& o) { o.param.coverage_rows = CoverageRows::all; }, toy.spaces());
+  check([](FitOptions& o) { std::get<Param>(o.method).epochs = 0; }, toy.spaces());
+  check([](FitOptions& o) { std::get<Param>(o.method).coverage_rows = CoverageRows::all; }, toy.spaces());
   check([](FitOptions&) {}, {space_of("a", toy.a), space_of("same", toy.a)});
   check([](FitOptions& o) { o.similarity = Similarity::cosine; }, toy.spaces());
 }
@@ -199,11 +199,11 @@ TEST_P(ParamOn, ALossThatIsNotFiniteStopsAndKeepsTheLastCheckpoint) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit(GetParam());
-  options.checkpoint = {folder.file("checkpoint"), 1, false};
+  std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 1, false};
   EXPECT_THROW((void)fit(toy.spaces(), options, stop_after(4)), Stop);
   const std::string kept = test::read_file(folder.file("checkpoint"));
-  options.param.learning_rate = 3e38;
-  options.checkpoint.every = 100;
+  std::get<Param>(options.method).learning_rate = 3e38;
+  std::get<Param>(options.method).checkpoint.every = 100;
   expect_error(
       Code::failed, [&] { (void)fit(toy.spaces(), options); }, "the loss became", "at step", "last good checkpoint");
   EXPECT_EQ(test::read_file(folder.file("checkpoint")), kept);
@@ -213,29 +213,29 @@ TEST(Param, OptionsOutOfRangeAreNamed) {
   const Toy toy;
   const auto refused = [&](auto change, const char* words) {
     FitOptions options = small_fit();
-    change(options.param);
+    change(std::get<Param>(options.method));
     expect_error(
         Code::bad_argument, [&] { (void)fit(toy.spaces(), options); }, words);
   };
-  refused([](ParamOptions& o) { o.batch = 0; }, "batch is 0");
-  refused([](ParamOptions& o) { o.learning_rate = -1; }, "learning rate is -1");
-  refused([](ParamOptions& o) { o.temperature = 0; }, "temperature is 0");
-  refused([](ParamOptions& o) { o.tau_symnce = 0.001; }, "tau_symnce is 0.001, expected 0.025 or more");
-  refused([](ParamOptions& o) { o.weight_length = std::nan(""); }, "weight_length is nan");
-  refused([](ParamOptions& o) { o.beta2 = 1; }, "beta2 is 1");
+  refused([](Param& o) { o.batch = 0; }, "batch is 0");
+  refused([](Param& o) { o.learning_rate = -1; }, "learning rate is -1");
+  refused([](Param& o) { o.temperature = 0; }, "temperature is 0");
+  refused([](Param& o) { o.tau_symnce = 0.001; }, "tau_symnce is 0.001, expected 0.025 or more");
+  refused([](Param& o) { o.weight_length = std::nan(""); }, "weight_length is nan");
+  refused([](Param& o) { o.beta2 = 1; }, "beta2 is 1");
 }
 
 TEST(Param, BundlesKeepOptionsAndHistory) {
   const TemporaryFolder folder;
   const Toy toy;
   FitOptions options = small_fit();
-  options.param.weight_decay = 0.01;
+  std::get<Param>(options.method).weight_decay = 0.01;
   const Bundle bundle = fit(toy.spaces(), options);
   save_bundle(bundle, folder.file("x.kedge"));
   const Bundle loaded = load_bundle(folder.file("x.kedge"));
-  EXPECT_EQ(loaded.method, Method::param);
-  EXPECT_EQ(loaded.param.weight_decay, 0.01);
-  EXPECT_EQ(loaded.param.epochs, 6U);
+  EXPECT_TRUE(std::holds_alternative<Param>(loaded.method));
+  EXPECT_EQ(std::get<Param>(loaded.method).weight_decay, 0.01);
+  EXPECT_EQ(std::get<Param>(loaded.method).epochs, 6U);
   ASSERT_EQ(loaded.history.size(), 6U);
   EXPECT_EQ(loaded.history[5].coverage, bundle.history[5].coverage);
 }

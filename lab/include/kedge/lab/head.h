@@ -3,13 +3,13 @@
 
 #include <kedge/device.h>
 #include <kedge/matrix.h>
-#include <kedge/names.h>
-#include <kedge/option.h>
+#include <kedge/options/option.h>
 #include <kedge/progress.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -22,20 +22,22 @@ enum class HeadKind {
   ridge,   ///< ridge regression for targets; labels need mlp or linear
 };
 
-template <>
-inline constexpr Names<3> kNamesOf<HeadKind>{"head", {"mlp", "linear", "ridge"}};
-inline constexpr NameParser<HeadKind> parse_head_kind;
-inline constexpr NameList<HeadKind> head_kind_names;
+[[nodiscard]] std::string_view to_string(HeadKind kind);
+/// Throws Error(Code::bad_argument) that lists the names.
+[[nodiscard]] HeadKind parse_head_kind(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> head_kind_names();
 
 /// How heads are trained; these defaults are the only ones.
 struct HeadOptions {
   HeadKind kind = HeadKind::mlp;
   std::uint64_t seed = 0;
-  Device device = Device::cpu;  ///< where heads are trained; small ones, and ridge regression, on the processor anyway
+  Device device = Device::cpu;  ///< small heads and ridge regression always use the processor
 
-  std::size_t epochs = 0;       ///< of mlp, on all rows; 0: until a held-out share of them stops improving
-  std::size_t batch = 256;      ///< of mlp
-  std::size_t hidden = 0;       ///< of mlp; 0: as many as features for a classifier, kDecoderHidden for a decoder
+  /// Of mlp, on all rows; default: until a held-out share of them stops improving.
+  std::optional<std::size_t> epochs = {};
+  std::size_t batch = 256;  ///< of mlp
+  /// Of mlp; default: as many as features for a classifier, kDecoderHidden for a decoder.
+  std::optional<std::size_t> hidden = {};
   double learning_rate = 1e-3;  ///< of mlp
   double weight_decay = 1e-4;   ///< of mlp, in the gradient, as torch.optim.Adam has it
   double dropout = 0.5;         ///< of a classifier's mlp; a decoder has none
@@ -43,26 +45,26 @@ struct HeadOptions {
   double l2 = 1;  ///< of logistic regression, added as l2/2 |W|^2 to the sum of losses: 1/C of scikit-learn
 
   static constexpr std::size_t kDecoderHidden = 512;
-  static constexpr std::size_t kHeldOutOneIn = 10;  ///< rows of which one is held out
+  static constexpr std::size_t kHeldOutOneIn = 10;  ///< one row in so many is held out
 };
 
-/// The options with their names, but for seed and device; they point into `options`, which must outlive the list.
+/// The options with their names, except seed and device. They point into `options`, which must outlive the list.
 [[nodiscard]] std::vector<Option> options_of(HeadOptions& options);
 
 /// Throws Error(Code::bad_argument) for options out of range.
 void require_valid(const HeadOptions& options);
-/// Throws Error(Code::bad_argument) for a kind of head that cannot tell classes.
+/// Throws Error(Code::bad_argument) for a kind of head that cannot classify.
 void require_classifier(HeadKind kind);
 
 /// A head's function of rows, features -> outputs; safe to call from several threads.
 using HeadFunction = std::function<Matrix(MatrixView<const float> features)>;
 
-/// A head that tells the class of a row. Cheap to copy.
+/// A head that predicts the class of a row. Cheap to copy.
 class Classifier {
  public:
   Classifier(std::vector<std::int64_t> classes, HeadFunction logits);
 
-  /// Ascending: what column c of the logits stands for.
+  /// Ascending; column c of the logits belongs to class c of these.
   [[nodiscard]] const std::vector<std::int64_t>& classes() const { return classes_; }
   [[nodiscard]] Matrix logits(MatrixView<const float> features) const { return logits_(features); }
   [[nodiscard]] std::vector<std::int64_t> predict(MatrixView<const float> features) const;
