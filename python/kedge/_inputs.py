@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users give as embeddings, rows and labels, as the C++ side can take it.
 
-Floats in memory and paths never come here: the module reads them itself, where they lie. The rest is told apart by the
-name of the library it comes from, so that none is imported that the user has not imported already.
+Floats in memory and paths never come here: the module reads them itself, in place. The rest is recognised by the name
+of the library it comes from, so that no library is imported that the user has not imported already.
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _arrow
+from ._address import is_parquet
 from ._arrays import KINDS, array_rows, named, require_matrix, unmasked
 
 END = 2**64 - 1  # an open end, as RowRange::kEnd
@@ -24,7 +25,7 @@ def rows_of(given: Any, label: str) -> NDArray[Any] | str:
     """A matrix of native floats (without a copy if possible), or the path of a file that holds one."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fsdecode(given)
-        return _arrow.parquet_rows(path, label) if _arrow.is_parquet(path) else path
+        return _arrow.parquet_rows(path, label) if is_parquet(path) else path
     homes = homes_of(given)
     if "torch" in homes and hasattr(given, "layout"):
         return tensor_rows(given, label)

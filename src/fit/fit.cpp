@@ -5,7 +5,7 @@
 #include "anchors/param/param.h"
 #include "anchors/param/refine.h"
 #include "base/parallel.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/threads.h"
 #include "fit/adapter.h"
 #include "fit/attach.h"
@@ -310,6 +310,7 @@ Bundle fit(FitInput input, const FitOptions& asked, const Progress& progress) {
   std::vector<Statistics> statistics = statistics_of(input.moments, options);
   Recipe made = recipe_of(input, statistics, options);
   Learned learned = learn(input, statistics, made, options, progress);
+  if (keep_of(made.method) && !input.spaces.empty()) made.rows = rows_of(input);  // some of the support has gone
   judge_sources(learned, made, input, statistics);
   return bundle_of(std::move(made), std::move(learned));
 }

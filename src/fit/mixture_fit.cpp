@@ -2,7 +2,7 @@
 #include "fit/mixture_fit.h"
 
 #include "base/eigen.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 
 #include <algorithm>
 #include <cmath>
