@@ -101,6 +101,14 @@ std::vector<Option> consensus_options(Consensus& consensus) {
           number_option("refine-tau", "Temperature of the refinement's contrastive loss", consensus.refinement.tau)};
 }
 
+/// What no method takes is refused as such, whichever the method is.
+void require_not_negative(const Option& option) {
+  const auto* number = std::get_if<double*>(&option.value);
+  if (option.group != "consensus" || number == nullptr || **number >= 0) return;
+  throw Error(Code::bad_argument,
+              fmt::format("{} is {}, expected a number of 0 or more", option_words(option.name), **number));
+}
+
 bool belongs_to(const Option& option, const Method& method) {
   return option.group.empty() || option.group == to_string(method) ||
          (option.name == "power" && is_adapter(method, Pairwise::cca));
@@ -230,6 +238,7 @@ void require_own_options(const FitArguments& options) {
   const std::vector<Option> given = options_of(asked), otherwise = options_of(defaults);
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (belongs_to(given[i], options.method) || value_of(given[i]) == value_of(otherwise[i])) continue;
+    require_not_negative(given[i]);
     throw Error(Code::bad_argument,
                 fmt::format("{} belongs to the method {}, but the method is {}; choose the method {}, or leave out {}",
                             option_words(given[i].name), given[i].group, to_string(options.method), given[i].group,
