@@ -89,16 +89,16 @@ def measured(command: Sequence[object], limit: float) -> Run:
 class Lab:
     def __init__(self, asked: argparse.Namespace, folder: str) -> None:
         self.asked, self.folder = asked, folder
-        self.made: tuple[int, int] | None = None
+        self.on_disk: tuple[int, int] | None = None
 
     def spaces(self, point: dict[str, int]) -> list[str]:
         """The files of the point; those of the last one are gone, they may be large."""
         key = point["rows"], point["dims"]
-        if self.made != key:
+        if self.on_disk != key:
             for name in ("a", "b", "c"):
                 make_space(f"{self.folder}/{name}.npy", *key, ord(name))
             np.save(f"{self.folder}/labels.npy", np.random.default_rng(0).integers(0, 10, point["rows"]))
-            self.made = key
+            self.on_disk = key
         return [word for name in ("a", "b") for word in ("--space", f"{name}={self.folder}/{name}.npy")]
 
     def command(self, name: str, point: dict[str, int]) -> list[object]:
@@ -143,7 +143,7 @@ class Lab:
 
 
 def exponent(runs: dict[int, Run]) -> float | None:
-    """Of the time between the last two sizes, or None where starting the program is most of it."""
+    """Of the time between the last two sizes, or None if starting the program is most of it."""
     seen = [(size, run.seconds) for size, run in runs.items() if run.said is None and run.seconds >= SEEN]
     if len(seen) < 2:
         return None

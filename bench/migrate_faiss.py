@@ -54,8 +54,8 @@ def make_rows(path: pathlib.Path | str, rows: int, width: int) -> None:
     with open(path, "wb") as file:
         file.write(head("Flat", width, faiss.METRIC_INNER_PRODUCT, rows))
         for first in range(0, rows, 50_000):
-            made = np.random.default_rng(first).standard_normal((min(50_000, rows - first), width), dtype=np.float32)
-            file.write(made / np.linalg.norm(made, axis=1, keepdims=True))
+            vectors = np.random.default_rng(first).standard_normal((min(50_000, rows - first), width), dtype=np.float32)
+            file.write(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
         os.fsync(file.fileno())
 
 

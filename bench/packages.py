@@ -46,8 +46,8 @@ def kedge_pair(**options: Any) -> Callable[..., np.ndarray]:
 def sklearn_ridge(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import RidgeCV
     strengths = np.array(STRENGTHS) * len(a) * a.var(axis=0).mean()
-    made: np.ndarray = RidgeCV(alphas=strengths).fit(a, b).predict(rows)
-    return made
+    result: np.ndarray = RidgeCV(alphas=strengths).fit(a, b).predict(rows)
+    return result
 
 
 def latentis_procrustes(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -55,13 +55,13 @@ def latentis_procrustes(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> np.nd
     from latentis.transform.translate.aligner import Procrustes
     aligner = Procrustes()
     aligner.fit(torch.from_numpy(a), torch.from_numpy(b))
-    made: np.ndarray = aligner.transform(torch.from_numpy(rows))[0].numpy()
-    return made
+    result: np.ndarray = aligner.transform(torch.from_numpy(rows))[0].numpy()
+    return result
 
 
-def explained(made: np.ndarray, true: np.ndarray) -> float:
+def explained(predicted: np.ndarray, true: np.ndarray) -> float:
     """Share of the variance of the true rows."""
-    return 1 - float(((made - true) ** 2).sum() / ((true - true.mean(0)) ** 2).sum())
+    return 1 - float(((predicted - true) ** 2).sum() / ((true - true.mean(0)) ** 2).sum())
 
 
 def kedge_cca(components: int) -> Callable[..., Any]:
@@ -79,9 +79,9 @@ def sklearn_cca(components: int) -> Callable[..., Any]:
     return run
 
 
-def correlation(made: tuple[np.ndarray, Any], true: np.ndarray) -> float:
+def correlation(predicted: tuple[np.ndarray, Any], true: np.ndarray) -> float:
     """Mean over the components, on test rows: the second rows are mapped outside the clock."""
-    first, other = made
+    first, other = predicted
     if hasattr(other, "y_weights_"):
         second = other.transform(np.zeros((len(true), other.x_weights_.shape[0])), true)[1]
     else:
@@ -106,8 +106,8 @@ def work(components: int) -> tuple[Work, ...]:
 
 def timed(function: Callable[..., Any], *rows: np.ndarray) -> tuple[float, Any]:
     start = time.perf_counter()
-    made = function(*rows)
-    return time.perf_counter() - start, made
+    result = function(*rows)
+    return time.perf_counter() - start, result
 
 
 def measure(item: Work, asked: argparse.Namespace, a: np.ndarray, b: np.ndarray) -> tuple[list[float], list[float],
@@ -116,12 +116,12 @@ def measure(item: Work, asked: argparse.Namespace, a: np.ndarray, b: np.ndarray)
     train, test = slice(0, asked.rows), slice(asked.rows, None)
     ours, theirs = [], []
     for _ in range(asked.rounds):
-        seconds, made = timed(item.ours, a[train], b[train], a[test])
+        seconds, result = timed(item.ours, a[train], b[train], a[test])
         ours.append(seconds)
         seconds, made_there = timed(item.theirs, a[train], b[train], a[test])
         theirs.append(seconds)
     record.ratios(item.name, item.peer, ours, theirs)
-    return ours, theirs, [f"{item.score(rows, b[test]):.4f}" for rows in (made, made_there)]
+    return ours, theirs, [f"{item.score(rows, b[test]):.4f}" for rows in (result, made_there)]
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ struct Options {
   CommonOptions common;
 };
 
-/// Where a bundle is changed in place, another process that does the same waits: each would lose what the other added.
+/// A lock for changing a bundle in place: without it, two processes would each lose what the other added.
 class BundleLock {
  public:
   explicit BundleLock(const Options& o) {
@@ -43,11 +43,11 @@ class BundleLock {
   BundleLock& operator=(const BundleLock&) = delete;
 
  private:
-  /// Until the file that is locked is the one of that name: the one before may have been replaced meanwhile.
+  /// Tries again until the locked file still has that name: another process may have replaced it meanwhile.
   void take(const Options& o) {
     for (bool told = false;; release()) {
       file_ = ::open(o.bundle.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-      if (file_ < 0) return;  // who reads it says why
+      if (file_ < 0) return;  // whoever reads it says why
       if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) return;  // a file system without locks
         if (!std::exchange(told, true))

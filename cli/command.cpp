@@ -13,7 +13,7 @@
 namespace kedge::cli {
 namespace {
 
-/// CLI11 alone would let -3 wrap round, and make the largest number of a larger one.
+/// CLI11 alone would let -3 wrap round, and clamp a number that is too large.
 std::string count_problem(const std::string& text) {
   std::uint64_t value = 0;
   const char* last = text.data() + text.size();

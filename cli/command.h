@@ -18,7 +18,7 @@ class Option;
 
 namespace kedge::cli {
 
-/// An option, a flag or a positional argument while a command describes it. Of several values the last one counts.
+/// An option, a flag or a positional argument while a command describes it. The last of several values counts.
 class Argument {
  public:
   Argument(CLI::Option& option, std::string name, std::string help);
@@ -28,10 +28,10 @@ class Argument {
   Argument& help(const std::string& text);
   Argument& group(const std::string& title);         ///< the heading it stands under in the help
   Argument& shows_default();                         ///< the value it has now
-  Argument& shows_default(const std::string& text);  ///< where the value itself cannot be seen
+  Argument& shows_default(const std::string& text);  ///< if the value cannot be printed
   Argument& one_of(std::vector<std::string_view> names);
   Argument& at_least_one();
-  Argument& at_most(std::size_t most);  ///< and at least one
+  Argument& at_most(std::size_t most);  ///< number of values; at least one is needed
   Argument& only_once();                ///< a second value is a mistake
 
   [[nodiscard]] const std::string& name() const { return name_; }  ///< "-o,--out", or "bundle" without dashes
@@ -46,13 +46,13 @@ class Argument {
   std::vector<std::string_view> choices_;
 };
 
-/// A command while it is described. What its arguments point at must live as long as the command; `runs` may hold it.
-/// Everything goes through here because a file that includes CLI11 itself takes half a minute to compile.
+/// A command while it is described. What its arguments point at must outlive the command; `runs` may own it. Commands
+/// use this and not CLI11, because a file that includes CLI11 takes half a minute to compile.
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
 
-  /// An option where the name begins with dashes, "-o,--out"; otherwise a positional argument.
+  /// An option if the name begins with dashes, "-o,--out"; otherwise a positional argument.
   Argument& add(const std::string& name, std::string& value, const std::string& help);
   Argument& add(const std::string& name, double& value, const std::string& help);
   /// Whole numbers of 0 or more; anything else is refused with a sentence.
@@ -66,17 +66,17 @@ class Command {
   /// Given once for each value. With `commas`, also several at once.
   Argument& add_repeated(const std::string& name, std::vector<std::string>& values, const std::string& help,
                          bool commas = false);
-  /// Given once or more, each time with one value or several, as a shell's pattern makes them. What follows it on the
-  /// line, up to the next option, is a value.
+  /// Given once or more, each time with one value or several, such as a shell's pattern makes. Everything up to the
+  /// next option is a value.
   Argument& add_many(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  /// Handed to a function, which may refuse it with Error(Code::bad_argument).
+  /// The value is handed to a function, which may refuse it with Error(Code::bad_argument).
   Argument& add_text(const std::string& name, const std::function<void(const std::string&)>& set,
                      const std::string& help);
   /// One that was added before, by its name with dashes.
   Argument& get(const std::string& name);
   void exclude_each_other(const std::string& name, const std::string& other);
   void hide();  ///< from the list of commands
-  /// What the command does once its arguments are read.
+  /// Sets what the command does once its arguments are read.
   void runs(std::function<void()> work) { work_ = std::move(work); }
 
   [[nodiscard]] const std::string& name() const;

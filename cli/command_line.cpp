@@ -19,12 +19,12 @@
 namespace kedge::cli {
 namespace {
 
-/// Words of a user or of a file, as every other message shows them.
+/// Escapes the words of a user or a file, as every other message does.
 std::string shown(std::string_view text) {
   return Error(Code::bad_argument, text).what();
 }
 
-/// The entry of the config file that CLI11 complains of.
+/// The entry of the config file that CLI11 complains about.
 std::string entry_of(const CLI::ConfigError& problem) {
   constexpr std::string_view kUnknown = "INI was not able to parse ";
   const std::string_view what = problem.what();
@@ -44,7 +44,7 @@ std::vector<std::string> option_names(const CLI::App& app, const std::string& co
   return names;
 }
 
-/// Nothing for what is no option.
+/// Empty if it is not an option.
 std::string meant_option(const CLI::App& app, const std::string& command, const std::string& word) {
   if (!word.starts_with('-')) return "";
   const std::string name = word.substr(0, word.find('='));
@@ -53,7 +53,7 @@ std::string meant_option(const CLI::App& app, const std::string& command, const 
   return did_you_mean(name, names);
 }
 
-/// What CLI11 says, but with the word that was wrong where it only says what is missing.
+/// CLI11's message, with the wrong word added if it only says what is missing.
 std::string explain(const CLI::App& app, const CLI::ParseError& problem, const std::string& command,
                     const std::vector<std::string>& known, int argc, const char* const* argv) {
   if (command.empty()) {
@@ -86,7 +86,7 @@ CommandLine::CommandLine()
           "kedge")) {
   app_->set_version_flag("--version", "kedge " + std::string(version()));
   app_->require_subcommand(1);
-  app_->option_defaults()->take_last();  // as users of other tools expect of a repeated option
+  app_->option_defaults()->take_last();  // the last of repeated options wins, as in other tools
   app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->fallthrough();
   app_->get_formatter()->column_width(34);

@@ -12,13 +12,13 @@
 
 namespace kedge::cli {
 
-/// Arguments that cannot be obeyed, as a sentence and a line that says where to read on.
+/// Thrown for wrong arguments: a sentence, and a line that says where to read on.
 class WrongUsage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// All that kedge takes on its command line.
+/// The command line of kedge.
 class CommandLine {
  public:
   /// With every command of kedge.
@@ -30,8 +30,8 @@ class CommandLine {
   [[nodiscard]] Command& add(const std::string& name, const std::string& help);
   [[nodiscard]] const std::deque<Command>& commands() const { return commands_; }
 
-  /// What the arguments ask for, ready to be done: a command, or printing its help. Throws WrongUsage, and
-  /// Error(Code::bad_file) for a config file that is none.
+  /// Parses the arguments and returns what they ask for: to run a command or to print its help. Throws WrongUsage, and
+  /// Error(Code::bad_file) for a damaged config file.
   [[nodiscard]] std::function<void()> parse(int argc, const char* const* argv);
 
  private:

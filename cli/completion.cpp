@@ -41,7 +41,7 @@ std::string names_of(const CommandLine& line) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-/// Bash completes file names by itself where this offers nothing, also behind the '=' of NAME=FILE.
+/// Bash completes file names by itself if this offers nothing, also behind the '=' of NAME=FILE.
 void print_bash(const CommandLine& line) {
   std::string options, choices;
   std::vector<std::string> free;  // options whose value is up to the user

@@ -12,9 +12,9 @@
 namespace kedge::cli {
 namespace {
 
-constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes; a long file has a few thousand
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // bytes; a long config file has a few thousand
 
-/// All of the input, which may be a device that never ends.
+/// Reads all of the input, but no more than kLargest: it may be a device that never ends.
 std::string read(std::istream& input) {
   std::string text;
   std::array<char, 4096> block{};
@@ -31,8 +31,8 @@ std::string read(std::istream& input) {
   return text;
 }
 
-/// A section within a section has no meaning here, and CLI11 takes time and memory that grow with the square of how
-/// deep it is. What it finds too deep in a plain name, it leaves out without a word.
+/// Refuses sections within sections: they have no meaning here, CLI11's time and memory grow with the square of their
+/// depth, and it silently drops names that are nested too deep.
 void refuse_nesting(std::istream& text) {
   constexpr std::ptrdiff_t kDeepest = 100;
   for (std::string line; std::getline(text, line);) {
@@ -55,12 +55,12 @@ std::vector<CLI::ConfigItem> CommandConfig::from_config(std::istream& input) con
   text.seekg(0);
   std::vector<CLI::ConfigItem> kept;
   for (CLI::ConfigItem& item : CLI::ConfigBase::from_config(text)) {
-    if (item.name == "++" || item.name == "--") continue;  // marks of a section's begin and end
+    if (item.name == "++" || item.name == "--") continue;  // mark the begin and end of a section
     if (item.parents.empty() || item.parents.front() == "default") item.parents = {command_};
     if (std::ranges::find(commands_, item.parents.front()) == commands_.end()) {
       throw CLI::ConfigError::Extras("[" + item.parents.front() + "]");
     }
-    // CLI11 looks at the first value of an option that takes one, whether it is there or not.
+    // CLI11 reads the first value of an option that takes one, even if there is none.
     if (item.inputs.empty())
       throw CLI::ValidationError(item.fullname(), "it is an empty list; give a value or leave it out");
     if (item.parents.front() == command_) kept.push_back(std::move(item));

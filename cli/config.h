@@ -13,7 +13,7 @@ class CommandConfig : public CLI::ConfigBase {
  public:
   CommandConfig(std::string command, std::vector<std::string> commands);
 
-  /// Throws CLI::ParseError for a text that is no such file.
+  /// Throws CLI::ParseError for text that is not such a file.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 
  private:

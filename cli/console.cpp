@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.h"
 
+#include "compute/threads.h"
 #include "progress_line.h"
-#include "room.h"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -14,6 +14,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -21,10 +22,10 @@
 namespace kedge::cli {
 namespace {
 
-std::atomic<bool> interrupted{false};  // set on whichever thread the signal meets, read on all
+std::atomic<bool> interrupted{false};  // set by the thread that gets the signal, read by all
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal's handler may not wait");
 
-/// The first is obeyed where the work can be left in order; a second one ends the process at once.
+/// The first signal stops the work at its next progress call; the second ends the process at once.
 void on_interrupt(int sent) {
   if (!interrupted.exchange(true)) return;
   std::signal(sent, SIG_DFL);
@@ -44,7 +45,7 @@ std::size_t parse_row_number(std::string_view text, std::size_t otherwise, const
   return value;
 }
 
-/// For a space made by regression, or by mixture from targets.
+/// R^2 of a map made by regression, or by mixture if there are targets.
 std::string describe_fit(const Attachment& space) {
   if (const KernelFit* kernel = space.kernel()) {
     return fmt::format(
@@ -91,18 +92,38 @@ void CommonOptions::apply() const {
   logger->set_pattern("%v");
   logger->set_level(quiet ? spdlog::level::err : spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  if (threads > 0) use_threads(threads);
+  if (threads == 0) return;
+  set_threads(threads);
+  if (can_map(blas_memory(threads))) return;
+  throw Error(Code::failed, fmt::format("cannot start {} threads: they need more memory than is available; give "
+                                        "--threads a smaller number",
+                                        threads));
+}
+
+void require_room() {
+  const unsigned threads = kedge::threads();
+  if (can_map(blas_memory(threads))) return;
+  const auto mebibytes = [](unsigned count) { return blas_memory(count) >> 20; };
+  std::string words = fmt::format(
+      "kedge: out of memory: starting with {} thread{} needs {} MiB of address space besides the program itself, and "
+      "less is available; raise the limit (ulimit -v)",
+      threads, threads == 1 ? "" : "s", mebibytes(threads));
+  if (threads > 1) {
+    words += fmt::format(", or set OPENBLAS_NUM_THREADS=1 for one thread, which needs {} MiB", mebibytes(1));
+  }
+  std::fputs((words + "\n").c_str(), stderr);
+  ::_exit(EXIT_FAILURE);
 }
 
 void watch_for_interrupt() {
   struct sigaction action {};
-  action.sa_handler = on_interrupt;  // without SA_RESTART: calls that wait are not taken up again
+  action.sa_handler = on_interrupt;  // without SA_RESTART, so that waiting calls return
   for (const int sent : {SIGINT, SIGTERM}) {
     struct sigaction before {};
     ::sigaction(sent, &action, &before);
-    if (before.sa_handler == SIG_IGN) std::signal(sent, SIG_IGN);  // as a shell wants it of what runs in the background
+    if (before.sa_handler == SIG_IGN) std::signal(sent, SIG_IGN);  // a shell ignores it for background jobs
   }
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an error like a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a file size limit is an error like a full disk
 }
 
 Progress make_progress(const CommonOptions& options, double seconds_between_lines) {
@@ -118,7 +139,7 @@ Progress make_progress(const CommonOptions& options, double seconds_between_line
 
 void say(const CommonOptions& options, const std::string& message) {
   if (options.quiet) return;
-  if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1b[K");  // a bar may stand there
+  if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\x1b[K");  // erases a progress bar
   spdlog::info(message);
 }
 
@@ -147,7 +168,7 @@ Space open_space(const std::string& text, RowRange rows) {
 
 std::string name_of_file(const std::string& path) {
   std::string name = printable(std::filesystem::path(path.substr(0, path.find('#'))).filename().string());
-  std::ranges::replace(name, '=', '_');  // which would end the name of a space
+  std::ranges::replace(name, '=', '_');  // a '=' would end the name of a space
   return name;
 }
 
@@ -204,7 +225,7 @@ Json row_check_to_json(const RowCheck& check) {
                {"found_first", check.found_first},
                {"deviations", check.deviations},
                {"suspicious", check.suspicious()}};
-  if (!check.same_as.empty()) json.set("same_as", check.same_as);
+  if (check.same_as) json.set("same_as", *check.same_as);
   if (check.block) {
     const auto& [rows, found_first] = *check.block;
     json.set("block", {{"begin", rows.begin}, {"end", rows.end == RowRange::kEnd ? Json() : Json(rows.end)}});

@@ -21,7 +21,7 @@ struct CommonOptions {
   void add_to(Command& command);
   /// To be called once before any work.
   void apply() const;
-  /// The same as words of a command line.
+  /// The same, as words of a command line.
   [[nodiscard]] std::vector<std::string> words() const;
 };
 
@@ -32,6 +32,9 @@ class Interrupted : public Error {
       : Error(Code::failed, message) {}
 };
 
+/// Ends the process, with a sentence, if there is no memory for the threads of OpenBLAS. Those have started by now, and
+/// one that gets no memory tries for ever; exit() would wait for it.
+void require_room();
 /// From now on Ctrl-C and termination stop the work at the next progress call; a second one ends the process at once.
 void watch_for_interrupt();
 
@@ -47,32 +50,32 @@ void print_json(const CommonOptions& options, const Json& summary);
 [[nodiscard]] std::string file_of(const std::string& space);
 /// "NAME=FILE", or "FILE" named by its stem.
 [[nodiscard]] Space open_space(const std::string& text, RowRange rows = {});
-/// What messages call the rows of a file that was given no name.
+/// The name of a space, for messages, if only its file was given.
 [[nodiscard]] std::string name_of_file(const std::string& path);
 /// "a:b", ":b", "a:" or "" for all rows.
 [[nodiscard]] RowRange parse_rows(const std::string& text);
 
-/// --device, by name. `what` is done there.
+/// Adds --device; `what` is its help.
 void add_device(Command& command, std::string& device, const std::string& what = "Where to compute");
 
 [[nodiscard]] Json ridge_to_json(const RidgeFit& fit);
-/// How a map was made and how well it fits, whichever way that was.
+/// How a map was made and how well it fits.
 [[nodiscard]] Json fit_to_json(const Attachment& space);
-/// How well the way back does, of a space that has one of its own.
+/// How well the map back to a space fits, if it has one.
 [[nodiscard]] std::string describe_reverse(const Attachment& space);
-/// What work will take, where it is worth waiting for.
+/// Prints what time and memory work will take, unless it is quick.
 void tell_cost(const CommonOptions& options, const Cost& cost, const std::string& work);
 [[nodiscard]] Json losses_to_json(const Losses& losses);
-/// Whether the rows of spaces belong together, as one line; empty where nothing was checked.
+/// Whether the rows of spaces belong together, as one line; empty if nothing was checked.
 [[nodiscard]] std::string describe_rows(std::span<const Attachment> spaces);
-/// What `auto` chose, and by which errors; of a space that has a choice.
+/// What `auto` chose for a space, and by which errors.
 [[nodiscard]] std::string describe_choice(const Attachment& space);
 [[nodiscard]] Json row_check_to_json(const RowCheck& check);
-/// What is worth a warning about the rows of spaces of a bundle: its sources together, each attached space for itself.
+/// Warnings about the rows of a bundle's spaces: the sources together, each attached space by itself.
 [[nodiscard]] std::vector<std::string> warnings_of_rows(const Bundle& bundle, std::span<const Attachment> spaces);
-/// Whether R^2 says anything of a space: not if its rows, or those that its targets come from, do not match.
+/// Whether R^2 of a space means anything: not if its rows, or those its targets come from, do not match.
 [[nodiscard]] bool has_meaningful_r2(const Bundle& bundle, const Attachment& space);
-/// Says whether the rows of spaces match, and of those that do how well they fit the anchors.
+/// Prints whether the rows of spaces match and, if they do, how well the spaces fit the anchors.
 void say_how_it_fits(const CommonOptions& options, const Bundle& bundle, std::span<const Attachment> spaces);
 
 }  // namespace kedge::cli

@@ -18,7 +18,7 @@ constexpr const char* kEncoders[] = {"smollm2-135m", "gemma3-270m", "minilm-l6",
 constexpr const char* kMethods[] = {"random-cosine", "param-multi", "consensus"};
 constexpr RowRange kTrain{0, 3000};
 constexpr RowRange kTest{3000, 3300};
-// Of PARAM: little is gained after that on these rows, and all 95 take a minute and a half more.
+// PARAM gains little after that on these rows, and all 95 epochs take a minute and a half more.
 constexpr std::size_t kEpochs = 40;
 
 struct Options {
@@ -53,7 +53,7 @@ const Measurement* find(const StitchResults& results, std::string_view method, s
   return found == results.measurements.end() ? nullptr : &*found;
 }
 
-/// The paper's table of language models: the same sentence found again from one encoder to another.
+/// The paper's table of language models: how often a sentence is found again in another encoder.
 void print_retrieval(const StitchResults& results) {
   fmt::print(
       "\nHow often the same sentence is found across encoders, in %: at rank 1 of 300 (R@1), in the top 5 (R@5)\n\n"
@@ -76,7 +76,7 @@ void print_retrieval(const StitchResults& results) {
   }
 }
 
-/// What each encoder's own head reaches, and heads that were trained on the other encoders.
+/// Scores of each encoder's own head, and of heads that were trained on other encoders.
 void print_heads(const StitchResults& results) {
   fmt::print(
       "\nWhich of 25 objects is the sentence about? Weighted F1 in %: each encoder's own head, and the mean of\n"

@@ -14,7 +14,7 @@
 namespace kedge::cli {
 namespace {
 
-constexpr std::array<std::string_view, 3> kFormats{"safetensors", "npy", "onnx"};  // also the endings of files
+constexpr std::array<std::string_view, 3> kFormats{"safetensors", "npy", "onnx"};  // which are also file extensions
 
 struct Options {
   std::string bundle, space, from, to, output, format;

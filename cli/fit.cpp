@@ -63,7 +63,7 @@ std::string checkpoint_of(const FitOptions& options) {
   return param == nullptr ? "" : param->checkpoint.path;
 }
 
-/// What fits together when there are moments and no --space.
+/// Without --space there must be moments, and no option that needs rows.
 void require_moments_alone(const Options& o) {
   if (!o.spaces.empty()) return;
   if (o.moments.empty()) {
@@ -137,14 +137,14 @@ Bundle fit_given(const FitRows& given, const Options& o, const FitOptions& optio
   }
 }
 
-/// The bundle is safe now, and its checkpoint of no more use.
+/// Saves the bundle, then removes its checkpoint.
 void finish(const Bundle& bundle, const Options& o, const FitOptions& options) {
   save_bundle(bundle, o.output);
   if (!o.history.empty()) write_history(bundle.anchors().history, o.history);
   remove_checkpoint(options);
 }
 
-/// The number a user really wants: what an encoder gets that is not here yet.
+/// Estimates how an encoder that is not here yet will score.
 Json validate_and_show(std::span<const Space> spaces, const Options& o, const FitOptions& options) {
   CompareOptions what;
   what.device = options.device;

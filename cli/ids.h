@@ -12,11 +12,11 @@
 
 namespace kedge::cli {
 
-/// --ids, with what it does besides giving every row an id.
+/// Adds --ids; the text says what it does besides giving every row an id.
 void add_ids(Command& command, std::string& file, const std::string& what);
-/// The ids in the file of --ids; none where it was not given.
+/// The ids in the file of --ids; none if it was not given.
 [[nodiscard]] std::vector<std::int64_t> read_ids_of(const std::string& file);
-/// Throws Error(Code::bad_argument) that says where in the file of --ids the id stands, and how it is written there.
+/// Throws Error(Code::bad_argument) with the line of the id in the file of --ids, and how it is written there.
 [[noreturn]] void refuse_repeated(const RepeatedId& problem, const std::string& file);
 
 }  // namespace kedge::cli

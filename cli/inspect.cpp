@@ -79,7 +79,7 @@ std::string r2_of(const Bundle& bundle, const Attachment& space) {
   return space.mixture() != nullptr ? fmt::format("{:.3f}", space.mixture()->mean_r2) : "-";
 }
 
-/// What was chosen for its regression.
+/// What was chosen for the regression of a space.
 std::string regression_of(const Attachment& space) {
   if (space.kernel() != nullptr) {
     return fmt::format("g {:g}, l {:g}, w {:g}", space.kernel()->width, space.kernel()->strength,
@@ -90,7 +90,7 @@ std::string regression_of(const Attachment& space) {
 }
 
 void print_spaces(const Bundle& bundle) {
-  std::size_t width = 5, chosen = 10;  // of the headings
+  std::size_t width = 5, chosen = 10;  // widths of the headings
   for (const Attachment& space : bundle.spaces()) {
     width = std::max(width, space.space().size());
     chosen = std::max(chosen, regression_of(space).size());

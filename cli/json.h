@@ -14,7 +14,7 @@
 
 namespace kedge::cli {
 
-/// A value that --json prints. It can only be built and printed, so that one file alone has to compile the library.
+/// A value that --json prints. It hides nlohmann-json, so that only json.cpp has to compile it.
 class Json {
  public:
   struct Member;

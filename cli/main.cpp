@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.h"
 #include "console.h"
-#include "room.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <kedge/error.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <system_error>
 
 namespace {
+
+constexpr const char* kNoMemory =
+    "out of memory; use fewer rows, support rows or anchors, fewer threads, or a machine with more memory";
 
 enum Exit { done = 0, failed = 1, wrong_usage = 2, bad_file = 3, interrupted = 130 };
 
@@ -26,11 +32,11 @@ int exit_code(kedge::Code code) {
 }
 
 int complain(int code, const std::string& message) {
-  std::fputs(fmt::format("kedge: {}\n", message).c_str(), stderr);  // which may be full itself: no exception then
+  std::fputs(fmt::format("kedge: {}\n", message).c_str(), stderr);  // does not throw if stderr is full
   return code;
 }
 
-/// What was printed may still wait to be written.
+/// Flushes stdout, and fails if what was printed cannot be written.
 int after_printing(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   return complain(failed, fmt::format("cannot write to stdout: {}", std::strerror(errno)));
@@ -49,7 +55,7 @@ int run(int argc, char** argv) {
   } catch (const kedge::Error& problem) {
     return complain(exit_code(problem.code()), problem.message(kedge::Vocabulary::command));
   } catch (const std::bad_alloc&) {
-    return complain(failed, "out of memory; use fewer rows, support rows or anchors, or a machine with more memory");
+    return complain(failed, kNoMemory);
   } catch (const std::system_error& problem) {
     const std::string who = std::ferror(stdout) != 0 ? "cannot write to stdout: " : "";
     return complain(failed, who + problem.code().message());
@@ -58,11 +64,32 @@ int run(int argc, char** argv) {
   }
 }
 
+/// A result would be opened in the place of a stream that is closed, and messages written into it.
+void open_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // open() takes the lowest number that is free, which is this one.
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) [[maybe_unused]]
+      const int opened = ::open("/dev/null", O_RDWR);
+  }
+}
+
+/// No exception can leave a parallel loop of FAISS, so lack of memory in one ends here.
+[[noreturn]] void on_terminate() {
+  try {
+    if (const auto problem = std::current_exception()) std::rethrow_exception(problem);
+  } catch (const std::bad_alloc&) {
+    ::_exit(complain(failed, kNoMemory));
+  } catch (const std::exception& problem) {
+    complain(failed, problem.what());
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  kedge::cli::prepare_libraries();
-  const int code = run(argc, argv);
-  kedge::cli::leave_in_order();
-  return code;
+  open_streams();
+  kedge::cli::require_room();
+  std::set_terminate(on_terminate);
+  return run(argc, argv);
 }

@@ -37,7 +37,7 @@ SupportDraw draw_of(const Options& o) {
   return o.support == 0 ? SupportDraw() : SupportDraw(o.support, o.seed);
 }
 
-/// The rows of the spaces, added to moments that keep the support as asked, or to those of the parts as they do.
+/// Adds the rows of the spaces to empty moments that keep the support as asked, or to the moments of the parts.
 Moments sum(const Options& o) {
   Moments parts = load_all_moments(o.parts);
   if (o.spaces.empty()) return parts;
@@ -47,7 +47,7 @@ Moments sum(const Options& o) {
   SupportDraw draw = draw_of(o);
   Moments moments = draw.keeps_rows() ? Moments(std::move(draw)) : std::exchange(parts, {});
   try {
-    kedge::add_moments(moments, spaces, ids, make_progress(o.common), o.device);
+    kedge::add_moments(moments, spaces, ids, o.device, make_progress(o.common));
     moments.merge(std::move(parts));
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);

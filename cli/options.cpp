@@ -8,7 +8,7 @@
 namespace kedge::cli {
 namespace {
 
-/// Adds one option; each type of value has another way.
+/// Adds one option, by the type of its value.
 class Adder {
  public:
   Adder(Command& command, const Option& option)

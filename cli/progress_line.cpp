@@ -33,7 +33,7 @@ std::size_t terminal_width() {
 }
 
 /// Bytes of the character that begins with this one, and its columns. Chinese, Japanese, Korean and emoji take two;
-/// what is only put on top of others is counted as well, which at worst leaves a column free.
+/// combining marks are counted as well, which at worst leaves a column free.
 std::pair<std::size_t, std::size_t> size_of_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   if (byte(0) < 0xc0) return {1, 1};
@@ -67,7 +67,7 @@ std::string bar(double share, std::size_t width) {
   return fmt::format("[{:#<{}}{:<{}}] ", "", filled, "", width - filled);
 }
 
-/// The most that fits: what tells least is left out first, the detail, then the bar, then the time left.
+/// The longest line that fits: first the detail is left out, then the bar, then the time left.
 std::string line_of(std::string_view step, double share, std::string_view detail, const std::string& left,
                     std::size_t columns) {
   const std::string percent = fmt::format("{:3.0f} %", 100 * share);
@@ -108,7 +108,7 @@ void ProgressLine::begin(std::string_view step) {
 }
 
 void ProgressLine::draw(double share, std::string_view detail, const std::string& left) {
-  // A line that fills the last column would go on to the next, where it could not be drawn over.
+  // A line that fills the last column would wrap, and could not be drawn over.
   fmt::print(stderr, "\r{}\x1b[K", line_of(step_, share, detail, left, terminal_width() - 1));
   std::fflush(stderr);
   drawn_ = true;

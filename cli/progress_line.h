@@ -10,10 +10,10 @@
 
 namespace kedge::cli {
 
-/// Draws one step after another on stderr; a step is known by its name.
+/// Draws the progress of one step after another on stderr; a new name begins a new step.
 class ProgressLine {
  public:
-  /// `wait` is the time between two lines where there is no terminal.
+  /// `wait` is the time between two lines if stderr is not a terminal.
   ProgressLine(bool terminal, double wait) : terminal_(terminal), wait_(terminal ? kFrame : wait) {}
   ~ProgressLine() { wipe(); }
   ProgressLine(const ProgressLine&) = delete;

@@ -15,7 +15,7 @@
 namespace kedge::cli {
 namespace {
 
-/// The exit status, or -1 where it could not be started.
+/// The exit status, or -1 if it could not be started.
 int run(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

@@ -5,12 +5,11 @@
 
 namespace kedge::cli {
 
-/// A program of the Python package: what the environment variable says, the one beside this program, or the one on the
-/// path.
+/// Path of a program of the Python package: from the environment variable, beside this program, or on the PATH.
 [[nodiscard]] std::string find_program(const std::string& name, const char* variable);
 
-/// Makes FOLDER/report.html of the results in it with the program `kedge-report`. Returns the page, or nothing after
-/// saying why there is none; results stay usable.
+/// Makes FOLDER/report.html from the results in it with the program `kedge-report`. Returns the page, or nothing after
+/// printing why there is none; the results stay usable.
 [[nodiscard]] std::string make_report(const std::string& folder);
 
 }  // namespace kedge::cli

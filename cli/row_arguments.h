@@ -14,12 +14,12 @@ namespace kedge::cli {
 struct RowArguments {
   std::string range, file;
 
-  /// --rows and --rows-file, or another name. `what` is done with them.
+  /// Adds --rows and --rows-file, or another name; `what` says in their help what is done with the rows.
   void add_to(Command& command, const std::string& what, const std::string& name = "--rows");
   [[nodiscard]] bool given() const { return !range.empty() || !file.empty(); }
-  /// Throws Error(Code::bad_argument) where a file was given. `which` rows need a range.
+  /// Throws Error(Code::bad_argument) if a file was given; `which` names the rows that need a range.
   void require_range(const std::string& which) const;
-  /// None where a range was given, or nothing.
+  /// None if a range was given, or nothing.
   [[nodiscard]] RowIds ids() const;
   /// These rows of a source.
   [[nodiscard]] Space open(const std::string& name, std::shared_ptr<const RowSource> source) const;

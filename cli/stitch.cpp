@@ -82,7 +82,7 @@ StitchData data_of(const Options& o) {
   return data;
 }
 
-/// A sweep over anchors and support may meet combinations that cannot be; the others are still wanted.
+/// Leaves out, and reports, combinations with more anchors than support rows; the others are still wanted.
 void leave_out_aloud(StitchOptions& options, const StitchData& data, const CommonOptions& common) {
   const std::size_t end = std::min(data.train.end, data.spaces.front().rows());
   const std::size_t ids = data.train_ids.ids.size();
@@ -94,7 +94,7 @@ void leave_out_aloud(StitchOptions& options, const StitchData& data, const Commo
   }
 }
 
-/// Heads know nothing of rows that are out of place, but everything they are measured by depends on them.
+/// Warns if rows do not match: heads would not notice, and all their scores depend on it.
 void tell_of_rows(const StitchData& data, const CommonOptions& common) {
   for (const std::string& warning : warnings_of_train_rows(data)) say(common, "warning: " + warning);
 }
@@ -185,7 +185,7 @@ void add_run_options(Command& c, Options& o) {
   c.add_flag("--no-report", o.no_report, "Write results and tables only");
 }
 
-/// What a sweep takes lists of, where others take one.
+/// The options of which a sweep takes lists.
 void add_swept_options(Command& c, Options& o) {
   o.shrinkages = {fmt::format("{}", o.fit.whitening.shrinkage)};
   c.add_list("--similarity", o.similarities, "Similarities for methods named without one").one_of(similarity_names());
@@ -204,7 +204,7 @@ void add_swept_options(Command& c, Options& o) {
 }
 
 void add_fit_options(Command& c, Options& o) {
-  // Methods and seeds are lists here, and a fit's bundle is not what is wanted of it.
+  // Methods and seeds are lists here, and no bundle is the result.
   std::set<std::string_view> without{"method",     "similarity",       "keep",  "seed", "attach",
                                      "checkpoint", "checkpoint-every", "resume"};
   if (o.sweep) {

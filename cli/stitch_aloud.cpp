@@ -10,7 +10,7 @@
 namespace kedge::cli {
 namespace {
 
-constexpr double kSecondsBetweenLines = 30;  // every finished run has a line of its own
+constexpr double kSecondsBetweenLines = 30;  // in addition to a line for every finished run
 
 /// The numbers of one run that a user waits for: means over its zero-shot pairs, or its own head for absolute.
 std::string describe_scores(const StitchEvent& event) {

@@ -9,7 +9,7 @@
 
 namespace kedge::cli {
 
-/// stitch_into() that says how it goes.
+/// stitch_into() with progress on stderr.
 [[nodiscard]] StitchResults stitch_aloud(const std::string& folder, const StitchData& data,
                                          const StitchOptions& options, bool fresh, const CommonOptions& common);
 

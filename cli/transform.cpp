@@ -28,7 +28,7 @@ void run(const Options& o) {
   const std::shared_ptr<const RelativeMap> held = bundle.map(o.space);
   const RelativeMap& map = *held;
   const Space input = o.stream.open(o.space);
-  transform(map, input, o.stream.output, make_progress(o.common), options);
+  transform(map, input, o.stream.output, options, make_progress(o.common));
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "transform"},
                         {"space", o.space},

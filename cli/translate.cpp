@@ -26,7 +26,7 @@ void run(const Options& o) {
   const StreamOptions options = o.stream.options(o.bundle);
   const Translator translator(load_bundle(o.bundle), o.from, o.to);
   const Space input = o.stream.open(o.from);
-  translate(translator, input, o.stream.output, make_progress(o.common), options);
+  translate(translator, input, o.stream.output, options, make_progress(o.common));
   const double seconds = watch.seconds();
   print_json(o.common, {{"command", "translate"},
                         {"from", o.from},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the methods of kedge on a folder of parallel embeddings and prints the tables of docs/methods.md.
+"""Measures the methods of kedge on a folder of parallel embeddings and prints the tables of docs/scores.md.
 
     experiments/methods.py methods support shrinkage --data PATH/cifar10 \\
         --encoders vit-s14,effnet-lite0,vgg16,tinyvit-sam --train 0:6500 --test 6500:8000 --labels labels.npy
@@ -92,8 +92,8 @@ class Lab:
             said, seconds = self.run("fit", *spaces, "--rows", self.asked.train, "--seed", seed, *common, *options,
                                      "-o", bundle)
             self.last_fit = key, (bundle, seconds, said)
-        made: tuple[str, float, Any] = self.last_fit[1]
-        return made
+        cached: tuple[str, float, Any] = self.last_fit[1]
+        return cached
 
     def attach(self, bundle: str, encoder: str, setup: Setup) -> tuple[str, float]:
         out, options = f"{self.folder}/attached.kedge", ["--rows", self.asked.train]
@@ -124,8 +124,8 @@ class Lab:
         if self.last_sources[0] != key:
             files = {name: self.transform(bundle, name) for name in sources}
             self.last_sources = key, {name: (file, self.head(np.load(file))) for name, file in files.items()}
-        made: dict[str, tuple[str, Any]] = self.last_sources[1]
-        return made
+        cached: dict[str, tuple[str, Any]] = self.last_sources[1]
+        return cached
 
     def pair_scores(self, heads: dict[str, tuple[str, Any]], held_out_file: str) -> list[float]:
         """Means over the sources of MRR, R@1 and F1."""

@@ -86,7 +86,7 @@ inline double largest(std::span<const float> values) {
   return found;
 }
 
-/// The larger of two errors, where NaN is beyond all: std::max would drop it.
+/// The larger of two errors. NaN counts as the largest; std::max would drop it.
 inline double worse(double worst, double error) {
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
 }

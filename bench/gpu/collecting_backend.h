@@ -24,7 +24,7 @@ struct Stage {
 class CollectingBackend final : public Backend {
  public:
   explicit CollectingBackend(Backend& inner) : inner_(inner) {}
-  /// Those since the last call.
+  /// The stages since the last call.
   [[nodiscard]] std::vector<Stage> take_stages() { return std::exchange(stages_, {}); }
 
   std::string name() const override { return inner_.name(); }

@@ -3,8 +3,8 @@
 // how long its linear system takes. Prints a table.
 //   kedge_gpu_kernel_bench [apply] [stream] [system]      all of them by default
 #include "base/parallel.h"
-#include "compute/cuda/check.h"
 #include "compute/cuda/kernel_apply.h"
+#include "compute/cuda/product.h"
 #include "compute/kernel_system.h"
 #include "compute/row_worker.h"
 #include "measure.h"
@@ -58,34 +58,22 @@ double seconds_per_call(const cuda::Lane& lane, const Work& work) {
   return median(rounds);
 }
 
-void multiply(const cuda::Lane& lane, Precision precision, cublasOperation_t turn, std::size_t rows, std::size_t cols,
-              std::size_t inner, const float* a, const float* b, std::size_t stride, float* c) {
-  const float one = 1, zero = 0;
-  cuda::check(cublasGemmEx(lane.blas(), turn, CUBLAS_OP_N, static_cast<int>(cols), static_cast<int>(rows),
-                           static_cast<int>(inner), &one, b, CUDA_R_32F, static_cast<int>(stride), a, CUDA_R_32F,
-                           static_cast<int>(inner), &zero, c, CUDA_R_32F, static_cast<int>(cols),
-                           cuda::compute_type(precision), CUBLAS_GEMM_DEFAULT),
-              "to multiply matrices");
-}
-
 /// Of rows that are in the GPU's memory.
 void measure_apply(std::size_t support, std::size_t rows, Precision precision) {
   const Map map(support);
   const cuda::DeviceKernel function(map.function(), precision);
   const cuda::Lane lane;
-  const cuda::DeviceArray<float> x(rows * kDim), y(rows * kOutputs), between(rows * support);
   const Matrix values = random_rows(rows, kDim, 5);
-  cuda::check(cudaMemcpy(x.data(), values.cells().data(), values.cells().size_bytes(), cudaMemcpyHostToDevice),
-              "to copy rows");
-  cuda::check(cudaDeviceSynchronize(), "to copy rows");
+  const cuda::DeviceArray<float> given = lane.copy_of(values.view()), found(rows * kOutputs), made(rows * support);
+  const Panel x{given.data(), rows, kDim, kDim}, y{found.data(), rows, kOutputs, kOutputs};
+  const Panel between{made.data(), rows, support, support};
+  const Panel keys{function.rows.data(), support, kDim, kDim};
+  const Panel coefficients{function.coefficients.data(), support, kOutputs, kOutputs};
   cuda::KernelApply apply(function, rows);
-  const double applied = seconds_per_call(lane, [&] {
-    apply.apply(lane, {x.data(), rows, kDim, kDim}, {y.data(), rows, kOutputs, kOutputs});
-  });
+  const double applied = seconds_per_call(lane, [&] { apply.apply(lane, x, y); });
   const double multiplied = seconds_per_call(lane, [&] {
-    multiply(lane, precision, CUBLAS_OP_T, rows, support, kDim, x.data(), function.rows.data(), kDim, between.data());
-    multiply(lane, precision, CUBLAS_OP_N, rows, kOutputs, support, between.data(), function.coefficients.data(),
-             kOutputs, y.data());
+    cuda::multiply(lane, {CUBLAS_OP_N, CUBLAS_OP_T, kDim, 1, x, keys, 0, between}, precision);
+    cuda::multiply(lane, {CUBLAS_OP_N, CUBLAS_OP_N, support, 1, between, coefficients, 0, y}, precision);
   });
   const double flops = 2e-12 * static_cast<double>(rows * support * (kDim + kOutputs));
   std::printf("apply   K %5zu  %6zu rows  %s  %6.1f TFLOP/s, the products %6.1f, ratio %.2f\n", support, rows,

@@ -49,7 +49,7 @@ void make_files(const std::string& folder);
 /// From files to a saved bundle. `start` is when the process began, so that setting the GPU up counts.
 [[nodiscard]] nlohmann::json measure_fit(const std::string& folder, const std::string& method, Device device,
                                          Precision precision, Clock::time_point start);
-/// The steps of a consensus fit one by one, and what the slow ones among them would take done in other ways.
+/// The steps of a consensus fit one by one, and the pieces of the slowest.
 [[nodiscard]] nlohmann::json measure_consensus(const std::string& folder, Device device);
 /// From file to file, beside reading that file and writing such a file alone.
 [[nodiscard]] nlohmann::json measure_file_transform(const std::string& folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
-#include "compute/block_covariance.h"
+#include "compute/covariance.h"
 #include "compute/threads.h"
 #include "map/ridge_attach.h"
 #include "measure.h"
@@ -52,7 +52,7 @@ std::vector<Matrix64> supports_of(std::span<const Space> spaces) {
 nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device) {
   Steps steps;
   const Moments joint =
-      steps.time("read moments", [&] { return compute_joint_moments(spaces, {}, device, Highest::second); });
+      steps.time("read moments", [&] { return compute_joint_moments(spaces, device, Highest::second); });
   const std::vector<Statistics> statistics =
       steps.time("split moments", [&] { return statistics_of_each(joint, device); });
   const std::vector<Matrix64> supports = steps.time("read the support", [&] { return supports_of(spaces); });
@@ -85,7 +85,7 @@ nlohmann::ordered_json fit_by_steps(std::span<const Space> spaces, Device device
 /// What finding the directions is made of.
 nlohmann::ordered_json pieces(std::span<const Space> spaces, Device device) {
   Steps steps;
-  const Moments joint = compute_joint_moments(spaces, {}, device, Highest::second);
+  const Moments joint = compute_joint_moments(spaces, device, Highest::second);
   std::vector<std::shared_ptr<const ChangeOfBasis>> whiteners;
   std::vector<std::size_t> dims;
   for (const Statistics& own : statistics_of_each(joint, device)) {

@@ -51,8 +51,8 @@ std::unique_ptr<Tensor> repeated_rows(Backend& backend, std::size_t rows, std::s
   return tensor;
 }
 
-/// Of a product with a packed matrix, as those with the support are: nothing else is bfloat16 in a bf16 backend, and
-/// narrowing the left factor is part of it there.
+/// The rate of a product with a packed matrix, like those with the support: a bf16 backend multiplies nothing else in
+/// bfloat16. Narrowing the left factor counts.
 double gemm_tflops(Precision precision) {
   constexpr std::size_t kSize = 8192;
   const auto backend = make_backend(Device::cuda, precision);

@@ -155,7 +155,7 @@ nlohmann::json measure_file_transform(const std::string& folder) {
     return median({rounds.begin() + 1, rounds.end()});  // the first finds files and GPU cold
   };
   const auto on = [&](Device device, Precision precision) {
-    return timed([&] { transform(map, input, output, {}, {.device = device, .precision = precision}); });
+    return timed([&] { transform(map, input, output, {.device = device, .precision = precision}); });
   };
   nlohmann::json found = {{"rows", kLongRows},
                           {"dim", kLongDim},

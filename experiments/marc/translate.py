@@ -69,9 +69,9 @@ def translate(rows: list[dict[str, Any]], path: pathlib.Path, name: str, prefix:
             inputs = tokenizer([prefix + row["text"] for row in batch], return_tensors="pt", padding=True,
                                truncation=True, max_length=options.max_length).to(device)
             with torch.inference_mode():
-                made = model.generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"],
+                generated = model.generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"],
                                       num_beams=1, do_sample=False, max_new_tokens=options.max_length)
-            for row, text in zip(batch, tokenizer.batch_decode(made, skip_special_tokens=True)):
+            for row, text in zip(batch, tokenizer.batch_decode(generated, skip_special_tokens=True)):
                 # An empty translation would leave a row without text; the English then says which one it was.
                 line = {"text": text.strip() or row["text"], "label": row["label"]}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")

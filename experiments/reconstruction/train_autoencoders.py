@@ -80,8 +80,8 @@ class Autoencoder(torch.nn.Module):
         self.register_buffer("cigar", cigar(generator))
 
     def latent(self, rows: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.encoder(rows) @ self.cigar
-        return made
+        latents: torch.Tensor = self.encoder(rows) @ self.cigar
+        return latents
 
 
 def train(pixels: torch.Tensor, epochs: int, seed: int) -> Autoencoder:

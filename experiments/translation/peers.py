@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other packages that move embeddings from one encoder to another, on the same rows: a table of docs/methods.md.
+"""Other packages that move embeddings from one encoder to another, on the same rows: a table of docs/search-scores.md.
 
     pip install latentis embspec vectormigrate drift-spark
     experiments/translation/peers.py PATH/scifact --support 3000 --pairs minilm-l6:mpnet-base
@@ -48,8 +48,8 @@ def by_latentis(make: Callable[[], Any]) -> BothWays:
 
         def transform(rows: np.ndarray) -> np.ndarray:
             with torch.no_grad():
-                made: np.ndarray = translator.transform(torch.from_numpy(rows))[0].numpy()
-            return made
+                result: np.ndarray = translator.transform(torch.from_numpy(rows))[0].numpy()
+            return result
         return transform
     return both_ways(fit)
 

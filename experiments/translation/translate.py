@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Old documents searched with a new encoder's queries, once they are translated: the table of docs/methods.md.
+"""Old documents searched with a new encoder's queries, once they are translated: the table of docs/search-scores.md.
 
     experiments/translation/translate.py PATH/scifact --support 3000 --pairs use-multilingual:mpnet-base
 

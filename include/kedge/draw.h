@@ -14,19 +14,19 @@
 
 namespace kedge {
 
-/// The number that stands for an id: of a whole number from 0 to 2^63 - 1, also written in decimal, that number itself;
-/// of any other text 63 bits of a hash of its bytes. docs/format.md has both in full.
+/// The number that stands for an id: a whole number from 0 to 2^63 - 1 stands for itself, also as decimal text; for any
+/// other text it is 63 bits of a hash of its bytes. docs/format.md has both in full.
 [[nodiscard]] std::int64_t id_number(std::string_view text);
-/// A negative number is taken by its text.
+/// A negative number is hashed as text.
 [[nodiscard]] std::int64_t id_number(std::int64_t number);
 
 /// The numbers of the ids in a file, one for each row: the lines of a `.txt`, or integers in `.npy` or
 /// `.safetensors#tensor`. Throws Error(Code::bad_file), also for an empty line.
 [[nodiscard]] std::vector<std::int64_t> read_ids(const std::string& path);
-/// The rows of that file whose id has this number, counted from 0, and the id of the first as it is written there.
+/// Where an id is in such a file.
 struct IdPlaces {
-  std::vector<std::size_t> rows;
-  std::string text;
+  std::vector<std::size_t> rows;  ///< counted from 0
+  std::string text;               ///< the id as the first of them has it
 };
 [[nodiscard]] IdPlaces find_id(const std::string& path, std::int64_t number);
 
@@ -43,8 +43,8 @@ class RepeatedId : public Error {
   std::int64_t id_;
 };
 
-/// Keeps the support out of rows that come in blocks: those with the smallest keys, or those with certain ids. It
-/// depends on the ids alone, and not on the order of the rows, nor on which were added and which merged.
+/// Keeps the support rows out of rows that come in blocks: those with the smallest keys, or those with certain ids. The
+/// result depends on the ids alone: not on the order of the rows, nor on which were added and which merged.
 class SupportDraw {
  public:
   /// Keeps no rows.
@@ -58,9 +58,9 @@ class SupportDraw {
   /// How many rows it keeps at most.
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
-  /// Empty where rows are drawn.
+  /// The ids of the rows it keeps; empty if they are drawn.
   [[nodiscard]] std::span<const std::int64_t> wanted() const { return wanted_; }
-  /// A draw of the same rows that has none yet.
+  /// The same draw before its first row.
   [[nodiscard]] SupportDraw without_rows() const;
 
   /// How many rows there are so far.
@@ -68,30 +68,32 @@ class SupportDraw {
   [[nodiscard]] std::vector<std::int64_t> ids() const;
   /// Values of a row, of all spaces side by side; 0 before the first row.
   [[nodiscard]] std::size_t dim() const { return dim_; }
-  /// Those of columns [first, first + cols), in the order of ids().
+  /// Columns [first, first + cols) of the rows, in the order of ids().
   [[nodiscard]] Matrix rows(std::size_t first, std::size_t cols) const;
   [[nodiscard]] Matrix rows() const { return rows(0, dim_); }
 
   /// Which of the rows with these ids would get in, by their place among them. Throws RepeatedId for an id that is
-  /// there twice, or here already.
+  /// given twice, or kept already.
   [[nodiscard]] std::vector<std::size_t> choose(std::span<const std::int64_t> ids) const;
   /// Adds parallel rows, one block for each space, which stand side by side. Throws RepeatedId, and
   /// Error(Code::bad_argument) for sizes that do not fit; then nothing has changed.
   void add(std::span<const std::int64_t> ids, std::span<const MatrixView<const float>> rows);
-  /// Throws Error(Code::bad_argument) where the other keeps other rows, and RepeatedId.
+  /// Throws Error(Code::bad_argument) if the other keeps other rows, and RepeatedId.
   void merge(const SupportDraw& other);
   /// Throws Error(Code::bad_argument) unless both keep the same rows.
   void require_same(const SupportDraw& other) const;
+  /// Throws Error(Code::bad_argument) unless there are as many ids as rows, or none if no rows are kept.
+  void require_ids(std::span<const std::int64_t> ids, std::size_t rows) const;
 
  private:
   struct Place {
     std::uint64_t key = 0;
     std::int64_t id = 0;
-    std::size_t at = 0;  ///< of kept rows in memory, of new ones in their block
+    std::size_t at = 0;  ///< of a kept row in memory, of a new one in its block
     auto operator<=>(const Place&) const = default;
   };
   [[nodiscard]] std::vector<Place> places(std::span<const std::int64_t> ids) const;
-  void put(std::span<const Place> chosen, std::span<const MatrixView<const float>> rows);
+  [[nodiscard]] std::vector<Place> choose_places(std::span<const std::int64_t> ids) const;
 
   std::size_t count_ = 0;
   std::uint64_t seed_ = 0;

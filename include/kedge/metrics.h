@@ -18,16 +18,17 @@ namespace kedge {
 struct CompareOptions {
   std::vector<std::size_t> recall_at = {1, 5, 10};
   std::size_t neighbors = 10;   ///< k of the k-NN overlap
-  bool svcca = true;            ///< whether it is measured; it needs eigenvectors, which take their time
+  bool knn_overlap = true;      ///< whether it is measured
+  bool svcca = true;            ///< whether it is measured; its eigenvectors take time
   Device device = Device::cpu;  ///< where ranks are counted; the rest runs on the processor
 };
 
-/// How well two matrices over parallel rows agree. Retrieval looks for row i of b from row i of a, by cosine.
+/// How well two matrices of parallel rows agree. Retrieval looks for row i of b with row i of a, by cosine.
 struct Comparison {
   std::size_t rows = 0, dim = 0;
   double mrr = 0;                  ///< mean of 1 / rank; rank = 1 + number of strictly larger cosines
   std::vector<double> recall;      ///< share of ranks <= k, for each k of recall_at
-  std::vector<std::size_t> ranks;  ///< of each row, that these are made from
+  std::vector<std::size_t> ranks;  ///< of each row; mrr and recall are made from them
   double nmse = 0;                 ///< mean squared difference / mean of the two variances
   double rr_std_a = 0, rr_std_b = 0;
   double paired_cosine = 0;
@@ -42,14 +43,13 @@ struct Comparison {
 [[nodiscard]] Comparison compare(MatrixView<const float> a, MatrixView<const float> b,
                                  const CompareOptions& options = {}, const Progress& progress = {});
 
-/// All that was measured, under the names users know: mrr, recall@1, ..., knn_overlap@10. None for what was not
-/// measured.
+/// All scores, under the names users know: mrr, recall@1, ..., knn_overlap@10. None for what was not measured.
 [[nodiscard]] std::vector<std::pair<std::string, std::optional<double>>> named_scores(const Comparison& comparison,
                                                                                       const CompareOptions& options);
 
-/// For every row i of a: 1 + the number of rows of b whose cosine with it is strictly larger than that of row i.
+/// For every row i of a: 1 + the number of rows of b whose cosine with it is strictly larger than the cosine of row i.
 [[nodiscard]] std::vector<std::size_t> retrieval_ranks(MatrixView<const float> a, MatrixView<const float> b,
-                                                       const Progress& progress = {}, Device device = Device::cpu);
+                                                       Device device = Device::cpu, const Progress& progress = {});
 
 /// As scikit-learn defines them; a class without a prediction or a truth has an F1 of 0.
 struct Classification {
@@ -59,7 +59,7 @@ struct Classification {
 
 struct Regression {
   double mse = 0;
-  double psnr = 0;  ///< decibels; infinite where the mse is 0
+  double psnr = 0;  ///< decibels; infinite if the mse is 0
 };
 /// `peak` is the largest value a target can have, e.g. 1 or 255 for pixels.
 [[nodiscard]] Regression score_targets(MatrixView<const float> truth, MatrixView<const float> predicted, double peak);

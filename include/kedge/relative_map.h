@@ -72,6 +72,6 @@ struct StreamOptions {
 /// Throws Error(Code::bad_argument) for euclidean, angular and manhattan on a GPU, and for an output that is the input,
 /// unless in place.
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path,
-               const Progress& progress = {}, const StreamOptions& options = {});
+               const StreamOptions& options = {}, const Progress& progress = {});
 
 }  // namespace kedge

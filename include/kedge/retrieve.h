@@ -16,7 +16,7 @@ namespace kedge {
 
 /// By what a search orders documents.
 enum class SearchBy {
-  cosine,  ///< of the angle between query and document; a row of zeros has none with anything
+  cosine,  ///< of the angle between query and document; 0 if one of them is a row of zeros
   inner,   ///< inner product of the rows as they are
 };
 
@@ -26,8 +26,8 @@ enum class SearchBy {
 [[nodiscard]] std::vector<std::string_view> search_by_names();
 
 struct RetrieveOptions {
-  std::size_t k = 10;          ///< where nDCG and MRR end
-  std::size_t recall_k = 100;  ///< where recall ends
+  std::size_t k = 10;          ///< how many documents of a query nDCG and MRR look at
+  std::size_t recall_k = 100;  ///< how many recall looks at
   SearchBy similarity = SearchBy::cosine;
 };
 
@@ -40,23 +40,23 @@ struct Judgement {
 /// Throws Error(Code::bad_file) for any other shape or type.
 [[nodiscard]] std::vector<Judgement> read_judgements(const std::string& path);
 
-/// Means over the queries that have a relevant document, one of a grade above 0, among the documents searched.
+/// Means over the queries that count: those for which a document of a grade above 0 is among the documents searched.
 struct RetrievalScores {
   /// Sum of grade / log2(rank + 1) over the first k documents, as a share of the largest sum that any order reaches.
   double ndcg = 0;
   double recall = 0;        ///< share of the relevant documents that are among the first recall_k
-  double mrr = 0;           ///< 1 / rank of the first relevant document, 0 where that is beyond k
+  double mrr = 0;           ///< 1 / rank of the first relevant document, 0 if that is beyond k
   std::size_t queries = 0;  ///< that count
-  std::size_t without = 0;  ///< queries that do not: nothing that was searched is relevant to them
+  std::size_t without = 0;  ///< queries that do not count
   std::size_t documents = 0;
   std::size_t relevant = 0;  ///< judgements of a grade above 0 that count
   std::size_t left_out = 0;  ///< judgements of documents that were not searched
 };
 
-/// Searches the documents with every judged query. Of equally similar documents the one that comes first in the file is
-/// first. Holds the queries, their relevant documents and blocks of the others, never all documents.
-/// Throws Error(Code::bad_argument) for widths that differ, judgements of rows that do not exist, that are repeated or
-/// negative, and where no query counts.
+/// Searches the documents with every judged query; of equally similar documents the first in the file comes first.
+/// Holds the queries, their relevant documents and blocks of the others, never all documents. Throws
+/// Error(Code::bad_argument) for widths that differ, judgements that are repeated, negative or of no row, and if no
+/// query counts.
 [[nodiscard]] RetrievalScores retrieve(const Space& queries, const Space& documents,
                                        std::span<const Judgement> judgements, const RetrieveOptions& options = {},
                                        const Progress& progress = {});
@@ -64,8 +64,8 @@ struct RetrievalScores {
                                        std::span<const Judgement> judgements, const RetrieveOptions& options = {},
                                        const Progress& progress = {});
 
-/// The rows of a space that are not rows of another one of the same file, such as documents without the support of a
-/// translation. Throws Error(Code::bad_argument) where none is left.
+/// The rows of a space but for those of another space of the same file: documents without the support of a translation,
+/// say. Throws Error(Code::bad_argument) if none is left.
 [[nodiscard]] Space without_rows(const Space& space, const Space& left_out);
 
 /// What was measured, under the names users know: ndcg@10, recall@100, mrr@10.

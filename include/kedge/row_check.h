@@ -12,55 +12,54 @@
 
 namespace kedge {
 
-/// Whether the rows of a space are the rows of the others: how often a row is found by its own partner, on rows kept
-/// apart from those that taught how to look. It is quick and knows less than the maps do, so it errs downwards.
+/// Whether row n of a space embeds the same input as row n of the others: how often a row is found by its partner,
+/// among rows that the search was not fitted on. It is quick and knows less than the maps, so that it errs downwards.
 struct RowCheck {
   std::size_t rows = 0;    ///< that were looked up
-  std::size_t among = 0;   ///< in how many each of them was sought; chance is 1 / among
+  std::size_t among = 0;   ///< how many rows each was looked up in; chance is 1 / among
   double found_first = 0;  ///< share of them that were found first
-  double deviations = 0;   ///< how far pairs are more alike than shuffled ones, in standard deviations of the latter
+  double deviations = 0;   ///< by which pairs are more alike than shuffled ones, in standard deviations of the latter
 
-  /// Another order of the space's rows that fits clearly better, where there is one.
+  /// Another order of the space's rows, if one fits clearly better.
   enum class Remedy {
     none,
     shift,       ///< its row n belongs to row n - shift of the others
-    sorted_ids,  ///< they stand in the order of the sorted support ids instead of the order of the ids
+    sorted_ids,  ///< its rows are in the order of the sorted support ids, not in that of the ids
   };
   Remedy remedy = Remedy::none;
   std::int64_t shift = 0;
   double found_first_then = 0;
 
-  /// Rows of the space's file that do not match, where the rest of them do.
+  /// Rows of the space's file that do not match, while the rest do.
   struct Block {
-    RowRange rows;           ///< roughly; from 0 where they are the first, to RowRange::kEnd where they are the last
-    double found_first = 0;  ///< share of those looked up there
+    RowRange rows;           ///< roughly; from 0 if they are the first, to RowRange::kEnd if they are the last
+    double found_first = 0;  ///< share of the rows looked up there
   };
-  std::optional<Block> block;  ///< what the remedy is for; all rows where there is none
-  std::string same_as;         ///< an earlier space that holds the very same rows; mostly empty
+  std::optional<Block> block;          ///< what the remedy is for; none: for all rows
+  std::optional<std::string> same_as;  ///< an earlier space that holds the very same rows
 
-  /// Fewer support rows than this cannot tell, and are not checked.
+  /// Fewer support rows than this are not checked.
   static constexpr std::size_t kLeastRows = 50;
 
   /// No better than shuffled rows, or hardly.
   [[nodiscard]] bool near_chance() const;
-  /// Rows that are not those of the others, all of them or a block.
+  /// Whether all rows, or a block of them, do not match.
   [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none || block; }
 };
 
-/// Of each of these spaces, on their rows; none where there are too few rows or spaces to tell. fit() and attach() do
-/// the same on the support.
+/// Checks each of these spaces; none if there are too few rows or spaces to tell. fit() and attach() do the same with
+/// the support rows.
 [[nodiscard]] std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces);
 
 /// A share as people read it, such as "97.4 %"; only the whole is "100 %".
 [[nodiscard]] std::string percent(double share);
-/// What to tell someone whose space is suspicious, if those it was compared with are right: what was found, and what to
-/// do.
+/// A sentence about a suspicious space, if those it was compared with are right: what was found, and what to do.
 [[nodiscard]] std::string explain(const RowCheck& check, const std::string& space);
-/// The same for spaces that were compared with each other on so many rows: a sentence for each that differs from the
-/// others, or one for all where nobody can tell which does; and what else is worth a warning.
+/// Warnings about spaces that were compared with each other on so many rows: a sentence for each that differs from the
+/// others, or one for all if nobody can tell which does.
 [[nodiscard]] std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks,
                                                std::span<const std::string> spaces, std::size_t rows);
-/// The same for one space that was compared with what a bundle knows of its rows.
+/// Warnings about one space that was compared with what a bundle knows of its rows.
 [[nodiscard]] std::vector<std::string> explain(const std::optional<RowCheck>& check, const std::string& space,
                                                std::size_t rows);
 

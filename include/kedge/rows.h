@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,7 @@ struct RowRange {
 /// Any rows of a file, by their numbers and in this order.
 struct RowIds {
   std::vector<std::int64_t> ids;
-  std::size_t of = 0;  ///< how many rows the file must have, as a mask says; 0: any
+  std::optional<std::size_t> of;  ///< how many rows the file must have, if a mask says so
 };
 
 /// A matrix whose rows are read in blocks, from a file or from memory. Safe to read from several threads.
@@ -35,9 +36,9 @@ class RowSource {
   [[nodiscard]] virtual std::size_t cols() const = 0;
   /// What messages call it, e.g. the file's path.
   [[nodiscard]] virtual const std::string& label() const = 0;
-  /// The path of the file it reads, which no result may destroy; empty for rows in memory.
+  /// The path of the file it reads, which no result may overwrite; empty for rows in memory.
   [[nodiscard]] virtual std::string file() const { return ""; }
-  /// Whether every value is one of float32, so that reading it as one loses nothing.
+  /// Whether float32 holds every value exactly.
   [[nodiscard]] virtual bool fits_float32() const { return false; }
   /// Copies rows [first, first + out.rows), converted. Throws Error(Code::bad_argument) for rows it does not have, and
   /// unless out.cols equals cols().
@@ -45,19 +46,18 @@ class RowSource {
   void read(std::size_t first, MatrixView<double> out) const;
 
  private:
-  /// The same of rows that are there.
+  /// read(), once it has checked what is asked for.
   virtual void copy_rows(std::size_t first, MatrixView<float> out) const = 0;
   virtual void copy_rows(std::size_t first, MatrixView<double> out) const = 0;
 };
 
-/// Opens a matrix of numbers: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out where there is
+/// Opens a matrix of numbers: `.npy`, `.fvecs`, or `.safetensors#tensor` (the tensor may be left out if there is only
 /// one). Throws Error(Code::bad_file) for anything it cannot trust.
 [[nodiscard]] std::shared_ptr<const RowSource> open_rows(const std::string& path);
-/// The same for rows that are pictures or the like, rows x height x width and so on: each becomes one row of values.
-/// `shape` is that of a row, empty where it is plain values.
+/// The same for rows with a shape of their own, such as pictures: each becomes one row of values.
 struct ShapedRows {
   std::shared_ptr<const RowSource> rows;
-  std::vector<std::size_t> shape;
+  std::vector<std::size_t> shape;  ///< of a row; empty for a plain row of values
 };
 [[nodiscard]] ShapedRows open_shaped_rows(const std::string& path);
 /// Rows that stay in the caller's memory, which must outlive the source.
@@ -81,8 +81,8 @@ struct ArrayView {
 /// Reads a one-dimensional array of integers of any width (row numbers, labels) from `.npy` or `.safetensors#tensor`.
 [[nodiscard]] std::vector<std::int64_t> read_integers(const std::string& path);
 
-/// The same for rows of `cols` integers, one row after the other. Throws Error(Code::bad_file), which says `what` they
-/// should be, for any other shape or type.
+/// The same for rows of `cols` integers, one row after the other. Throws Error(Code::bad_file) for any other shape or
+/// type, with `what` a row should hold.
 [[nodiscard]] std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t cols, const char* what);
 
 /// Rows by their numbers, or by a mask with a boolean for each row, from the same kinds of file.
@@ -100,8 +100,8 @@ class RowWriter {
   /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned
   /// memory.
   void write(std::size_t first, MatrixView<const float> block);
-  /// Puts the file in its place. Where it `replaces_input`, rows that are nowhere else, it waits for the disk first, so
-  /// that a power cut leaves either. Throws Error(Code::failed) if rows are missing.
+  /// Puts the file in its place. If it `replaces_input`, whose rows are nowhere else, it waits for the disk first, so
+  /// that a power cut leaves one or the other. Throws Error(Code::failed) if rows are missing.
   void finish(bool replaces_input = false);
 
   static constexpr std::size_t kAlignment = 1024;  ///< rows
@@ -111,9 +111,9 @@ class RowWriter {
   std::unique_ptr<File> file_;
 };
 
-/// Throws Error(Code::failed) if no file can be written there: asked before long work rather than after it. What it
-/// returns is to be kept until the result is written: it holds a pipe open, whose reader would take its closing for the
-/// end of the result.
+/// Throws Error(Code::failed) if no file can be written there, before long work rather than after it. Keep what it
+/// returns until the result is written: it may be an open pipe, and closing that would tell the reader that the result
+/// is complete.
 [[nodiscard]] std::shared_ptr<const void> require_writable(const std::string& path);
 
 /// Writes a whole matrix, or a vector, as `.npy`.

@@ -26,16 +26,16 @@ class Space {
   [[nodiscard]] const RowSource& source() const { return *source_; }
   [[nodiscard]] std::size_t rows() const { return ids_ ? ids_->size() : range_.end - range_.begin; }
   [[nodiscard]] std::size_t dim() const { return source_->cols(); }
-  /// The smallest that holds all rows.
+  /// The smallest range that holds all rows.
   [[nodiscard]] RowRange range() const { return range_; }
-  /// Whether it is all of that range, in order.
+  /// Whether the rows are all of that range, in order.
   [[nodiscard]] bool is_range() const { return !ids_; }
   /// The number in the file of the row `row` of the space.
   [[nodiscard]] std::int64_t file_row(std::size_t row) const {
     return ids_ ? (*ids_)[row] : static_cast<std::int64_t>(range_.begin + row);
   }
-  /// The other way round, for each of these rows of the file.
-  /// Throws Error(Code::bad_argument) for one that is not among the space's.
+  /// The rows of the space that have these numbers in the file.
+  /// Throws Error(Code::bad_argument) for a number that is not among them.
   [[nodiscard]] std::vector<std::size_t> find(std::span<const std::int64_t> file_rows) const;
 
   /// Other rows of the same file, under the same name.
@@ -46,7 +46,6 @@ class Space {
   /// NaN, infinite, or too large for the type, and Error(Code::bad_argument) for rows or a width it does not have.
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
-  /// All of them.
   [[nodiscard]] Matrix read_all() const;
   /// The rows with these numbers, counted in the file and not in the space, in this order.
   /// Throws Error(Code::bad_argument) for a number outside the file.
@@ -56,15 +55,15 @@ class Space {
   std::string name_;
   std::shared_ptr<const RowSource> source_;
   RowRange range_;
-  std::shared_ptr<const std::vector<std::int64_t>> ids_;  ///< where they are not just the range
+  std::shared_ptr<const std::vector<std::int64_t>> ids_;  ///< none if the rows are the range
 };
 
 /// Throws Error(Code::bad_argument) for a name a bundle cannot hold: empty, not UTF-8, with '=', '#' or control
 /// characters.
 void require_space_name(const std::string& name);
 
-/// Throws Error(Code::bad_file) unless all spaces have the same number of rows, Error(Code::bad_argument) unless those
-/// are the same rows of every file, all names differ and there is at least one.
+/// Throws Error(Code::bad_file) unless all spaces have the same number of rows, and Error(Code::bad_argument) unless
+/// there is a space, all names differ and the rows have the same numbers in every file.
 void require_parallel(std::span<const Space> spaces);
 
 }  // namespace kedge

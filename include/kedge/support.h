@@ -10,7 +10,7 @@
 
 namespace kedge {
 
-/// How the rows that anchors are made of are selected.
+/// How the support rows, which anchors are made of, are selected.
 enum class SupportSelect {
   random,    ///< drawn, each row as likely as any other
   fps,       ///< farthest-point: each new row is the one farthest from those before
@@ -33,8 +33,8 @@ void require_support(std::size_t support, std::size_t rows);
 
 /// The rows that anchors are made of, in every space of a fit.
 struct SupportRows {
-  std::vector<std::int64_t> ids;  ///< what their numbers are among all rows; any order, each once
-  std::vector<Matrix64> rows;     ///< of each space: support x dim, in the order of the ids
+  std::vector<std::int64_t> ids;  ///< their numbers among all rows; any order, each once
+  std::vector<Matrix64> rows;     ///< for each space support x dim, in the order of the ids
 };
 
 }  // namespace kedge

@@ -43,6 +43,6 @@ class Translator {
 
 /// Streams a space's rows into an `.npy` file, as transform() does.
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
-               const Progress& progress = {}, const StreamOptions& options = {});
+               const StreamOptions& options = {}, const Progress& progress = {});
 
 }  // namespace kedge

@@ -22,7 +22,7 @@ enum class ShrinkageRule {
 [[nodiscard]] ShrinkageRule parse_shrinkage_rule(std::string_view name);
 
 /// The shrinkage a rule chooses for the moments of one space, 0 to 1. Not for `fixed`.
-/// Throws Error(Code::bad_argument) for Ledoit-Wolf where its sums are not known.
+/// Throws Error(Code::bad_argument) for Ledoit-Wolf if its sums are not known.
 [[nodiscard]] double choose_shrinkage(ShrinkageRule rule, const Moments& moments);
 
 struct WhiteningOptions {
@@ -39,11 +39,10 @@ struct Whitening {
   Matrix64 vectors;            ///< row i belongs to values[i]
 };
 
-/// Sigma_lambda, the covariance of one space that is whitened. Throws Error(Code::bad_argument) for options out of
-/// range.
+/// Sigma_lambda, the shrunk covariance of one space. Throws Error(Code::bad_argument) for options out of range.
 [[nodiscard]] Matrix64 shrunk_covariance(const Moments& moments, const WhiteningOptions& options);
 
-/// Throws Error(Code::bad_argument) for options out of range, and where the covariance is singular because both are 0.
+/// Throws Error(Code::bad_argument) for options out of range, and for a singular covariance, which needs one above 0.
 [[nodiscard]] Whitening make_whitening(const Moments& moments, const WhiteningOptions& options,
                                        Device device = Device::cpu);
 

@@ -9,8 +9,7 @@
 #include <memory>
 #include <span>
 
-// What a device other than the processor does for heads. Implemented in head/cuda; a build without CUDA throws what
-// require_device() throws.
+// Training of heads on a GPU, implemented in head/cuda. A build without CUDA throws what require_device() throws.
 namespace kedge {
 
 /// How an mlp head is learned on a device; see head/mlp.h for what it computes and the order of its parameters.
@@ -21,17 +20,17 @@ struct MlpRecipe {
   float learning_rate = 0, weight_decay = 0;
   bool dropout = false;
   std::uint32_t drop_below = 0;  ///< hidden values whose 16 random bits are below are dropped
-  float kept = 1;                ///< what the others are multiplied with
+  float kept = 1;                ///< factor of the others
 };
 
-/// What an mlp is to say of each row: its class, by cross-entropy, or, if there are no classes, a row of targets, by
+/// What an mlp predicts for each row: its class, by cross-entropy, or, if there are no classes, a row of targets, by
 /// the mean squared error.
 struct MlpTruth {
   std::span<const std::size_t> classes;
   MatrixView<const float> targets;
 };
 
-/// An mlp head and the rows it learns from, in the device's memory. Steps are queued; the others may wait for them.
+/// An mlp head and the rows it learns from, in the device's memory. Steps are queued; other calls may wait for them.
 class MlpTrainer {
  public:
   virtual ~MlpTrainer() = default;
@@ -49,11 +48,11 @@ class MlpTrainer {
                                                            const MlpTruth& truth, std::span<const float> parameters,
                                                            Device device);
 
-/// The rows of a logistic regression in the device's memory, around their mean and in float64.
+/// The rows of a logistic regression in the device's memory, centred, in float64.
 class LogisticRows {
  public:
   virtual ~LogisticRows() = default;
-  /// The mean cross-entropy of the rows, whose gradient is added. `weights` is classes x features.
+  /// Returns the mean cross-entropy of the rows and adds its gradient. `weights` is classes x features.
   [[nodiscard]] virtual double cross_entropy(MatrixView<const double> weights, std::span<const double> bias,
                                              MatrixView<double> weights_gradient, std::span<double> bias_gradient) = 0;
   /// The upper triangle.

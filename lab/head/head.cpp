@@ -34,15 +34,15 @@ Matrix matrix_of(const EigenRows<float>& rows) {
   return matrix;
 }
 
-/// With fewer values of features, the processor has trained a head before a GPU has its stream, its cuBLAS and its
-/// memory, which take it some tenths of a second.
+/// With fewer values of features, the processor has trained a head before a GPU is ready: its stream, cuBLAS and memory
+/// take some tenths of a second.
 constexpr std::size_t kLeastValuesForGpu = 100'000;
 
 Device device_for(MatrixView<const float> features, Device wanted) {
   return features.rows * features.cols < kLeastValuesForGpu ? Device::cpu : wanted;
 }
 
-/// The classes of labels, ascending, and the number among them of each row's.
+/// The classes of labels, ascending, and the index of each row's class.
 struct Classes {
   std::vector<std::int64_t> values;
   std::vector<std::size_t> numbers;
@@ -81,7 +81,7 @@ HeadFunction train_mlp_classifier(MatrixView<const float> features, std::span<co
   return [mlp](MatrixView<const float> rows) { return matrix_of(mlp->apply(copy_of(rows))); };
 }
 
-/// Features and targets around their means and of a common spread, so that one learning rate suits all.
+/// Features and targets centred and scaled, so that one learning rate suits all.
 struct Standard {
   Eigen::RowVectorXf mean;
   float spread = 1;
@@ -97,7 +97,7 @@ struct Standard {
   [[nodiscard]] EigenRows<float> apply(MatrixView<const float> rows) const {
     return (as_eigen(rows).rowwise() - mean) / spread;
   }
-  /// The same as a matrix of ours, without a second copy on the way.
+  /// The same as a Matrix, without another copy.
   [[nodiscard]] Matrix matrix(MatrixView<const float> rows) const {
     Matrix result(rows.rows, rows.cols);
     as_eigen(result.view()) = (as_eigen(rows).rowwise() - mean) / spread;
@@ -105,7 +105,7 @@ struct Standard {
   }
 };
 
-/// A decoder needs the lengths of its features, which a LayerNorm would take away.
+/// A decoder has no LayerNorm, because it needs the lengths of its features.
 HeadFunction train_mlp_decoder(MatrixView<const float> features, MatrixView<const float> targets, const HeadOptions& o,
                                const Progress& progress) {
   const Standard in(features);

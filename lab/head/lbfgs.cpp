@@ -13,12 +13,12 @@ constexpr std::size_t kMemory = 10;
 constexpr double kSufficient = 1e-4;  // share of the promised decrease that a step must bring
 constexpr int kMostHalvings = 40;
 
-/// The last steps and what they did to the gradient.
+/// The last steps and how each changed the gradient.
 class Memory {
  public:
   void remember(const SmoothProblem& problem, Eigen::VectorXd step, Eigen::VectorXd change) {
     const double curvature = step.dot(change);
-    if (!(curvature > 1e-12 * step.norm() * change.norm())) return;  // it says nothing of a convex function
+    if (!(curvature > 1e-12 * step.norm() * change.norm())) return;  // rounding: a convex function curves upwards
     Eigen::VectorXd expected = change;
     problem.precondition(expected);
     scale_ = curvature / change.dot(expected);
@@ -67,7 +67,7 @@ Minimum minimize(const SmoothProblem& problem, Eigen::VectorXd& x, double tolera
     if (each_step) each_step(found.steps);
     Eigen::VectorXd direction = memory.direction(problem, gradient);
     double slope = direction.dot(gradient);
-    if (!(slope < 0)) {  // rounding has spoilt what is remembered
+    if (!(slope < 0)) {  // rounding has spoilt the memory
       memory = Memory();
       direction = memory.direction(problem, gradient);
       slope = direction.dot(gradient);

@@ -21,7 +21,7 @@ struct Minimum {
   bool converged = false;  ///< the largest value of the gradient fell to the tolerance
 };
 
-/// Limited-memory BFGS from x on, in place. `each_step` may throw to stop.
+/// Limited-memory BFGS from x, in place. `each_step` may throw to stop.
 Minimum minimize(const SmoothProblem& problem, Eigen::VectorXd& x, double tolerance, std::size_t most_steps,
                  const std::function<void(std::size_t step)>& each_step = {});
 

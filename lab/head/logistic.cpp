@@ -5,6 +5,7 @@
 #include "compute/device.h"
 #include "compute/products.h"
 #include "head/lbfgs.h"
+#include "space/sum_rows.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t kBlockRows = 4096;
 constexpr double kTolerance = 1e-6;
-constexpr double kGoodEnough = 1e-4;  // where rounding stops it before: what scikit-learn is content with
+constexpr double kGoodEnough = 1e-4;  // scikit-learn's tolerance, if rounding stops it before ours is reached
 constexpr std::size_t kMostSteps = 2000;
 constexpr std::size_t kStepsToApproach = 40;
 
@@ -34,7 +35,7 @@ void for_blocks(MatrixView<const float> features, const Work& work) {
   }
 }
 
-/// Around a pilot, the first row, so that no digits are lost however far the mean is from zero.
+/// Summed around the first row, so that no digits are lost however far the mean is from zero.
 Eigen::RowVectorXd mean_of(MatrixView<const float> features) {
   const Eigen::RowVectorXd pilot = as_eigen(features.row(0)).cast<double>();
   Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(pilot.size());
@@ -78,7 +79,7 @@ LogisticLoss::LogisticLoss(MatrixView<const float> features, std::span<const std
   Matrix64 covariance;
   if (!off_processor(device)) {
     Moments moments({{"features", features.cols}});
-    for_blocks(features, [&](std::size_t, MatrixView<double> block) { moments.add_side_by_side(block); });
+    for_blocks(features, [&](std::size_t, MatrixView<double> block) { add_and_overwrite(moments, block); });
     mean_ = as_eigen(moments.mean());
     covariance = std::move(moments).covariance();
   } else {

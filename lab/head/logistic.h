@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "head/device_heads.h"
 
 #include <kedge/device.h>

@@ -34,9 +34,9 @@ class Mlp {
     Rows unit, scaled, tanh, dropped, hidden_unit;
     Vector hidden_lengths;
   };
-  /// `keep` is what each hidden value is multiplied with: 0, or 1 / (1 - dropout). Empty: no dropout.
+  /// `keep` is the factor of each hidden value: 0, or 1 / (1 - dropout). Empty: no dropout.
   [[nodiscard]] Rows forward(const Rows& x, const Rows& keep, Trace& trace) const;
-  /// The gradient of all parameters from that of the outputs.
+  /// The gradient by all parameters, from the gradient by the outputs.
   void backward(const Rows& keep, const Rows& outputs_gradient, const Trace& trace, Vector& gradient) const;
 
  private:

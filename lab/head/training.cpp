@@ -20,8 +20,8 @@ namespace {
 
 /// Which hidden values are dropped, by 16 random bits for each of them.
 struct Dropout {
-  std::uint32_t limit;  ///< those whose bits are below are dropped
-  float kept;           ///< what the others are multiplied with, so that the mean stays
+  std::uint32_t limit;  ///< values whose bits are below are dropped
+  float kept;           ///< factor of the others, which keeps the mean
 
   explicit Dropout(double share) {
     constexpr double kRange = 65536;
@@ -29,7 +29,7 @@ struct Dropout {
     kept = static_cast<float>(1 / (1 - static_cast<double>(limit) / kRange));
   }
 
-  /// What each hidden value is multiplied with.
+  /// The factor of each hidden value.
   void draw(Random& random, EigenRows<float>& keep) const {
     std::uint64_t bits = 0;
     for (Eigen::Index i = 0; i < keep.size(); ++i, bits >>= 16) {
@@ -45,7 +45,7 @@ void require_finite(double loss, const MlpTraining& training, std::size_t epoch)
                                         training.doing, epoch + 1));
 }
 
-/// Mean cross-entropy of a batch, whose outputs are replaced by its gradient.
+/// Mean cross-entropy of a batch; replaces the outputs by its gradient.
 double cross_entropy(std::span<const std::size_t> ids, std::span<const std::size_t> classes,
                      EigenRows<float>& outputs) {
   double loss = 0;
@@ -80,8 +80,7 @@ double replace_by_gradient(std::span<const std::size_t> ids, const MlpTruth& tru
                                : cross_entropy(ids, truth.classes, outputs);
 }
 
-/// What watches the training: called after every epoch with the number of those done and a way to read the mlp as it is
-/// then. False ends it.
+/// Called after every epoch with the number of epochs done and a way to read the mlp. Returns false to end training.
 using Watch = std::function<bool(std::size_t epochs, const std::function<const Mlp<float>&()>& now)>;
 
 Mlp<float> learn_on_processor(MatrixView<const float> features, const MlpTruth& truth, const MlpTraining& training,
@@ -163,7 +162,7 @@ Mlp<float> learn_for(std::size_t epochs, MatrixView<const float> features, const
   });
 }
 
-/// Some rows and their truth, copied so that they lie one after the other.
+/// Copies of some rows and their labels or targets, one after the other.
 struct Part {
   Matrix features, targets;
   std::vector<std::size_t> classes;
@@ -185,8 +184,8 @@ struct Part {
   }
 };
 
-/// A tenth of the rows, and the others. Of labelled rows, every class gives its tenth: the rows are shuffled, put in
-/// the order of their classes, and every tenth of them is held out.
+/// A tenth of the rows, and the others. If rows have labels, a tenth of every class: the rows are shuffled, sorted by
+/// class, and every tenth is held out.
 struct Split {
   std::vector<std::size_t> learned, held_out;
 
@@ -206,20 +205,20 @@ std::size_t steps_of_epoch(std::size_t rows, std::size_t batch) {
   return (rows + batch - 1) / batch;
 }
 
-/// How training is ended. Counted in steps, because Adam needs some hundreds of them however few rows there are:
-/// between two looks at the held-out rows lie at least kStepsBetweenLooks, and kPatience looks without a gain end it.
+/// When training ends. Counted in steps, because Adam needs hundreds of them however few rows there are: held-out rows
+/// are judged every kStepsBetweenLooks steps or more, and training ends after kPatience judgements without a gain.
 constexpr std::size_t kStepsBetweenLooks = 20;
 constexpr std::size_t kPatience = 4;
-/// Share of the loss of knowing nothing that counts as a gain. Of that and not of the best loss, which on rows that are
-/// easy to tell apart halves again and again and no longer changes an answer.
+/// What counts as a gain, as a share of the loss of knowing nothing. Not of the best loss so far: on easy rows that
+/// halves again and again without changing an answer.
 constexpr double kGain = 2e-3;
 constexpr std::size_t kMostSteps = 2000;
 constexpr std::size_t kMostEpochs = 100;
-/// With fewer rows, a held-out tenth is a handful, whose loss says nothing.
+/// With fewer rows, a held-out tenth is too few for its loss to mean anything.
 constexpr std::size_t kLeastRowsToHoldOut = 50;
 constexpr std::size_t kStepsForFewRows = 400;
 
-/// Epochs of at least so many steps together.
+/// The number of epochs that take at least so many steps.
 std::size_t epochs_for(std::size_t steps, std::size_t rows, std::size_t batch) {
   const std::size_t each = steps_of_epoch(rows, batch);
   return std::max<std::size_t>(1, (steps + each - 1) / each);
@@ -238,7 +237,7 @@ Mlp<float> learn_until_nothing_improves(MatrixView<const float> features, const 
   const std::size_t rows = split.learned.size();
   const std::size_t between = epochs_for(kStepsBetweenLooks, rows, training.batch);
   const std::size_t most = std::max(kMostEpochs, epochs_for(kMostSteps, rows, training.batch));
-  // Targets are standardised, so that their mean alone has an error of 1.
+  // Targets are standardised, so always predicting their mean has an error of 1.
   const double gain = kGain * (truth.classes.empty() ? 1 : std::log(static_cast<double>(training.shape.outputs)));
   double lowest = std::numeric_limits<double>::infinity();
   double to_beat = lowest;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// How measurements become one number with its noise; tables, means and warnings are all made of these.
+// How measurements become one number with its noise. Tables, means and warnings are made from these.
 namespace kedge {
 
 enum class Better { larger, smaller, neither };
@@ -22,9 +22,9 @@ struct Metric {
   std::function<std::optional<double>(const Measurement&)> of;
   Better better = Better::larger;
   int digits = 1;
-  double most = std::numeric_limits<double>::infinity();  ///< a value can have
-  std::string key = {};  ///< of Measurement::resampled; empty for what is not resampled
-  double scale = 1;      ///< what that is multiplied with
+  double most = std::numeric_limits<double>::infinity();  ///< the largest possible value
+  std::string key = {};                                   ///< in Measurement::resampled; empty if it is not resampled
+  double scale = 1;                                       ///< factor of the resampled values
 };
 
 [[nodiscard]] const Metric& f1_metric();
@@ -46,22 +46,22 @@ Chosen chosen(const Chosen& from, const Keep& keep) {
 }
 [[nodiscard]] Chosen all_of(const StitchResults& results);
 
-/// Measurements of one point that methods can be compared on: zero-shot ones of the pairs and seeds that every method
-/// has, and heads on those encoders themselves with those seeds. Absolute heads limit this too, unless nothing would be
+/// The measurements of one point on which methods can be compared: zero-shot ones of the pairs and seeds that every
+/// method has, and the encoders' own heads with those seeds. Absolute heads restrict this too, unless nothing would be
 /// left.
 [[nodiscard]] Chosen compared(const Chosen& from, const Metric& metric);
-/// Of those, the ones whose pair and seed every method has.
+/// Those whose pair and seed every method has.
 [[nodiscard]] Chosen common(const Chosen& from, const Metric& metric);
 
-/// The mean over pairs is taken seed by seed, so that the deviation is that between seeds. Resampled only if every
-/// measurement is. None where nothing was measured.
+/// The mean over pairs is taken seed by seed, so the deviation is between seeds. Resampled only if every measurement
+/// is. None if nothing was measured.
 [[nodiscard]] std::optional<Estimate> estimate_of(const Chosen& measurements, const Metric& metric);
-/// Half of the 95 % interval, which does not leave the values that the metric can have at both ends.
+/// Half of the 95 % interval, but no more than from the mean to the farther end of the metric's range.
 [[nodiscard]] std::optional<double> noise_of(const Estimate& estimate, const Metric& metric);
-/// Whether the first is better than the second by more than chance would make of it.
+/// Whether the first is better than the second beyond noise.
 [[nodiscard]] bool beyond_noise(const Estimate& a, const Estimate& b, Better better);
 
-/// A number as tables show it: what is below the largest possible value is not rounded up to it.
+/// A number as tables show it. Only the largest possible value itself is shown as such: .9999 is not rounded up to 1.
 [[nodiscard]] std::string shown(double value, int digits, double most);
 
 /// In the order of the measurements.

@@ -31,8 +31,8 @@ bool same_seeds(const TableCell& a, const TableCell& b) {
       [](const auto& s) { return s.first; });
 }
 
-/// Marks the one that is better than all others beyond noise, if there is one: among every `step`-th from `first` on.
-/// Absolute heads take no part, nobody is best alone, and nobody among those that have different seeds.
+/// Marks the cell that is better than all others beyond noise, if there is one, among every `step`-th from `first` on.
+/// Absolute heads take no part. None is marked if it would be alone, or if methods have different seeds.
 void mark_best(Table::Row& row, const std::vector<Table::Column>& columns, std::size_t first, std::size_t step) {
   std::vector<TableCell*> rivals;
   for (std::size_t i = first; i < row.cells.size(); i += step) {
@@ -202,7 +202,7 @@ double oddness(const std::string& shrinkage) {
 
 StitchPoint reference_point(const StitchResults& results) {
   StitchPoint best;
-  for (const Measurement& m : results.measurements) {  // in their order, so that of two alike the first is taken
+  for (const Measurement& m : results.measurements) {  // in order, so that the first of two equal ones is taken
     const auto rank = [](const StitchPoint& p) { return std::tuple(p.anchors, p.support, -oddness(p.shrinkage)); };
     if (m.point != StitchPoint() && (best == StitchPoint() || rank(m.point) > rank(best))) best = m.point;
   }

@@ -17,14 +17,14 @@ struct TableCell {
   bool best = false;
 };
 
-/// A table before it is written in some language.
+/// A table, before it is written as Markdown, LaTeX or JSON.
 struct Table {
   std::string kind;  ///< heads, decoders, retrieval, means or sweep
   std::string title, caption;
   std::vector<std::string> label_names;  ///< of the columns that name a row
   struct Column {
     std::string method;
-    std::string metric;  ///< empty where a row has its own, or the table only one
+    std::string metric;  ///< empty if each row has its own, or the table has only one
   };
   std::vector<Column> columns;
   struct Row {
@@ -34,8 +34,8 @@ struct Table {
   std::vector<Row> rows;
 };
 
-/// Where tables of single pairs are taken in a sweep: most anchors, then most support, then the shrinkage nearest to
-/// 0.15.
+/// The point of a sweep that tables of single pairs show: most anchors, then most support, then the shrinkage nearest
+/// to 0.15.
 [[nodiscard]] StitchPoint reference_point(const StitchResults& results);
 
 /// The tables that the measurements allow: heads, decoders and retrieval by pair, then metrics by method; for a sweep

@@ -13,9 +13,9 @@
 namespace kedge {
 namespace {
 
-constexpr double kPoints = 2;  // of F1; a head that is below by fewer is no matter, however sure
+constexpr double kPoints = 2;  // of F1; a smaller gap does not matter, however certain it is
 
-/// Of a method at a point: what can be compared with the other methods there, or all it has where nothing can.
+/// The measurements of a method at a point that can be compared with other methods, or all if none can.
 Chosen zero_shot_of(const Chosen& all, const std::string& method, const StitchPoint& point, const Metric& metric) {
   const auto wanted = [&](const Measurement& m) {
     return m.method == method && m.point == point && (m.zero_shot() || method == "absolute");
@@ -53,7 +53,7 @@ std::vector<std::string> head_warnings(const StitchResults& results) {
     std::vector<std::string> below;
     double widest = 0;
     std::string reached;
-    for (const std::string& encoder : encoders_of(own)) {  // one that is above would hide another that is below
+    for (const std::string& encoder : encoders_of(own)) {  // one by one: an encoder above would hide another below
       const Chosen here = chosen(own, [&](const Measurement& m) { return m.method == method && m.encoder == encoder; });
       const auto heads = estimate_of(here, f1_metric());
       const auto logistic = estimate_of(here, linear_f1_metric());
@@ -76,7 +76,7 @@ std::vector<std::string> head_warnings(const StitchResults& results) {
 }
 
 std::vector<std::string> anchor_notes(const StitchResults& results) {
-  std::map<std::pair<std::string, std::size_t>, std::set<std::size_t>> found;  // of methods and numbers asked for
+  std::map<std::pair<std::string, std::size_t>, std::set<std::size_t>> found;  // by method and number asked for
   for (const StitchRun& run : results.runs) {
     if (run.found_anchors == 0 || run.found_anchors >= run.point.anchors) continue;
     found[{run.method, run.point.anchors}].insert(run.found_anchors);

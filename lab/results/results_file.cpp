@@ -39,7 +39,7 @@ Json count(std::size_t value) {
   return value == 0 ? Json() : Json(value);
 }
 
-/// A number where it is one, so that it can be plotted against.
+/// A JSON number if the text is one, so that it can be plotted against.
 Json shrinkage_json(const std::string& name) {
   if (name.empty()) return {};
   Json value = Json::parse(name, nullptr, false);
@@ -107,7 +107,7 @@ double number_of(const Json& json, const std::string& key) {
   return found->get<double>();
 }
 
-/// Of F1, accuracy, recall and MRR.
+/// A score from 0 to 1: F1, accuracy, recall or MRR.
 double share_of(const Json& json, const std::string& key) {
   const double value = number_of(json, key);
   if (!(value >= 0 && value <= 1 + 1e-9)) refuse(fmt::format("'{}' is not between 0 and 1", key));
@@ -177,7 +177,7 @@ void read_resamples(const Json& json, std::vector<Measurement>& measurements) {
   }
 }
 
-/// Six digits are far below the noise that they tell of.
+/// Rounded to six digits, far below the noise.
 Json resamples_of(const StitchResults& results) {
   Json all = Json::array();
   for (const Measurement& m : results.measurements) {
@@ -251,7 +251,7 @@ struct NamedText {
   std::string text;
 };
 
-/// All are whole before the first takes its place: a full disk leaves the old ones as they were, in step.
+/// All files are complete before the first is renamed, so a full disk leaves the old ones, which belong together.
 void write_all(const std::filesystem::path& folder, std::initializer_list<NamedText> files) {
   std::deque<io::OutputFile> written;
   for (const auto& [name, text] : files) written.emplace_back((folder / name).string()).append(text);
@@ -265,7 +265,7 @@ std::string read(const std::filesystem::path& path) {
   return text;
 }
 
-/// A version as text, of what may be a number, a text or nothing.
+/// A version as text; in the file it may be a number, a text or absent.
 std::string version_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end()) return "";
@@ -327,7 +327,7 @@ StitchResults parse_results(std::string_view text) {
   } catch (const nlohmann::json::exception&) {
     refuse("it is cut short or has been changed");
   } catch (const Error& problem) {
-    refuse(problem.text());  // a name that is not known is no wrong argument here
+    refuse(problem.text());  // an unknown name is a bad file here, not a bad argument
   }
 }
 
@@ -337,7 +337,7 @@ StitchResults load_results(const std::string& folder) {
   try {
     StitchResults results = parse_results(read(file));
     const std::filesystem::path figures = file.parent_path() / "figures.json";
-    // Figures are drawn again where they cannot be used; measurements would be lost.
+    // Damaged figures are made again; refusing the file would lose measurements.
     std::string drawn = std::filesystem::exists(figures) ? read(figures) : "";
     if (json_problem(drawn, kLimits).empty()) results.figures = std::move(drawn);
     return results;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/tensor_path.h"
+#include "io/safetensors.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ void require_own(const StitchData& data, const std::filesystem::path& folder) {
   }
 }
 
-/// Held for the whole work: two at once would write over each other's results.
+/// Held until the end: two processes would overwrite each other's results.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder) : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -62,7 +62,7 @@ class FolderLock {
   int folder_;
 };
 
-/// Saves what is there now and then, and the rest when asked to.
+/// Saves results now and then, and the rest when asked to.
 class Saver {
  public:
   explicit Saver(std::string folder) : folder_(std::move(folder)) {}
@@ -83,7 +83,7 @@ class Saver {
 
   std::string folder_;
   std::optional<StitchResults> unsaved_;
-  std::optional<Clock::time_point> saved_;  ///< the last time
+  std::optional<Clock::time_point> saved_;  ///< when it last saved
 };
 
 }  // namespace
@@ -105,7 +105,7 @@ StitchResults stitch_into(const std::string& folder, const StitchData& data, con
     save_results(results, folder);
     return results;
   } catch (...) {
-    saver.save_rest();  // should that fail as well, its sentence is the one to know: measurements are lost
+    saver.save_rest();  // if this fails too, its message matters more: measurements are lost
     throw;
   }
 }

@@ -32,7 +32,7 @@ double found_first(const std::vector<Matrix>& features, const Progress& progress
   for (const Matrix& from : features) {
     for (const Matrix& to : features) {
       if (&from == &to) continue;
-      const std::vector<std::size_t> ranks = retrieval_ranks(from.view(), to.view(), progress);
+      const std::vector<std::size_t> ranks = retrieval_ranks(from.view(), to.view(), Device::cpu, progress);
       found += static_cast<std::size_t>(std::ranges::count(ranks, 1U));
       lookups += ranks.size();
     }
@@ -57,7 +57,7 @@ Figures::Figures(const StitchContext& context, const std::string& known)
     const Json& decoded = json_.at("reconstructions");
     if (!decoded.is_object() || !decoded.value("methods", Json()).is_object()) {
       json_.erase("reconstructions");
-    } else {  // how they are drawn is no matter of what was measured
+    } else {  // the shape of a drawing may change between runs
       const auto& shape = context.data().target_shape;
       json_["reconstructions"]["shape"] = shape.empty() ? Json() : Json(shape);
     }
@@ -113,7 +113,7 @@ void Figures::add(std::span<const ShownFeatures> shown, const PlannedRun& run) {
                   {"original", pictures(original)}};
     Json& decoded = json_["reconstructions"];
     if (decoded.is_null()) decoded = Json::object();
-    for (const auto& [key, value] : fresh.items()) {  // rows of another pair or number cannot stand beside these
+    for (const auto& [key, value] : fresh.items()) {  // pictures of another pair or of other rows go
       if (decoded.value(key, Json()) != value) decoded["methods"] = Json::object();
     }
     decoded.update(fresh);
@@ -171,7 +171,7 @@ void Figures::add_geometry(const Progress& progress) {
       if (features.size() > 1) added["found_first"] = found_first(features, progress);
       json_["similarities"].push_back(std::move(added));
     } catch (const Error& problem) {
-      if (problem.code() == Code::failed) throw;  // an interrupt among others
+      if (problem.code() == Code::failed) throw;  // such as an interrupt
     }
   }
 }

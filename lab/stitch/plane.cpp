@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/plane.h"
 
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace kedge {
 namespace {
 
-/// More digits than a plot shows, also of a cloud far from the origin.
+/// Rounds to more digits than a plot shows, also for a cloud far from the origin.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
   const double scale = std::pow(10, 6 - std::ceil(std::log10(std::abs(value))));

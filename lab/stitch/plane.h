@@ -10,12 +10,12 @@
 
 namespace kedge {
 
-/// The two directions that some rows vary in most.
+/// The two directions in which some rows vary most.
 class Plane {
  public:
   explicit Plane(const Matrix& rows);
 
-  /// Where rows of the same space lie in it.
+  /// Coordinates of rows of the same space.
   [[nodiscard]] std::vector<std::array<double, 2>> points(const Matrix& rows) const;
 
  private:
@@ -23,8 +23,8 @@ class Plane {
   EigenRows<double> axes_;
 };
 
-/// The mean cosine of the same row in two spaces, over all pairs of them. Each space's mean is taken off first: cosines
-/// and distances are all of one sign, and would agree whatever they say.
+/// The mean cosine of the same row in two spaces, over all pairs of spaces. Each space is centred first: cosines and
+/// distances have one sign, and would agree whatever they say.
 [[nodiscard]] double mean_centred_cosine(const std::vector<Matrix>& features);
 
 }  // namespace kedge

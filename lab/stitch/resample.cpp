@@ -14,7 +14,7 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Of a sample; there must be two values.
+/// Variance of a sample of at least two values.
 double variance_of(const std::vector<double>& values) {
   const double mean = mean_of(values);
   double squares = 0;
@@ -22,9 +22,9 @@ double variance_of(const std::vector<double>& values) {
   return squares / static_cast<double>(values.size() - 1);
 }
 
-constexpr double kNormal = 1.960;  // its 97.5 % point
+constexpr double kNormal = 1.960;  // 97.5 % quantile
 
-/// The same of Student's t, by its expansion around the normal: within 1 % from 2 degrees of freedom on.
+/// The same quantile of Student's t, by its expansion around the normal: within 1 % from 2 degrees of freedom on.
 double student(double freedom) {
   const double x = 1 / freedom;
   return kNormal + x * (2.372 + x * (2.823 + x * (2.556 + x * 1.590)));
@@ -39,7 +39,7 @@ std::vector<double> values_of(const std::map<std::uint64_t, double>& seeds) {
 }  // namespace
 
 Resamples::Resamples(std::size_t rows) : rows_(rows), times_(kCount * rows) {
-  Random random(0);  // of no option, so that results of different runs can be held against each other
+  Random random(0);  // a fixed seed, so that results of different runs can be compared
   for (std::size_t resample = 0; resample < kCount; ++resample) {
     for (std::size_t i = 0; i < rows; ++i) {
       std::uint8_t& drawn = times_[resample * rows + random.below(rows)];
@@ -106,7 +106,7 @@ std::optional<double> Estimate::std() const {
 
 std::optional<double> Estimate::noise() const {
   double total = 0;
-  double doubt = 0;  // of the total: its square over the degrees of freedom, after Welch and Satterthwaite
+  double doubt = 0;  // square of the total variance over its degrees of freedom (Welch and Satterthwaite)
   const auto add = [&](double variance, std::size_t values) {
     total += variance;
     doubt += variance * variance / static_cast<double>(values - 1);

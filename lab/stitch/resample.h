@@ -11,9 +11,9 @@
 
 namespace kedge {
 
-/// A bootstrap of the test rows: how often each is drawn in each of kCount resamples. Everything measured on the same
-/// number of rows has the same resamples, so that differences between methods can be taken resample by resample: what
-/// is hard in some rows is hard for both.
+/// A bootstrap of the test rows: how often each is drawn in each of kCount resamples. All measurements on the same
+/// number of rows share their resamples, so methods can be compared resample by resample: rows that are hard for both
+/// cancel.
 class Resamples {
  public:
   static constexpr std::size_t kCount = 100;
@@ -33,7 +33,7 @@ class Resamples {
   std::vector<std::uint8_t> times_;
 };
 
-/// A mean over pairs and seeds with what its noise follows from.
+/// A mean over pairs and seeds, and what its noise is computed from.
 struct Estimate {
   static constexpr std::size_t kSeedsOfStudent = 3;
 
@@ -41,12 +41,11 @@ struct Estimate {
   std::vector<double> resampled;          ///< the mean over both in each resample of the test rows; may be empty
 
   [[nodiscard]] double mean() const;
-  /// Between seeds; none for one.
+  /// Standard deviation between seeds; none for one seed.
   [[nodiscard]] std::optional<double> std() const;
-  /// Half of the 95 % interval around the mean: the root of the variance over resamples of the test rows plus that of a
-  /// mean over seeds, times Student's t. Of fewer seeds than kSeedsOfStudent, times the normal quantile: t of one
-  /// degree of freedom, 12.7, would make the doubt about the spread larger than any spread there is. None for so few
-  /// without resamples.
+  /// Half of the 95 % interval around the mean: Student's t times the root of the sum of two variances, over resamples
+  /// of the test rows and of a mean over seeds. With fewer than kSeedsOfStudent seeds it takes the normal quantile,
+  /// because t for one degree of freedom, 12.7, exaggerates. None for so few seeds without resamples.
   [[nodiscard]] std::optional<double> noise() const;
 };
 

@@ -25,7 +25,7 @@ namespace {
 
 using Anchors = StitchMethod::Anchors;
 
-/// Of the maps by kernel: two operations for each multiplication.
+/// Operations of the maps by kernel: two for each multiplication.
 double kernel_cost(const PlannedRun& run, const StitchData& data, const FitArguments& point) {
   double cost = 0;
   const std::size_t rows = train_rows(data);
@@ -60,10 +60,10 @@ double fit_cost(const PlannedRun& run, const StitchData& data, const FitArgument
   return whitening + step * std::floor(rows / batch) * static_cast<double>(point.param.epochs);
 }
 
-/// Of the classifier and the decoder on features of one space.
+/// Operations of the classifier and the decoder on features of one space.
 double head_cost(double rows, std::size_t features, const StitchData& data, const HeadOptions& head) {
-  constexpr std::size_t kPasses = 30;  // what an mlp often takes until nothing improves
-  constexpr double kSolved = 2;        // passes of a head that is solved for
+  constexpr std::size_t kPasses = 30;  // a typical number until nothing improves
+  constexpr double kSolved = 2;        // a solved head costs about as many passes
   const bool mlp = head.kind == HeadKind::mlp;
   const double passes = mlp ? static_cast<double>(head.epochs.value_or(kPasses)) : kSolved;
   double cost = 6 * rows * static_cast<double>(features * features) * passes;
@@ -79,7 +79,7 @@ double head_cost(double rows, std::size_t features, const StitchData& data, cons
 double run_cost(const PlannedRun& run, const StitchData& data, const StitchOptions& options) {
   const FitArguments& point = options.points[run.point];
   double heads = 0;
-  std::vector<std::size_t> trained;  // a head serves all encoders that it is judged on
+  std::vector<std::size_t> trained;  // spaces with a head, which serves all encoders it is judged on
   for (const auto& [trained_on, encoder] : run.pairs) {
     if (data.labels.empty() && !data.targets) break;
     if (std::ranges::count(trained, trained_on) > 0) continue;

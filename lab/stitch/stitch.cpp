@@ -23,7 +23,7 @@
 namespace kedge {
 namespace {
 
-/// Leaves out of a plan what is known already, and drawn and saved where that is asked for.
+/// Removes from a plan what is already known and, if asked for, drawn and saved.
 std::vector<PlannedRun> leave_out_known(std::vector<PlannedRun> plan, const StitchContext& context,
                                         const KnownMeasurements& known, const Figures& figures) {
   for (PlannedRun& run : plan) {
@@ -42,7 +42,7 @@ std::vector<PlannedRun> leave_out_known(std::vector<PlannedRun> plan, const Stit
   return plan;
 }
 
-/// What cannot work is said before anything is computed.
+/// Refuses what cannot work before anything is computed.
 void require_learnable(const StitchContext& context, const PlannedRun& run) {
   std::vector<Space> sources;
   for (const std::size_t i : run.sources) sources.push_back(context.train(i));
@@ -58,14 +58,14 @@ void require_learnable(const StitchContext& context, const PlannedRun& run) {
               "there is nothing to measure: absolute heads need labels or targets; give them, or other methods");
 }
 
-/// How far all runs together are, in the units of their costs.
+/// Progress of all runs together, in units of their cost.
 class Overall {
  public:
   Overall(const std::vector<PlannedRun>& plan, const Progress& progress) : progress_(progress), shares_(plan.size()) {
     for (const PlannedRun& run : plan) total_ += run.cost;
   }
 
-  /// What a run reports to. Learning tells how far it is; the rest of a run is short.
+  /// The progress callback of a run. Only learning reports; the rest of a run is short.
   [[nodiscard]] Progress of(std::size_t index, const PlannedRun& run, const std::string& name) {
     return [this, index, &run, name](const ProgressReport& report) {
       const std::scoped_lock lock(lock_);
@@ -78,7 +78,7 @@ class Overall {
     };
   }
 
-  /// Runs under way end at their next report, with what is being handled now.
+  /// Makes the other runs throw the current exception at their next report.
   void stop() {
     const std::scoped_lock lock(lock_);
     if (!failure_) failure_ = std::current_exception();
@@ -118,7 +118,7 @@ std::string name_of(const PlannedRun& run, const StitchContext& context) {
   return fmt::format("{} on {}, seed {}", to_string(run.methods.front()), sources, run.seed);
 }
 
-/// By method as asked for, then point, encoder, head and seed, so that a file does not depend on who was first.
+/// Sorts by method as asked for, then point, encoder, head and seed, so that the order of runs does not matter.
 void sort(StitchResults& results, const StitchData& data, const StitchOptions& options) {
   const auto place = [](const auto& names, const std::string& name) {
     return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
@@ -136,8 +136,8 @@ void sort(StitchResults& results, const StitchData& data, const StitchOptions& o
   });
 }
 
-/// Adds what is new. What is there already stays, even where it was run again for its figures or its bundle: another
-/// processor computes other bits, and records that somebody has quoted must not change under them.
+/// Adds what is new. Existing records stay, even if they were run again for figures or a bundle: another processor
+/// computes other bits, and numbers that somebody has quoted must not change.
 void merge(StitchResults& results, const RunOutcome& outcome) {
   std::set<MeasurementKey> fresh;
   for (const Measurement& m : outcome.measurements) fresh.insert(key_of(m));
@@ -152,7 +152,7 @@ void merge(StitchResults& results, const RunOutcome& outcome) {
   }
 }
 
-/// Takes the measurements of one method off the front of those that are left.
+/// Takes the measurements of one method from the front.
 std::span<const Measurement> take_method(std::span<const Measurement>& left, const std::string& method) {
   const auto end = std::ranges::find_if(left, [&](const Measurement& m) { return m.method != method; });
   const auto own = left.first(static_cast<std::size_t>(end - left.begin()));

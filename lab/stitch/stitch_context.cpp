@@ -19,7 +19,7 @@
 namespace kedge {
 namespace {
 
-/// What messages call the rows of a part.
+/// How messages refer to train or test rows.
 std::string shown(RowRange range, const RowIds& rows) {
   return rows.ids.empty() ? fmt::format("{}:{}", range.begin, range.end) : fmt::format("(all {})", rows.ids.size());
 }
@@ -70,7 +70,7 @@ RowRange cut(RowRange range, std::size_t rows, std::string_view what) {
   return range;
 }
 
-/// Every class of the test rows must have been there to learn.
+/// Every class of the test rows must also be in the train rows.
 void require_labels(const StitchData& data) {
   const std::size_t rows = data.spaces.front().source().rows();
   if (data.labels.size() != rows) {
@@ -94,7 +94,7 @@ void require_labels(const StitchData& data) {
   }
 }
 
-/// Methods by ridge and by kernel may stand together, and then each takes its own; but somebody must take it.
+/// Each method takes the options that belong to its maps. Kernel options that no method takes are a mistake.
 void require_kernel_used(const StitchOptions& options) {
   std::vector<std::string> names;
   for (const StitchMethod& method : options.methods) names.push_back(to_string(method));
@@ -150,7 +150,7 @@ Matrix read_targets(const StitchData& data, RowRange range, const RowIds& rows) 
   return part_of(Space("targets", data.targets), range, rows).read_all();
 }
 
-/// Ranges that hold the ids, for those who only want to know about where.
+/// The range of rows, cut to those there are; with ids, the smallest range that holds them.
 RowRange checked_range(const StitchData& data, RowRange range, const RowIds& rows, std::string_view what) {
   if (rows.ids.empty()) return cut(range, data.spaces.front().source().rows(), what);
   return data.spaces.front().with_rows(rows).range();

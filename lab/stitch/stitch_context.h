@@ -17,8 +17,8 @@ namespace kedge {
 /// What all runs of a stitch share, with train and test rows kept apart. Safe to use from several threads.
 class StitchContext {
  public:
-  /// Of data that checked() returned, which must outlive it. Throws Error(Code::bad_argument) where all train targets
-  /// are the same.
+  /// `data` comes from checked() and must outlive this. Throws Error(Code::bad_argument) if all train targets are the
+  /// same.
   StitchContext(const StitchData& data, const StitchOptions& options);
 
   [[nodiscard]] const StitchData& data() const { return data_; }
@@ -31,13 +31,13 @@ class StitchContext {
   [[nodiscard]] bool has_targets() const { return data_.targets != nullptr; }
   [[nodiscard]] const Matrix& train_targets() const { return train_targets_; }
   [[nodiscard]] const Matrix& test_targets() const { return test_targets_; }
-  /// The range of the train targets: what PSNR is relative to.
+  /// The range of the train targets, which PSNR is relative to.
   [[nodiscard]] double target_range() const { return target_range_; }
 
   [[nodiscard]] StitchPoint point(std::size_t index) const;
 
-  /// Of a space's train rows, whitened if a method needs that; computed once for each whitening and device, on one
-  /// thread so that it does not matter who asks first.
+  /// Statistics of a space's train rows, with whitening if a method needs it. Computed once for each whitening and
+  /// device, on one thread, so that it does not matter which run asks first.
   [[nodiscard]] std::shared_ptr<const Statistics> statistics(std::size_t space, const FitOptions& point,
                                                              bool whitened) const;
 
@@ -47,7 +47,7 @@ class StitchContext {
     std::shared_ptr<const Statistics> statistics;
   };
 
-  using Key = std::tuple<std::size_t, ShrinkageRule, double, double, Device, bool>;  ///< all that they depend on
+  using Key = std::tuple<std::size_t, ShrinkageRule, double, double, Device, bool>;  ///< what statistics depend on
 
   const StitchData& data_;
   const StitchOptions& options_;
@@ -59,7 +59,7 @@ class StitchContext {
   mutable std::map<Key, Entry> cache_;
 };
 
-/// The same data with every range cut to the rows there are. Throws Error(Code::bad_argument) or Error(Code::bad_file)
+/// The same data with ranges cut to the existing rows. Throws Error(Code::bad_argument) or Error(Code::bad_file)
 /// for data that do not fit together.
 [[nodiscard]] StitchData checked(StitchData data, const StitchOptions& options);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Anchors = StitchMethod::Anchors;
 
-// Longer names stand before those they begin with.
+// A name comes before its prefixes.
 constexpr std::array<std::pair<std::string_view, Anchors>, 8> kAnchors{{{"absolute", Anchors::absolute},
                                                                         {"random", Anchors::random},
                                                                         {"kmeans", Anchors::kmeans},
@@ -22,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, Anchors>, 8> kAnchors{{{"absolu
                                                                         {"param-multi", Anchors::param_multi},
                                                                         {"param", Anchors::param_multi},
                                                                         {"consensus", Anchors::consensus}}};
-constexpr std::array kWays{AttachBy::ridge, AttachBy::kernel};  // that may stand at the end of a name
+constexpr std::array kWays{AttachBy::ridge, AttachBy::kernel};  // that may end a name
 
 std::string_view name_of(Anchors anchors) {
   for (const auto& [name, value] : kAnchors) {
@@ -31,7 +31,7 @@ std::string_view name_of(Anchors anchors) {
   return "";
 }
 
-/// Whether the similarity belongs to the name even where it is wip.
+/// Whether the name has the similarity even if it is wip.
 bool always_named(Anchors anchors) {
   return anchors == Anchors::random || anchors == Anchors::kmeans || anchors == Anchors::fps;
 }

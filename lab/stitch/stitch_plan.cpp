@@ -13,8 +13,8 @@ namespace {
 
 using Anchors = StitchMethod::Anchors;
 
-/// PARAM and random rows do not look at the similarity, unless the support was selected by it. Maps of random rows by
-/// regression learn from the sources, those by mixture do not.
+/// PARAM and random rows do not depend on the similarity, unless the support was selected by it. With random rows, maps
+/// by regression learn from the sources, and maps by mixture do not.
 bool same_mixture(const StitchMethod& a, const StitchMethod& b, const FitArguments& point) {
   if (a.anchors != b.anchors) return false;
   if (a.anchors == Anchors::random && regresses(way_of(a, point)) != regresses(way_of(b, point))) return false;
@@ -36,7 +36,7 @@ std::vector<std::vector<StitchMethod>> group_methods(const std::vector<StitchMet
       group->push_back(method);
     }
   }
-  for (auto& group : groups) {  // the mixture is learned with wip where that is among them, so that ridge has targets
+  for (auto& group : groups) {  // learned with wip if that is among them, so that ridge has targets
     std::stable_partition(group.begin(), group.end(),
                           [](const StitchMethod& m) { return m.similarity == Similarity::wip; });
   }
@@ -64,8 +64,8 @@ class Planner {
         for (const auto& methods : group_methods(options_.methods, options_.points[point])) add(point, seed, methods);
       }
     }
-    // A thread that is free takes the next run. Were the longest ones last, one thread would work on while the others
-    // have nothing left; those that are quick beside them may come first, so that there is something to see.
+    // A free thread takes the next run. If the longest were last, one thread would work on while the others idle. Quick
+    // runs may come first, so that there is something to see.
     double longest = 0;
     for (const PlannedRun& run : runs_) longest = std::max(longest, run.cost);
     constexpr double kQuick = 0.1;
@@ -80,7 +80,7 @@ class Planner {
     const std::size_t spaces = data_.spaces.size();
     switch (methods.front().anchors) {
       case Anchors::absolute:
-        if (point != 0 || (data_.labels.empty() && !data_.targets)) return;  // it has no anchors to sweep over
+        if (point != 0 || (data_.labels.empty() && !data_.targets)) return;  // absolute has no anchors to sweep over
         for (const std::size_t t : held_out_) add_run(point, seed, methods, {}, {{t, t}});
         return;
       case Anchors::param_single:
@@ -150,7 +150,7 @@ FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point,
   options.similarity = method.similarity;
   options.seed = seed;
   options.attach_by = method.by;
-  options.support = support_size(point, rows);  // all methods of a point have the same
+  options.support = support_size(point, rows);  // the same for all methods of a point
   switch (method.anchors) {
     case Anchors::random: options.method = ChosenRows{Choice::random}; break;
     case Anchors::kmeans: options.method = ChosenRows{Choice::kmeans}; break;
@@ -158,7 +158,7 @@ FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point,
     case Anchors::consensus: options.method = Consensus{}; break;
     default: options.method = Param{}; break;
   }
-  // What is for the other methods of the point.
+  // Options that belong to other methods of the point.
   const AttachBy by = attach_by(options);
   if (by != AttachBy::ridge) options.ridge.reset();
   if (by != AttachBy::kernel) options.kernel = {};
@@ -166,7 +166,7 @@ FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point,
 }
 
 AttachBy way_of(const StitchMethod& method, const FitArguments& point) {
-  if (method.anchors == Anchors::absolute) return AttachBy::mixture;  // no maps, so none that learn
+  if (method.anchors == Anchors::absolute) return AttachBy::mixture;  // it has no maps
   return attach_by(fit_options_of(method, point, 0, 0));
 }
 

@@ -14,14 +14,14 @@ namespace kedge {
 struct PlannedRun {
   std::size_t point = 0;  ///< of StitchOptions::points
   std::uint64_t seed = 0;
-  std::vector<StitchMethod> methods;  ///< they share the mixture; one entry `absolute` where there is none
+  std::vector<StitchMethod> methods;  ///< they share the mixture; or `absolute` alone, which has none
   std::vector<std::size_t> sources;   ///< spaces the anchors are learned from; empty for absolute
   std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< heads to judge: trained on, encoder
 
-  /// Rough cost in floating-point operations, to tell how much is left.
+  /// Rough cost in floating-point operations, for progress.
   double cost = 0;
-  bool shown = false;                               ///< whether the report's figures are made of it
-  std::size_t shown_source = 0, shown_encoder = 0;  ///< the pair whose decoded targets they show
+  bool shown = false;                               ///< whether the report draws it
+  std::size_t shown_source = 0, shown_encoder = 0;  ///< the pair whose decoded targets are drawn
 };
 
 /// All runs of the protocol: quick ones first, so that there is something to see, then the longest. Methods that learn
@@ -32,11 +32,11 @@ struct PlannedRun {
 /// The fit that a method asks for at a point of the options.
 [[nodiscard]] FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point, std::uint64_t seed,
                                         std::size_t rows);
-/// How a method makes maps at a point: as its name says, or else the effort.
+/// How a method makes maps at a point: as its name says, or else as the effort does.
 [[nodiscard]] AttachBy way_of(const StitchMethod& method, const FitArguments& point);
 /// How many rows there are to learn from.
 [[nodiscard]] std::size_t train_rows(const StitchData& data);
-/// How a point is called in results, for so many train rows.
+/// The name of a point in results, for so many train rows.
 [[nodiscard]] StitchPoint point_of(const FitOptions& options, std::size_t rows);
 
 }  // namespace kedge

@@ -36,7 +36,7 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
   return rows;
 }
 
-/// Rows themselves, drawn at random, need no whitening: a map folds it in.
+/// Random rows need no whitening here: their map folds it in.
 bool needs_whitening(const StitchMethod& method, const FitArguments& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
                       method.anchors == Anchors::consensus;
@@ -63,7 +63,7 @@ class Features {
   std::map<std::size_t, Matrix> test_;
 };
 
-/// The heads that one space's train rows give.
+/// The heads trained on one space's train rows.
 struct Heads {
   std::optional<Classifier> classifier;
   std::optional<Classifier> linear;  ///< the yardstick of an mlp that is used on its own encoder
@@ -100,7 +100,7 @@ class Judge {
 
   void judge(Features& features, RunOutcome& outcome) {
     std::optional<std::size_t> trained_on;
-    for (const auto& [source, encoder] : run_.pairs) {  // those of one source stand together
+    for (const auto& [source, encoder] : run_.pairs) {  // pairs of one source are adjacent
       const Measurement empty = unmeasured(context_, run_, method_, {source, encoder});
       const bool is_known = known_.has(empty);
       const bool pictured = context_.has_targets() && context_.options().samples > 0 && is_shown(source, encoder);
@@ -121,7 +121,7 @@ class Judge {
     if (!run_.sources.empty()) result.rr_std = std_of(test);
     if (source != encoder) {
       CompareOptions what;
-      what.neighbors = 0;
+      what.knn_overlap = false;
       what.svcca = false;
       what.device = context_.options().points[run_.point].device;
       result.pair = compare(features.test(source).view(), test.view(), what);
@@ -138,7 +138,7 @@ class Judge {
     return result;
   }
 
-  /// Once for each method and encoder is enough to see whether heads are trained.
+  /// Whether to train the yardstick: one for each method and encoder shows whether heads are undertrained.
   [[nodiscard]] bool needs_yardstick(std::size_t source) const {
     const StitchOptions& options = context_.options();
     return context_.has_labels() && options.head.kind == HeadKind::mlp && run_.seed == options.seeds.front() &&
@@ -204,7 +204,7 @@ class Judge {
   Matrix shown_;
 };
 
-/// A part of a file name: no folders, and not too long; what is cut is replaced by a number made of it.
+/// A part of a file name, without slashes and not too long; a hash stands for what is cut.
 std::string file_part(const std::string& name) {
   constexpr std::size_t kMost = 60;
   std::string part;

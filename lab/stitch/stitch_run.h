@@ -22,11 +22,11 @@ struct ShownFeatures {
   Matrix decoded;                ///< of the shown encoder's first test rows, by the head of the shown source
 };
 
-/// What tells one measurement from all others.
+/// Identifies a measurement.
 using MeasurementKey = std::tuple<std::string, std::string, std::string, std::uint64_t, StitchPoint>;
 [[nodiscard]] MeasurementKey key_of(const Measurement& m);
 
-/// Measurements that were there before a stitch: they stay as they are, so nobody makes them again.
+/// Measurements that existed before the stitch. They stay as they are and are not made again.
 class KnownMeasurements {
  public:
   KnownMeasurements() = default;
@@ -43,7 +43,7 @@ struct RunOutcome {
   std::vector<ShownFeatures> shown;       ///< of a run that is shown
 };
 
-/// Learns the anchors of a run from its sources' train rows: the only rows this function can reach.
+/// Learns the anchors of a run from its sources' train rows, the only rows this function can reach.
 [[nodiscard]] Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const Progress& progress);
 
 /// What a run learned, with maps of all spaces for one of its methods. The sources keep theirs if that is the one it
@@ -51,16 +51,16 @@ struct RunOutcome {
 [[nodiscard]] Bundle attach_all(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
                                 const Bundle& learned);
 
-/// A measurement of a run before its numbers are there. `pair`: trained on, encoder.
+/// A measurement of a run, without its numbers. `pair`: trained on, encoder.
 [[nodiscard]] Measurement unmeasured(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
                                      std::pair<std::size_t, std::size_t> pair);
 
-/// Learns, attaches the spaces that took no part, trains heads and judges them; of pairs that are known, only the head
-/// whose decoded targets are shown.
+/// Fits, attaches the other spaces, trains heads and judges them; for known pairs, only the head whose decoded targets
+/// are shown.
 [[nodiscard]] RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Progress& progress,
                                  const KnownMeasurements& known = {});
 
-/// Where the bundle of a run's method is kept; "" where bundles are not.
+/// Path of the bundle of a run's method; "" if bundles are not kept.
 [[nodiscard]] std::string bundle_file(const StitchContext& context, const PlannedRun& run, const StitchMethod& method);
 
 /// Test rows that are drawn.

@@ -74,7 +74,7 @@ Json fit_settings(FitArguments options) {
 }
 
 Json head_settings(const HeadOptions& o) {
-  // Targets get the same head from ridge and linear, so that their results can stand together.
+  // Ridge and linear make the same head for targets, so their results can be in one folder.
   const HeadKind kind = o.kind == HeadKind::ridge ? HeadKind::linear : o.kind;
   return {{"kind", to_string(kind)}, {"epochs", o.epochs ? Json(*o.epochs) : Json("auto")},
           {"batch", o.batch},        {"hidden", o.hidden.value_or(0)},
@@ -99,7 +99,7 @@ std::string space_difference(const Json& known, const Json& now) {
   return known == now ? "" : "the spaces are in a different order";
 }
 
-/// The first thing in which two settings differ. How targets are drawn changes no number.
+/// The first setting that differs. The shape of targets is ignored: it changes no number.
 std::string difference(const Json& known, const Json& now, const std::string& path) {
   if (path == "spaces" && known.is_array()) return space_difference(known, now);
   if (path == "targets.shape") return "";
@@ -158,8 +158,8 @@ std::string settings_of(const StitchData& data, const StitchOptions& options) {
   return json.dump();
 }
 
-/// A number of 0 in a file stands for a fixed number of passes, 9 of a classifier and 40 of a decoder; without one it
-/// says "auto".
+/// In older files, 0 epochs means a fixed number: 9 for a classifier and 40 for a decoder. "auto" means until nothing
+/// improves.
 Json with_epochs(Json settings) {
   const bool said = settings.contains("head") && settings["head"].value("epochs", Json()) == 0;
   const bool classifies = !settings.value("labels", Json()).is_null();

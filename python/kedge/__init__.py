@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ._stitch import sweep as sweep
     from .sklearn import RelativeTransformer as RelativeTransformer
 
-# What is asked for is imported when it is asked for: 'import kedge' takes no time, and the report and kedge-encode work
-# where the module is not built.
+# Names are imported when they are used: 'import kedge' takes no time, and the report and kedge-encode work without the
+# compiled module.
 _HOME = {
     "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core",
     "compare": "_core", "devices": "_core", "retrieve": "_core", "set_threads": "_core", "threads": "_core",
     "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }
-# Names that cannot be had are not listed: 'import *' and help() ask for every one that is.
+# Only names that can be imported are listed: 'import *' and help() ask for every one.
 _LISTED = {name for name in _HOME if _HOME[name] != "sklearn" or importlib.util.find_spec("sklearn") is not None}
 __all__ = sorted(name for name in _LISTED if not name.startswith("_"))
 
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     except ImportError as error:
         if _HOME[name] != "sklearn":
             raise
-        raise AttributeError(str(error)) from error  # which hasattr and inspect take for an answer
+        raise AttributeError(str(error)) from error  # hasattr and inspect expect this kind
     value = getattr(home, name)
     globals()[name] = value
     return value

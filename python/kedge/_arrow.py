@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ._address import split_column
 from ._arrays import array_rows, named, require_matrix
 from ._extras import install
 
@@ -168,19 +169,12 @@ def flat(chunk: pa.Array, first_row: int, label: str) -> tuple[int, pa.Array]:
     return int(lengths[0]), chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
 
 
-def is_parquet(path: str) -> bool:
-    return path.endswith(".parquet") or ".parquet#" in path
-
-
 def parquet_rows(path: str, label: str) -> NDArray[Any]:
     """A column of a file, as in rows.parquet#column; the only column of vectors if none is named."""
     library(label)
     import pyarrow.parquet
 
-    file, column = path, None
-    if not path.endswith(".parquet"):
-        file, column = path.split(".parquet#", 1)
-        file += ".parquet"
+    file, column = split_column(path)
     if not os.path.exists(file):
         raise FileNotFoundError(f"{label}: cannot read '{file}': there is no such file")
     with reading(file, f"{label}: "):

@@ -1,5 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kedge raises where one of Python's own kinds of error is not enough."""
+"""The errors of kedge's programs, and what the library raises if Python's own kinds of error are not enough."""
+
+
+class Error(Exception):
+    """A program failed. The message is a whole sentence for the user; 'exit_code' is what the command ends with."""
+    exit_code = 1
+
+
+class UsageError(Error):
+    """It was asked for something that does not exist or does not fit together."""
+    exit_code = 2
+
+
+class BadFile(Error):
+    """A file is missing, damaged, or not what it should be."""
+    exit_code = 3
 
 
 class UnknownSpace(KeyError, ValueError):

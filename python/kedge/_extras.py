@@ -18,9 +18,15 @@ PACKAGES = {
 }
 
 
+def what_is_missing(error: ImportError, extra: str | None) -> str:
+    """What a program says of a failed import, and how to install what an extra brings."""
+    advice = f"; {install(extra, error.name)}" if extra else ""
+    return f"needs {error.name or error}, which is not installed{advice}"
+
+
 def install(extra: str, missing: str | None = None) -> str:
-    """Names the packages themselves, or the one that has the missing module: no index has kedge, so that 'kedge[extra]'
-    works only where kedge is installed already."""
+    """The command that installs an extra's packages, or the one of them that has the missing module. It names them one
+    by one: no index has kedge, so 'kedge[extra]' means something only where kedge is installed already."""
     module = (missing or "").split(".")[0]
     named = [package for package in PACKAGES[extra] if module and package.replace("-", "_").startswith(module)]
     on_path = os.path.dirname(shutil.which("pip") or "") == os.path.dirname(sys.executable)

@@ -42,7 +42,7 @@ def require_moments_alone(moments: Moments | None, **about_rows: object) -> None
 def require_checkpoint(path: object) -> None:
     if not path:
         raise ValueError("resume continues from a checkpoint; name its file with checkpoint=")
-    # What is no path is refused where all options are read.
+    # Anything that is no path is refused when all options are read.
     if isinstance(path, (str, os.PathLike)) and not os.path.exists(path):
         raise ValueError(f"there is nothing to resume: '{os.fsdecode(path)}' does not exist; leave out resume "
                          "to start from scratch")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users give as embeddings, rows and labels, as the C++ side can take it.
 
-Floats in memory and paths never come here: the module reads them itself, where they lie. The rest is told apart by the
-name of the library it comes from, so that none is imported that the user has not imported already.
+Floats in memory and paths never come here: the module reads them itself, in place. The rest is recognised by the name
+of the library it comes from, so that no library is imported that the user has not imported already.
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _arrow
+from ._address import is_parquet
 from ._arrays import KINDS, array_rows, named, require_matrix, unmasked
 
 END = 2**64 - 1  # an open end, as RowRange::kEnd
@@ -24,7 +25,7 @@ def rows_of(given: Any, label: str) -> NDArray[Any] | str:
     """A matrix of native floats (without a copy if possible), or the path of a file that holds one."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fsdecode(given)
-        return _arrow.parquet_rows(path, label) if _arrow.is_parquet(path) else path
+        return _arrow.parquet_rows(path, label) if is_parquet(path) else path
     homes = homes_of(given)
     if "torch" in homes and hasattr(given, "layout"):
         return tensor_rows(given, label)
@@ -131,8 +132,8 @@ def are_ids(rows: Any) -> bool:
     return rows is not None and not isinstance(rows, (slice, range, tuple)) and hasattr(rows, "__len__")
 
 
-def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int]:
-    """Row numbers as int64, and how many rows there must be, as a mask says; 0 for any."""
+def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int | None]:
+    """Row numbers as int64, and how many rows there must be if a mask says so."""
     if isinstance(rows, (str, os.PathLike)):
         rows = load(os.fsdecode(rows), label)
     ids = integers_of(rows, label)
@@ -141,7 +142,7 @@ def ids_of(rows: Any, label: str = "rows") -> tuple[NDArray[np.int64], int]:
     chosen = np.flatnonzero(ids) if mask else ids
     if not len(chosen):
         raise ValueError(f"{label}: no rows are chosen; give row numbers, or a mask that is True for some")
-    return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else 0
+    return np.ascontiguousarray(chosen, np.int64), len(ids) if mask else None
 
 
 def range_of(rows: Any, label: str = "rows") -> tuple[int, int] | None:

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far long work is: in a bar, or reported to a function."""
+"""How far long work is: in a bar, as lines of a log, or reported to a function."""
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 ProgressFunction = Callable[[str, int, int, str], object]  # called with step, done, total and detail
 ShowProgress = bool | ProgressFunction  # True shows a bar
 
-
-class RowBar(Protocol):
-    """A bar of tqdm, or of a library that imitates it."""
-
-    def update(self, rows: int) -> object: ...
-    def close(self) -> object: ...
+SECONDS_BETWEEN_LINES = 10
 
 
 class Bar:
@@ -42,14 +38,35 @@ class Bar:
         self.close()
 
 
-class RowProgress:
-    """Counts the rows of one step and shows them in a bar, to a function, or to nobody. 'total' is None if nobody knows
-    it; 'done' rows were there before."""
+class Lines:
+    """A progress function that prints a line now and then, for a log. 'done' rows were there before."""
 
-    def __init__(self, step: str, total: int | None, *, bar: RowBar | None = None,
-                 function: ProgressFunction | None = None, done: int = 0) -> None:
-        self.step, self.total, self.done = step, total, done
-        self.bar, self.function, self.began = bar, function, time.monotonic()
+    def __init__(self, done: int) -> None:
+        self.before, self.began, self.last_line = done, time.monotonic(), time.monotonic()
+
+    def __call__(self, step: str, done: int, total: int, detail: str) -> None:
+        if time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
+            self.last_line = time.monotonic()
+            rate = (done - self.before) / (self.last_line - self.began)
+            print(f"{step}: {done} of {total} rows, {rate:.3g} rows per second, "
+                  f"{max(total - done, 0) / max(rate, 1e-9) / 60:.0f} min left", file=sys.stderr, flush=True)
+
+
+class RowProgress:
+    """Counts the rows of one step and shows them as 'show' says; new_bar(step, total) makes the bar. 'total' is None if
+    nobody knows it; 'done' rows were there before."""
+
+    def __init__(self, step: str, total: int | None, show: ShowProgress, new_bar: Callable[[str, int | None], Any],
+                 done: int = 0) -> None:
+        self.step, self.total, self.done, self.began = step, total, done, time.monotonic()
+        self.function = show if callable(show) else None
+        self.bar: Any = new_bar(step, total) if show is True else None
+
+    def expect(self, total: int) -> None:
+        """Corrects the total, which was not known or a guess."""
+        self.total = total
+        if self.bar is not None:
+            self.bar.total = total
 
     def advance(self, rows: int) -> None:
         self.done += rows
@@ -62,6 +79,17 @@ class RowProgress:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+def command_progress(step: str, total: int, quiet: bool, done: int = 0) -> RowProgress:
+    """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet."""
+    def new_bar(step: str, total: int | None) -> Any:
+        import tqdm
+
+        return tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=(total or 0) > 99_999, desc=step)
+
+    show: ShowProgress = not quiet and (sys.stderr.isatty() or Lines(done))
+    return RowProgress(step, total, show, new_bar, done)
 
 
 def pace(done: int, total: int, seconds: float) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from . import _core, _inputs
 from ._fit import named_spaces
 from ._options import takes
+from ._output_file import write_file
 from ._progress import ShowProgress
 from ._typing import Path
 
@@ -162,9 +163,9 @@ def run(spaces: Any, train: Any, test: Any, labels: Any, targets: Any, target_sh
     labels = None if labels is None else _inputs.integers_of(labels, "labels")
     records = _core.stitch(spaces, train, test, labels, targets, shape, plan, folder, fresh, progress)
     if report:
-        from .report import output, page, results
+        from .report import page, results
 
-        output.write_whole(place / "report.html", page.render(results.read(place)))
+        write_file(place / "report.html", page.render(results.read(place)))
     table = pd.DataFrame(json.loads(records))
     return table.where(table.notna(), np.nan).infer_objects()
 

@@ -123,7 +123,7 @@ def tensor(values: NDArray[np.float32]) -> torch.Tensor:
 def linear(affine: "RelativeMap | Translator") -> torch.nn.Linear:
     """An nn.Linear with a copy of weight and bias.
 
-    They do not require a gradient, like those of nn.Embedding.from_pretrained: a map trained on its own would leave
+    They do not require a gradient, as in nn.Embedding.from_pretrained: a map trained on its own would leave
     the space it shares with others. The input still gets its gradient; .requires_grad_() makes the map trainable.
     """
     module = torch.nn.Linear(affine.weight.shape[1], affine.weight.shape[0], device="meta")  # nothing to initialise

@@ -4,7 +4,7 @@ import os
 import typing
 
 
-class SweepOptions(typing.TypedDict, total=False):
+class SharedOptions(typing.TypedDict, total=False):
     effort: typing.Literal["fast", "best"]
     support_select: typing.Literal["random", "fps", "kmeans", "leverage"]
     epsilon: float
@@ -31,6 +31,9 @@ class SweepOptions(typing.TypedDict, total=False):
     refine_epochs: int
     refine_rate: float
     refine_tau: float
+
+
+class SweepOptions(SharedOptions, total=False):
     head: typing.Literal["mlp", "linear", "ridge"]
     head_epochs: int
     head_hidden: int
@@ -47,41 +50,15 @@ class StitchOptions(SweepOptions, total=False):
     shrinkage: float | str
 
 
-class FitOptions(typing.TypedDict, total=False):
+class FitOptions(SharedOptions, total=False):
     method: typing.Literal["param", "consensus", "random", "kmeans", "fps", "procrustes", "ridge", "cca", "kernel"]
-    effort: typing.Literal["fast", "best"]
     similarity: typing.Literal["wip", "cosine", "euclidean", "inner", "angular", "manhattan"]
     anchors: int | None
     support: int | None
-    support_select: typing.Literal["random", "fps", "kmeans", "leverage"]
     keep: int
     seed: int
     shrinkage: float | str
-    epsilon: float
     attach: typing.Literal["mixture", "ridge", "kernel", "auto"] | None
-    ridge: float | str
-    device: typing.Literal["cpu", "cuda"]
-    precision: typing.Literal["fp32", "tf32", "bf16"]
-    kernel_width: float | str
-    kernel_strength: float | str
-    kernel_whitening: float | str
-    epochs: int
-    batch: int
-    lr: float
-    weight_decay: float
-    temperature: float
-    weight_symnce: float
-    tau_symnce: float
-    weight_coverage: float
-    tau_coverage: float
-    weight_orthogonality: float
-    weight_length: float
-    coverage_rows: typing.Literal["batch", "all"]
-    coverage_chunk: int
     checkpoint: str | os.PathLike[str] | None
     checkpoint_every: int
     resume: bool
-    power: float
-    refine_epochs: int
-    refine_rate: float
-    refine_tau: float

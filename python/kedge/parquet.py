@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of Parquet files through a map, a batch at a time; also the program kedge-parquet, which 'kedge transform' and
-'kedge translate' become where a file is Parquet."""
+'kedge translate' run if a file is Parquet."""
 from __future__ import annotations
 
 import argparse
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _arrow, _core, _inputs, _program
+from ._address import is_parquet, split_column
 from ._arrays import named
 from ._core import RelativeMap, Translator
+from ._errors import BadFile, Error, UsageError
 from ._output_file import output_file
 from ._progress import ProgressFunction
 from ._typing import Path
@@ -30,19 +32,11 @@ BATCH_ROWS = 8192
 COLUMN = "embedding"  # of rows that had no name before
 
 
-def split(path: str) -> tuple[str, str | None]:
-    """The file, and the column that is named behind it or None."""
-    if path.endswith(".parquet") or ".parquet#" not in path:
-        return path, None
-    file, column = path.split(".parquet#", 1)
-    return file + ".parquet", column
-
-
 class Rows:
     """The batches of a Parquet file between two rows, each with the matrix its vectors make."""
 
     def __init__(self, path: str, rows: Any) -> None:
-        self.path, name = split(path)
+        self.path, name = split_column(path)
         _arrow.library(self.path)
         import pyarrow.parquet
 
@@ -131,7 +125,7 @@ def values_of(mapper: RelativeMap | Translator) -> int:
 
 def from_parquet(mapper: RelativeMap | Translator, rows: Rows, output: str, normalize: bool, in_place: bool,
                  report: ProgressFunction | None) -> None:
-    target, name = split(output)
+    target, name = split_column(output)
     if name is not None and name != rows.name and name in rows.schema.names:
         raise ValueError(f"'{rows.path}' already has a column '{name}'; name another one for the results")
 
@@ -144,7 +138,7 @@ def from_parquet(mapper: RelativeMap | Translator, rows: Rows, output: str, norm
                 report("transforming", done, len(rows), "")
 
     with output_file(target, in_place) as partial:
-        if _arrow.is_parquet(output):
+        if is_parquet(output):
             write_parquet((with_column(batch, name or rows.name, vectors(y)) for batch, y in batches()), partial)
         else:
             dim = values_of(mapper)
@@ -157,7 +151,7 @@ def to_parquet(mapper: RelativeMap | Translator, source: str, output: str, rows:
     replaces its input, which is of another kind."""
     import pyarrow as pa
 
-    target, name = split(output)
+    target, name = split_column(output)
     folder = os.path.dirname(os.path.realpath(target))
     with tempfile.TemporaryDirectory(prefix=".kedge-", suffix=".partial", dir=folder) as between:
         file = os.path.join(between, "rows.npy")
@@ -171,10 +165,10 @@ def to_parquet(mapper: RelativeMap | Translator, source: str, output: str, rows:
 
 def transform_file(mapper: RelativeMap | Translator, given: Path, result: Path, rows: Any, device: str,
                    normalize: bool, in_place: bool, report: ProgressFunction | None) -> None:
-    """What RelativeMap.transform_file and Translator.transform_file do where a file is Parquet."""
+    """What RelativeMap.transform_file and Translator.transform_file do if a file is Parquet."""
     source, output = os.fsdecode(given), os.fsdecode(result)
-    _arrow.library(source if _arrow.is_parquet(source) else output)
-    target = split(output)[0]
+    _arrow.library(source if is_parquet(source) else output)
+    target = split_column(output)[0]
     if device != "cpu":
         raise ValueError("Parquet is read and mapped on the processor; leave out the device, or save the column as "
                          ".npy")
@@ -183,7 +177,7 @@ def transform_file(mapper: RelativeMap | Translator, given: Path, result: Path, 
     _core.require_other_file(target, source, in_place)
     if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
         raise OSError(f"cannot write '{target}': No such file or directory; create the folder first")
-    if _arrow.is_parquet(source):
+    if is_parquet(source):
         from_parquet(mapper, Rows(source, rows), output, normalize, in_place, report)
     else:
         to_parquet(mapper, source, output, rows, normalize, report)
@@ -207,7 +201,7 @@ def run(given: dict[str, Any]) -> None:
     if given["threads"]:
         _core.set_threads(given["threads"])
     bundle = _core.Bundle.load(given["bundle"])
-    _core.require_other_file(split(given["out"])[0], given["bundle"])
+    _core.require_other_file(split_column(given["out"])[0], given["bundle"])
     mapper: RelativeMap | Translator
     if given["command"] == "transform":
         mapper, names = bundle[given["space"]], {"space": given["space"]}
@@ -230,11 +224,11 @@ def explained(work: Callable[[], None]) -> None:
     try:
         work()
     except (ValueError, TypeError) as error:
-        raise _program.UsageError(said(error)) from error
+        raise UsageError(said(error)) from error
     except OSError as error:
-        raise (_program.BadFile if "cannot read" in str(error) else _program.Error)(said(error)) from error
+        raise (BadFile if "cannot read" in str(error) else Error)(said(error)) from error
     except ImportError as error:
-        raise _program.Error(said(error)) from error
+        raise Error(said(error)) from error
 
 
 def main(words: list[str] | None = None) -> int:

@@ -183,7 +183,7 @@ def spaces(spaces: Any, labels: Any = None, *, shared: bool = False, max_rows: i
 
 
 def compare(A: Any, B: Any, *, max_rows: int = 2000, ax: Axes | None = None) -> Axes:
-    """How far the same input in two encoders stands out from different inputs: cosines of the rows of A and B.
+    """Cosines of the rows of A and B: how clearly the same input in two encoders differs from different inputs.
 
     A, B : rows of the same inputs in the shared space, in memory. The share at rank 1 is of the rows that are drawn.
     """

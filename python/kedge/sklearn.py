@@ -26,7 +26,7 @@ from ._typing import Path
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-FLOATS = ["float64", "float32", "float16"]  # the last two are taken as they are, and the rest becomes the first
+FLOATS = ["float64", "float32", "float16"]  # used as they are; everything else becomes the first
 
 
 @functools.lru_cache(maxsize=8)
@@ -38,10 +38,10 @@ def bundle_of(bundle: Bundle | Path) -> Bundle:
     """A bundle, read once and again only if its file has changed."""
     if isinstance(bundle, Bundle):
         return bundle
-    # What is no path, or leads nowhere, is refused by kedge.load in its own words.
+    # kedge.load refuses what is no path or does not exist, in its own words.
     if not isinstance(bundle, (str, os.PathLike)) or not os.path.exists(bundle):
         return _fit.load(bundle)
-    path = os.path.abspath(bundle)  # the same words mean another file in another folder
+    path = os.path.abspath(bundle)  # a relative path means another file in another folder
     return load(path, os.stat(path).st_mtime_ns)
 
 
@@ -122,7 +122,7 @@ class RelativeTransformer(ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
         X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         options = self.get_params(deep=False)
         del options["bundle"], options["space"]
-        # Numbers are cut down to what there is; what is no number fit refuses itself.
+        # Numbers are cut down to what there is; fit refuses anything else.
         most = len(X)
         if is_count(self.support):
             most = options["support"] = min(options["support"], most)

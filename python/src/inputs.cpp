@@ -162,7 +162,8 @@ RowChoice to_rows(const nb::object& given, const char* label) {
   if (given.is_none()) return {};
   const nb::module_ inputs = nb::module_::import_("kedge._inputs");
   if (nb::cast<bool>(inputs.attr("are_ids")(given))) {
-    const auto [ids, of] = nb::cast<std::pair<Integers, std::size_t>>(inputs.attr("ids_of")(given, label));
+    const auto [ids, of] =
+        nb::cast<std::pair<Integers, std::optional<std::size_t>>>(inputs.attr("ids_of")(given, label));
     return {{}, {to_vector(ids), of}};
   }
   const auto [first, end] = nb::cast<std::pair<std::size_t, std::size_t>>(inputs.attr("range_of")(given, label));

@@ -48,7 +48,7 @@ void add_rows(const Change& change, const nb::object& spaces, const nb::object& 
   const RowChoice chosen = to_rows(rows);
   const std::vector<std::int64_t> numbers = to_ids(ids);
   run(progress, !inputs.any_file(), [&](const Progress& report) {
-    change([&](Moments& moments) { add_moments(moments, inputs.spaces(chosen), numbers, report); });
+    change([&](Moments& moments) { add_moments(moments, inputs.spaces(chosen), numbers, Device::cpu, report); });
   });
 }
 

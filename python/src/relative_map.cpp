@@ -45,7 +45,7 @@ MapHandle make(const std::string& space, const std::string& similarity, const Gi
 void transform_file(const MapHandle& handle, const StreamCall& call) {
   stream_file(nb::find(handle), handle.map().space(), call,
               [&](const Space& input, const std::string& output, const Progress& progress,
-                  const StreamOptions& options) { transform(handle.map(), input, output, progress, options); });
+                  const StreamOptions& options) { transform(handle.map(), input, output, options, progress); });
 }
 
 std::string describe(const MapHandle& handle) {
@@ -63,7 +63,7 @@ nb::object row_check_of(const MapHandle& self) {
   result["found_first"] = check.found_first;
   result["deviations"] = check.deviations;
   result["suspicious"] = check.suspicious();
-  if (!check.same_as.empty()) result["same_as"] = check.same_as;
+  if (check.same_as) result["same_as"] = *check.same_as;
   if (check.block) {
     const RowRange rows = check.block->rows;
     result["block"] =

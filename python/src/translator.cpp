@@ -21,7 +21,7 @@ RowFunction function_of(const TranslatorHandle& handle) {
 void transform_file(const TranslatorHandle& handle, const StreamCall& call) {
   stream_file(nb::find(handle), handle.translator->from(), call,
               [&](const Space& input, const std::string& output, const Progress& progress,
-                  const StreamOptions& options) { translate(*handle.translator, input, output, progress, options); });
+                  const StreamOptions& options) { translate(*handle.translator, input, output, options, progress); });
 }
 
 nb::object kernel_of(const TranslatorHandle& self) {

@@ -2,10 +2,8 @@
 #include "anchors/consensus.h"
 
 #include "base/eigen.h"
-#include "compute/block_covariance.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include "base/refuse.h"
+#include "compute/covariance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,9 +20,9 @@ struct Direction {
   double agreement;
 };
 
-/// 0 if the spaces are independent or contradict each other, about 1 if all say the same and say it strongly:
-/// shrinkage leaves directions of little variance less than 1, and strong ones a little more. So that the latter do not
-/// pass for agreement, some of the variance has to be shared. One space always agrees with itself.
+/// 0 if the spaces are independent or contradict each other, about 1 if all agree on a strong direction. Shrinkage
+/// leaves strong directions a little more variance than 1; so that this does not pass for agreement, some of the
+/// variance has to be shared. One space always agrees with itself.
 double agreement_on(double variance, double own_variance, std::size_t spaces) {
   if (spaces == 1) return 1;
   constexpr double kRounding = 1e-9;
@@ -33,7 +31,7 @@ double agreement_on(double variance, double own_variance, std::size_t spaces) {
   return std::min(shared, above) > kRounding ? above : 0;
 }
 
-/// By falling variance, but those that the spaces do not agree on come last.
+/// By falling variance, those that the spaces do not agree on last.
 std::vector<Direction> directions_of(const Directions& found, std::size_t count, std::size_t spaces) {
   const std::vector<double>& variances = found.pairs.values;
   std::vector<Direction> all;
@@ -45,7 +43,7 @@ std::vector<Direction> directions_of(const Directions& found, std::size_t count,
   return all;
 }
 
-/// Eigenpairs that have variance, and no more than centred rows have directions.
+/// How many eigenpairs have variance; centred rows span rows - 1 directions at most.
 std::size_t directions(std::span<const double> ascending, std::size_t rows, std::size_t dim) {
   const double rounding = ascending.back() * static_cast<double>(dim) * std::numeric_limits<double>::epsilon();
   const auto varying =
@@ -67,37 +65,34 @@ EigenRows<double> weighted_directions(const Eigenpairs& pairs, std::span<const D
 
 /// The scores of the support rows, summed over the spaces.
 EigenRows<double> scores_of(const ConsensusTask& task, EigenRows<double> directions) {
-  const auto width = static_cast<std::size_t>(directions.cols());
-  const MatrixView<double> all{directions.data(), static_cast<std::size_t>(directions.rows()), width, width};
+  const MatrixView<double> all = view_of(directions);
   EigenRows<double> scores =
       EigenRows<double>::Zero(static_cast<Eigen::Index>(task.rows.front()->rows()), directions.rows());
   std::size_t first = 0;
   for (std::size_t i = 0; i < task.rows.size(); first += task.bases[i].dim(), ++i) {
     const auto folded = all.middle_cols(first, task.bases[i].dim());
     task.bases[i].whitener()->adjoint_to_rows(folded);
-    const Matrix64 own = task.rows[i]->times(folded);
-    scores += as_eigen(own.view());
+    scores += as_eigen(task.rows[i]->times(folded).view());
   }
   return scores;
 }
 
-/// LAPACK's choice of signs may differ between machines: the largest score of each direction is made positive.
+/// LAPACK's choice of signs differs between machines, so that the largest score of each direction is made positive.
 void fix_signs(EigenRows<double>& scores) {
-  Eigen::ArrayXXd least = scores.row(0);
-  Eigen::ArrayXXd most = scores.row(0);
-  for (Eigen::Index r = 1; r < scores.rows(); ++r) {
-    least = least.min(scores.row(r).array());
-    most = most.max(scores.row(r).array());
+  Eigen::RowVectorXd least = scores.row(0), most = least;
+  for (Eigen::Index r = 1; r < scores.rows(); ++r) {  // by rows, as they lie in memory
+    least = least.cwiseMin(scores.row(r));
+    most = most.cwiseMax(scores.row(r));
   }
-  const Eigen::ArrayXXd signs = (-least > most).select(-Eigen::ArrayXXd::Ones(1, scores.cols()), 1.0);
-  for (Eigen::Index r = 0; r < scores.rows(); ++r) scores.row(r).array() *= signs;
+  const Eigen::RowVectorXd signs = (-least.array() > most.array()).select(-Eigen::ArrayXXd::Ones(1, least.size()), 1.0);
+  scores.array().rowwise() *= signs.array();
 }
 
 }  // namespace
 
 ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const Consensus& options, Device device) {
   if (!(options.power >= 0) || std::isinf(options.power)) {
-    throw Error(Code::bad_argument, fmt::format("power is {}, expected a number of 0 or more", options.power));
+    refuse("power is {}, expected a number of 0 or more", options.power);
   }
   std::vector<std::shared_ptr<const ChangeOfBasis>> bases;
   std::vector<std::size_t> dims;
@@ -113,16 +108,16 @@ ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const C
   std::size_t anchors = directions(leading.pairs.values, rows, dim);
   std::vector<Direction> found = directions_of(leading, anchors, dims.size());
   if (found.back().agreement == 0 && leading.pairs.values[found.back().pair] > 1 && anchors < dim) {
-    // Directions that are just strong took the places of weaker ones that are shared.
+    // Strong directions that are not shared took the places of weaker ones that are.
     leading = covariance->leading(dim);
     found = directions_of(leading, directions(leading.pairs.values, rows, dim), dims.size());
     found.resize(anchors);
   }
   std::erase_if(found, [](const Direction& one) { return one.agreement == 0; });
   if (found.empty()) {
-    throw Error(Code::bad_argument,
-                "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, "
-                "lower the shrinkage");
+    refuse(
+        "the spaces agree on no direction at all; are their rows the same inputs in the same order? If so, lower the "
+        "shrinkage");
   }
   EigenRows<double> scores = scores_of(task, weighted_directions(leading.pairs, found, options.power));
   fix_signs(scores);
@@ -130,8 +125,7 @@ ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const C
   as_eigen(result.targets.view()) = scores.cast<float>();
   for (const Direction& one : found) result.eigenvalues.push_back(leading.pairs.values[one.pair]);
   if (!as_eigen(result.targets.view()).allFinite()) {
-    throw Error(Code::bad_argument,
-                fmt::format("power is {}, which makes the targets too large for float32; lower it", options.power));
+    refuse("power is {}, which makes the targets too large for float32; lower it", options.power);
   }
   return result;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "space/whitening_basis.h"
 
 #include <kedge/device.h>
@@ -21,8 +21,8 @@ struct ConsensusTask {
   std::size_t anchors = 0;
 };
 
-/// The targets at the support, support x anchors: the scores of the directions that the whitened spaces, side by side,
-/// vary in most, each weighted by how far the spaces agree on it.
+/// The targets at the support, support x anchors: scores along the directions in which the whitened spaces, side by
+/// side, vary most, each weighted by how far the spaces agree on it.
 struct ConsensusResult {
   Matrix targets;
   std::vector<double> eigenvalues;  ///< of each anchor, descending
@@ -34,7 +34,7 @@ struct ConsensusResult {
 [[nodiscard]] ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const Consensus& options,
                                              Device device = Device::cpu);
 
-/// How many anchors targets have before those at the end that are always 0, which bundles of earlier versions may have.
+/// How many anchors there are without those at the end whose targets are all 0, which bundles of earlier versions have.
 [[nodiscard]] std::size_t agreed_anchors(const Matrix& targets);
 
 }  // namespace kedge

@@ -6,7 +6,7 @@
 
 namespace kedge {
 
-/// a + b; throws Error(Code::failed) where the sum does not fit.
+/// a + b; throws Error(Code::failed) if the sum does not fit.
 [[nodiscard]] std::size_t checked_add(std::size_t a, std::size_t b);
 
 /// A size as the int that BLAS and LAPACK take; throws Error(Code::failed) naming what was too large.

@@ -9,6 +9,10 @@
 
 namespace kedge {
 
+std::string_view version() {
+  return KEDGE_VERSION;
+}
+
 bool is_version(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   constexpr std::string_view kSigns = ".+-_~";

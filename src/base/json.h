@@ -8,8 +8,8 @@
 
 namespace kedge {
 
-/// How much a text that may be hostile can ask of who reads it: the library builds any text in memory, but copies,
-/// compares and writes by recursion, and keeps what has an order in lists that it searches from the front.
+/// Limits on a text that may be hostile. The library builds any text in memory, but it copies, compares and writes by
+/// recursion, and it searches the members of an ordered object from the front.
 struct JsonLimits {
   std::size_t deepest = 8;              ///< lists and objects within each other
   std::size_t most_members = SIZE_MAX;  ///< of one object
@@ -17,7 +17,7 @@ struct JsonLimits {
 };
 
 /// What is wrong with the text, as the end of "it ...": not JSON, a name twice in one object, more than the limits
-/// allow. Empty where all is well. Builds nothing but the names of the objects it is in.
+/// allow. Empty if all is well. Keeps nothing in memory but the names in the objects that are open.
 [[nodiscard]] std::string json_problem(std::string_view text, const JsonLimits& limits);
 
 /// The text as JSON; throws Error(Code::bad_file) whose sentence begins with `what` and ends in the problem.

@@ -33,7 +33,7 @@ class OneThread {
 
 /// Splits [0, count) into blocks that `workers` threads take in turn. make_worker() runs once in every thread and
 /// returns the function called with (first, size) of each block, so buffers live in it. The first exception stops all.
-/// Of several workers each is a OneThread.
+/// If there are several workers, each is a OneThread.
 template <class MakeWorker>
 void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
   std::atomic<std::size_t> next{0};
@@ -57,15 +57,16 @@ void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, con
   std::vector<std::jthread> threads;
   try {
     for (std::size_t i = 1; i < std::min<std::size_t>(workers, blocks); ++i) threads.emplace_back(run);
-  } catch (const std::system_error&) {  // no more threads are to be had; those there are do all the work
+  } catch (const std::system_error&) {  // the system refuses more threads; those that started do all the work
   }
   run();
   threads.clear();  // joins
   if (failure) std::rethrow_exception(failure);
 }
 
-/// The same, where what each block gives must be used in the order of the blocks: make_worker() returns an object with
-/// read(first, size), for all at once, and hand_over(first, size), for one at a time and in order.
+/// The same if the results of blocks must be used in order: make_worker() returns an object with read(first, size),
+/// which all threads call at once, and hand_over(first, size), which they call one at a time in the order of the
+/// blocks.
 template <class MakeWorker>
 void parallel_blocks_in_order(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
   std::mutex lock;

@@ -14,4 +14,10 @@ template <class... Arguments>
   throw Error(Code::bad_argument, fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
+/// Throws Error(Code::bad_file).
+template <class... Arguments>
+[[noreturn]] void refuse_file(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw Error(Code::bad_file, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
 }  // namespace kedge

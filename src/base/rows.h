@@ -8,8 +8,8 @@
 
 namespace kedge {
 
-/// unit = row / |row|, which may be the row itself; of a zero row nothing is written. In float64, where squares of
-/// float32 can neither overflow nor vanish; those of float64 can, and take a slower way.
+/// unit = row / |row|; unit may be the row itself, and is not written if the row is zero. Computed in float64: squares
+/// of float32 can neither overflow nor vanish there; those of float64 can, and take a slower way.
 template <class T, class To>
 void set_unit(std::span<T> row, std::span<To> unit) {
   const auto wide = as_eigen(row).template cast<double>();

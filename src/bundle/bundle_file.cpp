@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/history.h"
 #include "anchors/param/param_options.h"
 #include "bundle/bundle_reader.h"
 #include "io/byte_source.h"
@@ -34,7 +33,7 @@ Json describe(const RowCheck& check) {
                {"among", check.among},
                {"found_first", check.found_first},
                {"deviations", check.deviations}};
-  if (!check.same_as.empty()) json["same_as"] = check.same_as;
+  if (check.same_as) json["same_as"] = *check.same_as;
   if (check.block) {
     const auto& [rows, found_first] = *check.block;
     json["block"] = {{"begin", rows.begin}, {"found_first", found_first}};

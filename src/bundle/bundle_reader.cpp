@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/bundle_reader.h"
 
-#include "anchors/param/history.h"
 #include "anchors/param/param_options.h"
 #include "base/wording.h"
 #include "bundle/bundle_check.h"
@@ -158,7 +157,7 @@ class BundleReader {
     check.found_first = file_.number(from, "found_first", 0, 1);
     check.deviations = file_.number(from, "deviations", -kAny);
     if (check.among == 0 || check.among > check.rows) file_.refuse("its check of rows does not add up");
-    if (from.contains("same_as")) require_space_name(check.same_as = from["same_as"].get<std::string>());
+    if (from.contains("same_as")) require_space_name(check.same_as.emplace(from["same_as"].get<std::string>()));
     if (from.contains("block")) check.block = read_block(from["block"]);
     if (!from.contains("found_first_then")) return check;
     check.found_first_then = file_.number(from, "found_first_then", 0, 1);

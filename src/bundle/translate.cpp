@@ -75,7 +75,7 @@ Matrix Translator::apply(MatrixView<const float> x) const {
 }
 
 void translate(const Translator& translator, const Space& input, const std::string& output_path,
-               const Progress& progress, const StreamOptions& options) {
+               const StreamOptions& options, const Progress& progress) {
   const Work work;
   require_device(options.device);
   const Matrix& weight = translator.weight();

@@ -21,7 +21,7 @@ template <class T>
 struct BasicPanel {
   T* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
-  void* narrow = nullptr;  ///< the same in fewer bits, of a whole matrix from make_softmax()
+  void* narrow = nullptr;  ///< the same in fewer bits, if the panel is a whole matrix from make_softmax()
 
   [[nodiscard]] BasicPanel columns(std::size_t first, std::size_t count) const {
     return {data + first, rows, count, stride};
@@ -42,8 +42,8 @@ class Tensor {
   [[nodiscard]] virtual Panel panel() = 0;
 };
 
-/// Row numbers in a backend's own memory. If there are several batches of `count` rows, it is the turn of batch number
-/// *turn modulo batches; `turn` is in that memory too.
+/// Row numbers in a backend's own memory. If there are several batches of `count` rows, batch number *turn modulo
+/// batches is used; `turn` is in that memory too.
 struct Ids {
   const std::uint32_t* data = nullptr;
   std::size_t count = 0;
@@ -65,7 +65,7 @@ struct AdamStep {
 };
 
 /// A matrix that never changes and is multiplied again and again, in the form that the backend multiplies fastest. This
-/// one leaves it as it is.
+/// class leaves it as it is.
 class Packed {
  public:
   explicit Packed(ConstPanel matrix) : matrix_(matrix) {}
@@ -83,7 +83,7 @@ class Recording {
   virtual void run(std::size_t times) = 0;
 };
 
-/// How a loss counts: as share in its own average, and as weight times that in the total.
+/// How a loss counts: `share` in its own average, `weight` times that in the total.
 struct Weighted {
   float share = 1, weight = 1;
 };
@@ -128,8 +128,8 @@ class Backend {
   virtual void row_lengths(ConstPanel x, Panel lengths) = 0;
   /// dots = x . y by row, a column.
   virtual void row_dots(ConstPanel x, ConstPanel y, Panel dots) = 0;
-  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero. `again`, unless it is no panel at all,
-  /// becomes the same as unit.
+  /// unit = x / |x| by row, and the lengths, a column. A zero row stays zero. `again`, if it has data, becomes the same
+  /// as unit.
   virtual void normalize_rows(ConstPanel x, Panel unit, Panel lengths, Panel again = {}) = 0;
   /// dx = (dunit - unit (unit . dunit)) / |x| + beta dx. A zero row gets no gradient.
   virtual void normalize_rows_backward(ConstPanel unit, ConstPanel lengths, ConstPanel dunit, float beta, Panel dx) = 0;
@@ -162,14 +162,14 @@ class Backend {
   /// Closes the books of a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
   virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
 
-  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that what they have alike can be done at
+  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that a backend may do equal operations at
   /// once.
   virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
   /// Calls both, which touch no memory in common, so that they may overlap.
   virtual void beside(const std::function<void()>& first, const std::function<void()>& second);
   /// `work` calls operations only, and nothing that waits; it must outlive the recording.
   [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
-  /// How many steps to run before their losses are looked at, as looking may stop the device from running ahead.
+  /// How many steps to run before their losses are read: reading may stop the device from running ahead.
   [[nodiscard]] virtual std::size_t stride() const { return 1; }
   /// Throws Error(Code::failed) if so many floats do not fit: `who` needs them, and the advice, a clause, says what
   /// lowers them.

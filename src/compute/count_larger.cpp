@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -83,9 +82,8 @@ void count_larger(MatrixView<const float> queries, MatrixView<const float> keys,
   std::mutex lock;
   std::size_t done = 0;
   parallel_blocks(queries.rows, kQueries, threads(), [&] {
-    auto counter = std::make_shared<Counter>(queries, keys, counts);
-    return [&, counter](std::size_t first, std::size_t rows) {
-      counter->count(first, rows);
+    return [&, counter = Counter(queries, keys, counts)](std::size_t first, std::size_t rows) mutable {
+      counter.count(first, rows);
       const std::scoped_lock one_at_a_time(lock);
       tell(done += rows);
     };

@@ -10,8 +10,8 @@
 
 namespace kedge {
 
-/// Products of unit rows that are nearer to each other may be in the wrong order: several times what one in float32 is
-/// off by.
+/// Products of unit rows in float32 that are nearer to each other than this may be in the wrong order: several times
+/// their rounding error.
 [[nodiscard]] float near_tie(std::size_t dim);
 
 [[nodiscard]] double exact_product(std::span<const float> a, std::span<const float> b);

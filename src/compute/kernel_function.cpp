@@ -3,7 +3,6 @@
 
 #include "base/parallel.h"
 #include "base/rows.h"
-#include "compute/cpu/exponentials.h"
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"

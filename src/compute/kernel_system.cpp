@@ -4,7 +4,7 @@
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "compute/cuda/cuda.h"
-#include "compute/lapack_status.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 
@@ -19,7 +19,7 @@
 namespace kedge {
 namespace {
 
-/// Cosines lie above the diagonal of one matrix, and stay there; the factor lies below and on it.
+/// One matrix holds both: the cosines above the diagonal, the factor on it and below.
 class CpuSystem final : public KernelSystem {
  public:
   explicit CpuSystem(MatrixView<const float> rows)
@@ -37,7 +37,7 @@ class CpuSystem final : public KernelSystem {
     double largest = 0;
     for (std::size_t i = 0; i < matrix_.rows(); ++i) largest = std::max(largest, matrix_.row(i)[i]);
     if (!decompose()) return false;
-    // A pivot that rounding may have made is no pivot.
+    // A pivot as small as the rounding error may be nothing else.
     const double least = largest * static_cast<double>(dim_) * std::numeric_limits<double>::epsilon();
     for (std::size_t i = 0; i < matrix_.rows(); ++i) {
       if (!(matrix_.row(i)[i] * matrix_.row(i)[i] > least)) return false;
@@ -77,7 +77,7 @@ class CpuSystem final : public KernelSystem {
     add_gram(matrix_.view(), Triangle::upper, turned.view());
   }
 
-  /// By panels, as no other operation gets at BLAS during a call, and all of 10,000 rows in one takes many seconds.
+  /// By panels: during a call no other operation gets at BLAS, and one call for 10,000 rows would take many seconds.
   bool decompose() {
     constexpr int kPanel = 256;
     for (int first = 0; first < dim_; first += kPanel) {
@@ -97,8 +97,8 @@ class CpuSystem final : public KernelSystem {
     return true;
   }
 
-  /// The kernel below the diagonal, from the cosines above it: square by square, as one of them is read down its
-  /// columns.
+  /// Writes the kernel below the diagonal from the cosines above it, square by square because the cosines are read down
+  /// their columns.
   void fill(double width, double ridge) {
     constexpr std::size_t kSide = 64;
     const std::size_t n = matrix_.rows();

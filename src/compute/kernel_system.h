@@ -16,11 +16,11 @@ class KernelSystem {
  public:
   virtual ~KernelSystem() = default;
 
-  /// To be called before the others, and as often as one likes. False if rounding leaves nothing to solve.
+  /// Call it before the others, as often as you like. False if the matrix is singular up to rounding.
   [[nodiscard]] virtual bool factor(double width, double ridge) = 0;
-  /// x = (K + ridge I)^-1 x, for the columns of x, which has a row for each row.
+  /// x = (K + ridge I)^-1 x, for the columns of x; x has as many rows as the system.
   virtual void solve(MatrixView<double> x) const = 0;
-  /// Values of the diagonal of (K + ridge I)^-1, at these positions, which ascend.
+  /// Values of the diagonal of (K + ridge I)^-1 at these positions, which must ascend.
   [[nodiscard]] virtual std::vector<double> inverse_diagonal(std::span<const std::size_t> positions) const = 0;
 };
 

@@ -22,10 +22,10 @@ using Id = std::int64_t;  // FAISS moved the name of its own between versions
 // Below this many products, threads that wait for each other cost more than they save.
 constexpr double kWorthThreads = 1e8;
 
-/// Runs FAISS, which calls BLAS and OpenMP, with so many threads, and its exceptions as ours.
+/// Runs FAISS, which calls BLAS and OpenMP, on so many threads, and turns its exceptions into ours.
 template <class Search>
 auto with_faiss(unsigned workers, Search search) {
-  const Work work;  // gives OpenMP back what it had
+  const Work work;  // restores the threads of OpenMP
   omp_set_num_threads(static_cast<int>(workers));
   const BlasCall call(workers);
   try {

@@ -17,16 +17,16 @@ namespace kedge {
 class RowWorker {
  public:
   virtual ~RowWorker() = default;
-  /// Where the next rows are to be put, packed.
+  /// Memory to put the next rows into, packed.
   [[nodiscard]] virtual MatrixView<float> input(std::size_t rows) = 0;
-  /// What became of the first `rows` that were put there, packed. The caller may change it until the next call.
+  /// The results of the first `rows` that were put there, packed. The caller may change them until the next call.
   [[nodiscard]] virtual MatrixView<float> apply(std::size_t rows) = 0;
 };
 
 /// Makes a worker for blocks of up to so many rows; may be called from several threads.
 using MakeRowWorker = std::function<std::unique_ptr<RowWorker>(std::size_t most_rows)>;
 
-// What these are made of must outlive the workers.
+// The arguments must outlive the workers.
 
 /// y = weight x + bias, row by row.
 [[nodiscard]] MakeRowWorker affine_workers(MatrixView<const float> weight, std::span<const float> bias, Device device,

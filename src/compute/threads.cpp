@@ -10,6 +10,7 @@
 #include <kedge/error.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -41,12 +42,15 @@ struct Blas {
   std::size_t inside = 0;
   unsigned threads = 1;  // of each call inside
   int found = 1;         // the process's own number, while any is inside
+  // BLAS has mapped a buffer for each of its own threads and for each call that was inside at once, and keeps them.
+  std::size_t most_inside = 0;
+  unsigned most_threads = static_cast<unsigned>(openblas_get_num_threads());
 };
 
-/// Of the calling thread.
+/// What the calling thread has.
 struct Here {
   std::size_t works = 0;
-  unsigned threads = 1;  // while there are any
+  unsigned threads = 1;  // while there are any works
 };
 
 thread_local Here here;
@@ -61,7 +65,7 @@ Blas& blas() {
   return instance;
 }
 
-// A process that is forked has only the thread that forked it: nobody else is in BLAS there, waits, or holds a lock.
+// A forked process has only the thread that forked it: nobody else is in BLAS there, waits, or holds a lock.
 void before_fork() {
   state().lock.lock();
   blas().lock.lock();
@@ -97,6 +101,12 @@ unsigned default_threads() {
 unsigned threads_locked(State& s) {
   if (s.threads == 0) s.threads = default_threads();
   return s.threads;
+}
+
+/// Whether BLAS has, or can map, the buffers that one more call needs.
+bool has_room(const Blas& b, unsigned threads) {
+  const std::size_t buffers = (b.inside < b.most_inside ? 0 : 1) + std::max(b.most_threads, threads) - b.most_threads;
+  return buffers == 0 || can_map(blas_memory(buffers));
 }
 
 void tell_blas(int count) {
@@ -140,14 +150,30 @@ BlasCall::BlasCall(unsigned threads) {
   Blas& b = blas();
   std::unique_lock lock(b.lock);
   const std::size_t place = b.came++;
-  b.changed.wait(lock, [&] { return b.let_in == place && (b.inside == 0 || b.threads == threads); });
+  b.changed.wait(
+      lock, [&] { return b.let_in == place && (b.inside == 0 || (b.threads == threads && has_room(b, threads))); });
   ++b.let_in;
+  if (b.let_in < b.came) b.changed.notify_all();
+  if (!has_room(b, threads)) throw std::bad_alloc();
+  b.most_inside = std::max(b.most_inside, b.inside + 1);
+  b.most_threads = std::max(b.most_threads, threads);
   if (b.inside++ == 0) {
     b.found = openblas_get_num_threads();
     b.threads = threads;
     tell_blas(static_cast<int>(threads));
   }
-  if (b.let_in < b.came) b.changed.notify_all();
+}
+
+std::size_t blas_memory(std::size_t threads) {
+  constexpr std::size_t kBuffer = std::size_t{128} << 20, kStack = std::size_t{8} << 20;
+  return threads * (kBuffer + kStack);
+}
+
+bool can_map(std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return false;
+  ::munmap(at, bytes);
+  return true;
 }
 
 std::size_t BlasCall::waiting() {
@@ -158,8 +184,7 @@ std::size_t BlasCall::waiting() {
 BlasCall::~BlasCall() {
   Blas& b = blas();
   const std::scoped_lock lock(b.lock);
-  if (--b.inside > 0) return;
-  tell_blas(b.found);
+  if (--b.inside == 0) tell_blas(b.found);
   if (b.let_in < b.came) b.changed.notify_all();
 }
 

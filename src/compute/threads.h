@@ -5,8 +5,8 @@
 
 namespace kedge {
 
-/// Around every public operation that computes. While it lives, threads() does not change in its thread; afterwards the
-/// thread's number of OpenMP threads and its GPU are what they were.
+/// Put one at the beginning of every public operation that computes. While it lives, threads() does not change in its
+/// thread; afterwards the thread's number of OpenMP threads and its GPU are what they were.
 class Work {
  public:
   Work();
@@ -18,13 +18,13 @@ class Work {
   int openmp_threads_;
 };
 
-/// Around every call of BLAS or LAPACK, and around nothing that waits for another thread: the call has as many threads
-/// as its operation, whatever else the process is doing, so that it gives the same bits every time. BLAS has one number
-/// for the whole process: calls that ask for the same number run beside each other, others wait for their turn, and
-/// when none is left the process has its own number again.
+/// Put one around every call of BLAS or LAPACK, and around nothing that waits for another thread. The call gets as many
+/// threads as its operation has, whatever else the process is doing, so that it gives the same bits every time. BLAS
+/// has one number of threads for the whole process: calls that ask for the same number run beside each other, others
+/// wait for their turn, and after the last call the process has its own number again.
 class BlasCall {
  public:
-  /// With threads(), as the calling thread has it.
+  /// With threads(), as the calling thread has it. Throws std::bad_alloc if BLAS could not get memory for the call.
   BlasCall();
   explicit BlasCall(unsigned threads);
   ~BlasCall();
@@ -34,5 +34,10 @@ class BlasCall {
   /// How many calls wait for their turn now.
   [[nodiscard]] static std::size_t waiting();
 };
+
+/// The address space that BLAS takes if it runs with so many threads.
+[[nodiscard]] std::size_t blas_memory(std::size_t threads);
+/// Whether so much could be mapped now. OpenBLAS must be asked for nothing that does not fit: it would try for ever.
+[[nodiscard]] bool can_map(std::size_t bytes);
 
 }  // namespace kedge

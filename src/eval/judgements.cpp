@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/names.h"
+#include "base/refuse.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/retrieve.h>
 #include <kedge/rows.h>
 
@@ -27,7 +26,7 @@ std::vector<std::string_view> search_by_names() {
 
 std::vector<Judgement> read_judgements(const std::string& path) {
   const std::vector<std::int64_t> values = read_integer_rows(path, 3, "query, document, grade");
-  if (values.empty()) throw Error(Code::bad_file, fmt::format("{}: it holds no judgements", path));
+  if (values.empty()) refuse_file("{}: it holds no judgements", path);
   std::vector<Judgement> judgements;
   judgements.reserve(values.size() / 3);
   for (std::size_t i = 0; i < values.size(); i += 3) judgements.push_back({values[i], values[i + 1], values[i + 2]});

@@ -1,38 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/refuse.h"
 #include "compute/threads.h"
 #include "fit/fit_options.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/validate.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 namespace kedge {
 namespace {
-
-/// Some rows of a space, as a source of their own.
-class PickedRows final : public RowSource {
- public:
-  PickedRows(Space space, std::vector<std::size_t> rows) : space_(std::move(space)), rows_(std::move(rows)) {}
-  std::size_t rows() const override { return rows_.size(); }
-  std::size_t cols() const override { return space_.dim(); }
-  const std::string& label() const override { return space_.source().label(); }
-
- private:
-  void copy_rows(std::size_t first, MatrixView<float> out) const override { read_as(first, out); }
-  void copy_rows(std::size_t first, MatrixView<double> out) const override { read_as(first, out); }
-
-  template <class T>
-  void read_as(std::size_t first, MatrixView<T> out) const {
-    for (std::size_t r = 0; r < out.rows; ++r) space_.read(rows_[first + r], out.middle_rows(r, 1));
-  }
-
-  Space space_;
-  std::vector<std::size_t> rows_;
-};
 
 struct Parts {
   std::vector<Space> learned, scored;  ///< of each space, rows to fit on and rows to score
@@ -42,23 +19,23 @@ Parts split(std::span<const Space> spaces) {
   const std::size_t total = spaces.front().rows();
   const std::size_t stride =
       std::max(HeldOutRows::kStride, (total + HeldOutRows::kMostRows - 1) / HeldOutRows::kMostRows);
-  std::vector<std::size_t> learned;
-  std::vector<std::size_t> scored;
-  for (std::size_t row = 0; row < total; ++row) (row % stride == stride - 1 ? scored : learned).push_back(row);
-  if (scored.size() < 2) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} rows are too few to hold some of them out; validation needs {} or more", total,
-                            2 * HeldOutRows::kStride));
+  if (total / stride < 2) {
+    refuse("{} rows are too few to hold some of them out; validation needs {} or more", total,
+           2 * HeldOutRows::kStride);
   }
   Parts parts;
   for (const Space& space : spaces) {
-    parts.learned.emplace_back(space.name(), std::make_shared<PickedRows>(space, learned));
-    parts.scored.emplace_back(space.name(), std::make_shared<PickedRows>(space, scored));
+    RowIds learned, scored;
+    for (std::size_t row = 0; row < total; ++row) {
+      (row % stride == stride - 1 ? scored : learned).ids.push_back(space.file_row(row));
+    }
+    parts.learned.push_back(space.with_rows(std::move(learned)));
+    parts.scored.push_back(space.with_rows(std::move(scored)));
   }
   return parts;
 }
 
-/// What the fit's options say of an attached space; those that only the two spaces of an adapter take are left out.
+/// The fit's options that attaching a space takes as well.
 AttachOptions attach_options_of(const Bundle& bundle, const FitOptions& options) {
   const AttachBy by = bundle.made().attach_by;
   AttachOptions own;
@@ -92,9 +69,7 @@ std::vector<HeldOutScore> validate(std::span<const Space> spaces, const FitOptio
   const Work work;
   require_parallel(spaces);
   if (spaces.size() < 3) {
-    throw Error(Code::bad_argument, fmt::format("validation holds each space out in turn and needs three or more, but "
-                                                "{} were given",
-                                                spaces.size()));
+    refuse("validation holds each space out in turn and needs three or more, but {} were given", spaces.size());
   }
   const Parts parts = split(spaces);
   FitOptions own = options;

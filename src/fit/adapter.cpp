@@ -2,7 +2,7 @@
 #include "fit/adapter.h"
 
 #include "compute/products.h"
-#include "compute/svd.h"
+#include "compute/lapack.h"
 #include "fit/fit_options.h"
 #include "map/fold.h"
 

@@ -130,7 +130,7 @@ AttachInput read_by_id(const Bundle& bundle, const Space& space, std::span<const
   }
   require_by_id(bundle, space.name());
   Moments moments{SupportDraw(bundle.anchors().support_ids)};
-  add_moments(moments, {&space, 1}, ids, progress, options.device);
+  add_moments(moments, {&space, 1}, ids, options.device, progress);
   return carried_input(bundle, moments);
 }
 

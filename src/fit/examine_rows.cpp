@@ -2,7 +2,6 @@
 #include "fit/examine_rows.h"
 
 #include "base/finite.h"
-#include "space/row_block.h"
 
 #include <algorithm>
 #include <cmath>

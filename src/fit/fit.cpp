@@ -5,7 +5,7 @@
 #include "anchors/param/param.h"
 #include "anchors/param/refine.h"
 #include "base/parallel.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/threads.h"
 #include "fit/adapter.h"
 #include "fit/attach.h"

@@ -2,7 +2,7 @@
 #include "fit/judge.h"
 
 #include "base/parallel.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "compute/threads.h"
 
 #include <algorithm>
@@ -170,12 +170,13 @@ Sources look_up_sources(std::span<const Matrix64> picked) {
   return sources;
 }
 
-/// The name of an earlier space that holds the very same rows; empty if there is none.
-std::string find_equal(std::span<const Matrix64> picked, std::span<const CheckedRows> checked, std::size_t i) {
+/// The name of an earlier space that holds the very same rows.
+std::optional<std::string> find_equal(std::span<const Matrix64> picked, std::span<const CheckedRows> checked,
+                                      std::size_t i) {
   for (std::size_t j = 0; j < i; ++j) {
     if (std::ranges::equal(picked[i].cells(), picked[j].cells())) return checked[j].space;
   }
-  return "";
+  return std::nullopt;
 }
 
 /// `picked` are the rows of each space that are checked.
@@ -201,7 +202,7 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
 
 /// The name of another space of the bundle that has the very map of the new one but for rounding: its rows are the
 /// same.
-std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
+std::optional<std::string> find_same_map(const Bundle& bundle, const RelativeMap& map) {
   constexpr double kRounding = 1e-5;
   const auto near = [](const auto& a, const auto& b) {
     const auto wide = b.template cast<double>();
@@ -216,7 +217,7 @@ std::string find_same_map(const Bundle& bundle, const RelativeMap& map) {
       return other.space();
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 // An estimate over a few hundred rows is near enough, and takes a small part of the time of attaching.

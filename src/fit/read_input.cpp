@@ -9,7 +9,6 @@
 #include "compute/threads.h"
 #include "fit/choose_support.h"
 #include "fit/fit_options.h"
-#include "space/row_ids.h"
 #include "space/sum_rows.h"
 #include "space/variation.h"
 
@@ -64,7 +63,7 @@ std::vector<std::int64_t> draw_rows(std::span<const Space> spaces, std::span<con
   if (options.support_ids.empty()) require_support(count, first.rows());
   const SupportDraw draw =
       options.support_ids.empty() ? SupportDraw(count, options.seed) : SupportDraw(options.support_ids);
-  require_ids(draw, ids, first.source().rows());
+  draw.require_ids(ids, first.source().rows());
   std::vector<std::int64_t> own, found, rows;
   for (std::size_t row = 0; row < first.rows(); ++row) {
     own.push_back(ids[static_cast<std::size_t>(first.file_row(row))]);
@@ -234,8 +233,8 @@ std::vector<std::size_t> places_of(std::span<const std::int64_t> wanted, std::sp
 
 // A GPU does not take the sums that Ledoit-Wolf needs, and nothing else needs them.
 Moments read_moments(std::span<const Space> spaces, ShrinkageRule rule, Device device, const Progress& progress) {
-  if (rule == ShrinkageRule::ledoit_wolf) return compute_joint_moments(spaces, progress, Device::cpu, Highest::fourth);
-  return compute_joint_moments(spaces, progress, device, Highest::second);
+  if (rule == ShrinkageRule::ledoit_wolf) return compute_joint_moments(spaces, Device::cpu, Highest::fourth, progress);
+  return compute_joint_moments(spaces, device, Highest::second, progress);
 }
 
 Moments moments_of(std::span<const Space> spaces, const Moments& known) {

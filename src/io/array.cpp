@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/array.h"
 
-#include <fmt/format.h>
+#include "base/refuse.h"
+
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <array>
@@ -66,7 +66,8 @@ std::size_t convert_halves_fast(const std::byte*, std::span<float>) {
 }
 #endif
 
-/// Wide ones become floats by way of doubles, as Python's arrays do, so that a file and an array give the same bits.
+/// Wide integers become floats by way of doubles, as in Python's arrays, so that a file and an array give the same
+/// bits.
 template <class To>
 void convert_integers(const std::byte* from, DType dtype, bool swapped, std::span<To> to) {
   const auto each = [&]<class Stored>(Stored) {
@@ -85,7 +86,7 @@ void convert_integers(const std::byte* from, DType dtype, bool swapped, std::spa
     case DType::i32: return each(std::int32_t{});
     case DType::u64: return each(std::uint64_t{});
     case DType::i64: return each(std::int64_t{});
-    default: throw Error(Code::bad_file, fmt::format("cannot read {} values as integers", to_string(dtype)));
+    default: refuse_file("cannot read {} values as integers", to_string(dtype));
   }
 }
 
@@ -107,12 +108,11 @@ void convert_values(const std::byte* from, DType dtype, bool swapped, std::span<
   }
 }
 
-/// `same` is the type whose stored values are T as they stand.
+/// `same` is the type that is stored as T is, so that nothing is converted.
 template <class T>
 void read_converted(const ByteSource& file, const ArrayInfo& array, DType same, std::size_t first, std::span<T> to) {
   const std::size_t width = size_of(array.dtype);
-  if (width == 0)
-    throw Error(Code::bad_file, fmt::format("{}: its values have a type kedge does not read", file.label()));
+  if (width == 0) refuse_file("{}: its values have a type kedge does not read", file.label());
   const std::size_t offset = array.offset + first * width;
   if (array.dtype == same && !array.swapped) return file.read(offset, std::as_writable_bytes(to));
   const std::size_t most = std::min(to.size(), kReadBytes / width);
@@ -126,68 +126,22 @@ void read_converted(const ByteSource& file, const ArrayInfo& array, DType same, 
 
 }  // namespace
 
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-    case DType::i8: return 1;
-    case DType::f16:
-    case DType::bf16:
-    case DType::u16:
-    case DType::i16: return 2;
-    case DType::f32:
-    case DType::u32:
-    case DType::i32: return 4;
-    case DType::f64:
-    case DType::u64:
-    case DType::i64: return 8;
-    case DType::other: break;
-  }
-  return 0;
-}
-
-std::string_view to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return "float16";
-    case DType::bf16: return "bfloat16";
-    case DType::f32: return "float32";
-    case DType::f64: return "float64";
-    case DType::u8: return "uint8";
-    case DType::i8: return "int8";
-    case DType::u16: return "uint16";
-    case DType::i16: return "int16";
-    case DType::u32: return "uint32";
-    case DType::i32: return "int32";
-    case DType::u64: return "uint64";
-    case DType::i64: return "int64";
-    case DType::other: break;
-  }
-  return "other";
-}
-
-bool fits_float32(DType dtype) {
-  return dtype == DType::f32 || size_of(dtype) == 1 || size_of(dtype) == 2;
-}
-
-bool is_integer(DType dtype) {
-  return dtype >= DType::u8 && dtype <= DType::i64;
-}
-
 void require_matrix(const ArrayInfo& array, const std::string& label) {
   if (array.shape.size() != 2) {
-    throw Error(Code::bad_file, fmt::format("{}: expected a matrix of rows x dim, found {} dimension(s) [{}]; "
-                                            "reshape it to one row per input",
-                                            label, array.shape.size(), fmt::join(array.shape, " x ")));
+    refuse_file("{}: expected a matrix of rows x dim, found {} dimension(s) [{}]; reshape it to one row per input",
+                label, array.shape.size(), fmt::join(array.shape, " x "));
   }
-  if (array.shape[1] == 0) throw Error(Code::bad_file, fmt::format("{}: its rows hold no values", label));
+  if (array.shape[1] == 0) refuse_file("{}: its rows hold no values", label);
   if (array.dtype == DType::other) {
-    throw Error(Code::bad_file, fmt::format("{}: its values have a type that kedge does not read, expected floats of "
-                                            "at least 16 bits or integers; convert it to float32",
-                                            label));
+    refuse_file(
+        "{}: its values have a type that kedge does not read, expected floats of at least 16 bits or integers; "
+        "convert it to float32",
+        label);
   }
 }
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> to) {
-  if (to.empty()) return;  // it may have no address, which memcpy does not take
+  if (to.empty()) return;  // memcpy takes no null pointer
   std::size_t done = 0;
   if (dtype == DType::f16 && !swapped) done = convert_halves_fast(from, to);
   if (dtype == DType::f32 && !swapped) {
@@ -199,7 +153,7 @@ void convert(const std::byte* from, DType dtype, bool swapped, std::span<float> 
 
 void convert(const std::byte* from, DType dtype, bool swapped, std::span<double> to) {
   if (!fits_float32(dtype)) return convert_values(from, dtype, swapped, to);
-  std::array<float, 512> part;  // by way of float, which has the fast conversions and loses nothing of these types
+  std::array<float, 512> part;  // float has the fast conversions and holds all values of these types
   for (std::size_t first = 0; first < to.size(); first += part.size()) {
     const std::size_t count = std::min(part.size(), to.size() - first);
     convert(from + first * size_of(dtype), dtype, swapped, std::span(part).first(count));

@@ -18,8 +18,8 @@ struct FvecsInfo {
 /// Throws Error(Code::bad_file) unless the file is a whole number of rows of the first row's length.
 [[nodiscard]] FvecsInfo parse_fvecs(const ByteSource& file);
 
-/// The values of one row, whose bytes these are; throws Error(Code::bad_file) if it claims another length than the
-/// first. Checked here and not up front, so that opening a large file does not read all of it.
+/// Where the values are among the bytes of a row. Throws Error(Code::bad_file) if it claims another length than the
+/// first row; that is checked row by row, so that opening a large file does not read all of it.
 [[nodiscard]] const std::byte* fvecs_values(std::span<const std::byte> bytes, const FvecsInfo& info, std::size_t row,
                                             const std::string& label);
 

@@ -10,21 +10,14 @@
 namespace kedge {
 namespace {
 
-io::DType dtype_of(ArrayView::Type type) {
-  switch (type) {
-    case ArrayView::Type::f16: return io::DType::f16;
-    case ArrayView::Type::bf16: return io::DType::bf16;
-    case ArrayView::Type::f32: return io::DType::f32;
-    case ArrayView::Type::f64: return io::DType::f64;
-    case ArrayView::Type::u8: return io::DType::u8;
-  }
-  return io::DType::other;
-}
+// Both lists of types begin with the same ones, so that one can be cast to the other.
+static_assert(static_cast<int>(ArrayView::Type::f64) == static_cast<int>(io::DType::f64));
+static_assert(static_cast<int>(ArrayView::Type::u8) == static_cast<int>(io::DType::u8));
 
-/// Puts values `step` bytes apart side by side. A width known beforehand makes each copy one instruction.
+/// Puts values that are `step` bytes apart side by side. A width known at compile time makes each copy one instruction.
 template <std::size_t kWidth>
 void gather_values(const std::byte* from, std::ptrdiff_t step, std::span<std::byte> to) {
-  std::ptrdiff_t offset = 0;  // not a moving pointer, which would end up outside of the memory
+  std::ptrdiff_t offset = 0;  // a pointer that moves would end up outside of the memory
   for (std::size_t i = 0; i < to.size(); i += kWidth, offset += step) {
     std::memcpy(to.data() + i, from + offset, kWidth);
   }
@@ -44,7 +37,7 @@ class MemorySource final : public RowSource {
   MemorySource(ArrayView array, std::string label)
       : array_(array),
         data_(static_cast<const std::byte*>(array.data)),
-        dtype_(dtype_of(array.type)),
+        dtype_(static_cast<io::DType>(array.type)),
         width_(io::size_of(dtype_)),
         label_(std::move(label)) {}
   std::size_t rows() const override { return array_.rows; }

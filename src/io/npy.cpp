@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/npy.h"
 
-#include <fmt/format.h>
+#include "base/refuse.h"
+
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@ class HeaderReader {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(Code::bad_file, fmt::format("{}: its npy header has {}; write it again with numpy.save", label_, what));
+    refuse_file("{}: its npy header has {}; write it again with numpy.save", label_, what);
   }
   void skip_space() {
     while (!rest_.empty() && " \t\n\r"sv.find(rest_.front()) != std::string_view::npos) rest_.remove_prefix(1);
@@ -125,58 +125,50 @@ class HeaderReader {
 };
 
 void read_descr(std::string_view descr, const std::string& label, ArrayInfo& array) {
-  constexpr std::pair<std::string_view, DType> kTypes[] = {{"f2", DType::f16}, {"f4", DType::f32}, {"f8", DType::f64},
-                                                           {"u1", DType::u8},  {"b1", DType::u8},  {"i1", DType::i8},
-                                                           {"u2", DType::u16}, {"i2", DType::i16}, {"u4", DType::u32},
-                                                           {"i4", DType::i32}, {"u8", DType::u64}, {"i8", DType::i64}};
   const std::string_view type = descr.empty() ? descr : descr.substr(1);
-  array.dtype = DType::other;
-  for (const auto& [name, dtype] : kTypes) {
-    if (name == type) array.dtype = dtype;
+  if (!type.empty() && "USO"sv.find(type.front()) != std::string_view::npos) {
+    refuse_file(
+        "{}: it holds {} (numpy type '{}'), expected numbers; if these are labels, number them with "
+        "np.unique(labels, return_inverse=True)[1]",
+        label, type.front() == 'O' ? "Python objects" : "text", descr);
   }
   array.boolean = type == "b1";
-  if (!type.empty() && std::string_view("USO").find(type.front()) != std::string_view::npos) {
-    throw Error(
-        Code::bad_file,
-        fmt::format("{}: it holds {} (numpy type '{}'), expected numbers; if these are labels, number them with "
-                    "np.unique(labels, return_inverse=True)[1]",
-                    label, type.front() == 'O' ? "Python objects" : "text", descr));
-  }
+  const auto* found = std::ranges::find(kTypes, array.boolean ? "u1" : type, &TypeInfo::npy);
+  const bool known = !type.empty() && found != std::end(kTypes);
   const char order = descr.empty() ? '?' : descr.front();
-  if (array.dtype == DType::other || (order != '<' && order != '>' && order != '=' && size_of(array.dtype) != 1)) {
-    throw Error(Code::bad_file, fmt::format("{}: its values have numpy type '{}', expected float16, float32, float64 "
-                                            "or integers; convert it with array.astype('float32')",
-                                            label, descr));
+  if (!known || ("<>="sv.find(order) == std::string_view::npos && found->size != 1)) {
+    refuse_file(
+        "{}: its values have numpy type '{}', expected float16, float32, float64 or integers; convert it with "
+        "array.astype('float32')",
+        label, descr);
   }
+  array.dtype = found->dtype;
   constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';
   array.swapped = order != '=' && order != kNative && size_of(array.dtype) != 1;
 }
 
 /// The dictionary in the header, and where the values begin.
 std::pair<std::string, std::size_t> read_dictionary(const ByteSource& file) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(Code::bad_file, fmt::format("{}: {}", file.label(), what));
-  };
+  const std::string& label = file.label();
   std::array<std::byte, 12> prefix{};
   file.read(0, std::span(prefix).first(std::min(prefix.size(), file.size())));
   if (!std::string_view(reinterpret_cast<const char*>(prefix.data()), prefix.size()).starts_with(kMagic)) {
-    refuse("it does not start like an npy file; was it written by numpy.save?");
+    refuse_file("{}: it does not start like an npy file; was it written by numpy.save?", label);
   }
-  if (file.size() < prefix.size()) refuse("it ends within its npy header; copy it again");
-  const auto byte_at = [&](std::size_t i) { return std::to_integer<std::size_t>(prefix[i]); };
-  const std::size_t version = byte_at(6);
-  if (version < 1 || version > 3) refuse(fmt::format("npy version {} is unknown, expected 1, 2 or 3", version));
+  if (file.size() < prefix.size()) refuse_file("{}: it ends within its npy header; copy it again", label);
+  const auto version = std::to_integer<unsigned>(prefix[6]);
+  if (version < 1 || version > 3) refuse_file("{}: npy version {} is unknown, expected 1, 2 or 3", label, version);
   const std::size_t start = version == 1 ? 10 : 12;
-  std::size_t length = byte_at(8) | byte_at(9) << 8;
-  if (version > 1) length |= byte_at(10) << 16 | byte_at(11) << 24;
+  const std::size_t length = from_little_endian(std::span(prefix).subspan(8, start - 8));
   if (length > file.size() - start) {
-    refuse(fmt::format("its npy header claims {} bytes, but the file has only {}; copy it again", length, file.size()));
+    refuse_file("{}: its npy header claims {} bytes, but the file has only {}; copy it again", label, length,
+                file.size());
   }
   if (length > kLongestHeader) {
-    refuse(
-        fmt::format("its npy header claims {} bytes, but no array of numbers needs more than {}; write it again "
-                    "with numpy.save",
-                    length, kLongestHeader));
+    refuse_file(
+        "{}: its npy header claims {} bytes, but no array of numbers needs more than {}; write it again with "
+        "numpy.save",
+        label, length, kLongestHeader);
   }
   std::string dictionary(length, '\0');
   file.read(start, std::as_writable_bytes(std::span(dictionary)));
@@ -187,11 +179,10 @@ std::pair<std::string, std::size_t> read_dictionary(const ByteSource& file) {
 
 ArrayInfo parse_npy(const ByteSource& file) {
   const std::string& label = file.label();
-  const auto refuse = [&](const std::string& what) { throw Error(Code::bad_file, fmt::format("{}: {}", label, what)); };
   const auto [dictionary, values] = read_dictionary(file);
   const auto fields = HeaderReader(dictionary, label).read();
   if (!fields.descr || !fields.fortran_order || !fields.shape) {
-    refuse("its npy header lacks descr, fortran_order or shape; write it again with numpy.save");
+    refuse_file("{}: its npy header lacks descr, fortran_order or shape; write it again with numpy.save", label);
   }
   ArrayInfo array;
   read_descr(fields.descr.value(), label, array);
@@ -200,12 +191,13 @@ ArrayInfo parse_npy(const ByteSource& file) {
   array.offset = values;
   array.bytes = size_of(array.dtype);
   for (const std::size_t size : array.shape) {
-    if (__builtin_mul_overflow(array.bytes, size, &array.bytes)) refuse("its npy header claims an impossible shape");
+    if (!__builtin_mul_overflow(array.bytes, size, &array.bytes)) continue;
+    refuse_file("{}: its npy header claims an impossible shape", label);
   }
   const std::size_t present = file.size() - array.offset;
   if (array.bytes != present) {
-    refuse(fmt::format("its npy header announces {} bytes of values, but {} follow; the file was {}", array.bytes,
-                       present, present < array.bytes ? "cut short" : "written to twice or damaged"));
+    refuse_file("{}: its npy header announces {} bytes of values, but {} follow; the file was {}", label, array.bytes,
+                present, present < array.bytes ? "cut short" : "written to twice or damaged");
   }
   return array;
 }
@@ -217,9 +209,7 @@ std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment
   constexpr std::size_t kPrefix = 10;
   const std::size_t unpadded = kPrefix + dictionary.size() + 1;
   dictionary.append((alignment - unpadded % alignment) % alignment, ' ').push_back('\n');
-  std::string header(kMagic);
-  header += {'\x01', '\x00', static_cast<char>(dictionary.size() & 0xff), static_cast<char>(dictionary.size() >> 8)};
-  return header + dictionary;
+  return fmt::format("{}\x01{}{}{}", kMagic, '\0', to_little_endian(dictionary.size(), 2), dictionary);
 }
 
 }  // namespace kedge::io

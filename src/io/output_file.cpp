@@ -25,17 +25,17 @@ std::string folder_of(const std::string& target) {
   return folder.empty() ? "." : folder.string();
 }
 
-/// Where a link leads that leads nowhere yet: there, as for one that leads somewhere.
+/// Where a link leads to, even if nothing is there yet.
 std::string followed(fs::path path) {
   std::error_code unknown;
   for (int links = 0; links < 40 && fs::is_symlink(fs::symlink_status(path, unknown)); ++links) {
-    path = path.parent_path() / fs::read_symlink(path, unknown);  // of which an absolute one is taken alone
+    path = path.parent_path() / fs::read_symlink(path, unknown);  // an absolute one replaces the folder
   }
   return path.string();
 }
 
-/// Random, as another container that writes to the same folder may run under the same process id. Not from
-/// std::random_device, for which Debian's libstdc++ asks glibc 2.36.
+/// Random, because another container that writes to the same folder may have the same process id. std::random_device
+/// would make a program built on Debian 12 need glibc 2.36.
 std::string unused_name(const std::string& target) {
   std::uint32_t chance = 0;
   if (::getentropy(&chance, sizeof chance) != 0) {
@@ -45,8 +45,8 @@ std::string unused_name(const std::string& target) {
   return (path.parent_path() / fmt::format(".kedge-{}-{:08x}.partial", ::getpid(), chance)).string();
 }
 
-/// Calls make(name) with names beside the target until one was not taken; the name, or nothing where it failed with
-/// errno for another reason.
+/// Calls make(name) with names beside the target until one is free, and returns that name; an empty one if make fails
+/// with errno for another reason.
 template <class Make>
 std::string take_name(const std::string& target, const Make& make) {
   for (;;) {
@@ -61,8 +61,8 @@ std::string descriptor_path(int file) {
   return fmt::format("/proc/self/fd/{}", file);
 }
 
-/// A file without a name, which is gone with the process however that ends; -1 where the file system has none, or where
-/// it could not be given a name later.
+/// A file without a name, which vanishes with the process however that ends; -1 if the file system has no such files,
+/// or if it could not be given a name later.
 int open_nameless(const std::string& target) {
   const int file = ::open(folder_of(target).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   if (file >= 0 && ::access(descriptor_path(file).c_str(), F_OK) != 0) {
@@ -85,7 +85,7 @@ OutputFile::OutputFile(const std::string& path, std::size_t size) : path_(path) 
     // A device or a pipe cannot be replaced, and a pipe such as /dev/stdout has no other name than this one.
     // Without O_NONBLOCK, a pipe nobody reads would wait for ever.
     file_ = ::open(path.c_str(), kFlags | O_NONBLOCK, 0666);
-    if (file_ >= 0) ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);  // a slow reader is waited for
+    if (file_ >= 0) ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);  // but wait for a slow reader
   } else {
     target_ = fs::exists(found) ? fs::canonical(path, unknown).string() : followed(path);
     if (target_.empty()) refuse("write", unknown.value());
@@ -111,8 +111,8 @@ OutputFile::~OutputFile() {
   discard();
 }
 
-/// Takes the space now: a disk too small says so before the work, and writes that do not extend the file need not wait
-/// for each other.
+/// Takes the space now: a disk that is too small says so before the work, and writes that do not extend the file need
+/// not wait for each other.
 void OutputFile::reserve(std::size_t size) {
   int result = 0;
   do {

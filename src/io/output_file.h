@@ -9,14 +9,13 @@
 namespace kedge::io {
 
 enum class Durability {
-  renamed,  ///< appears whole or not at all while the machine keeps running; for results that can be made again
+  renamed,  ///< appears whole or not at all unless the machine stops; for results that can be made again
   flushed,  ///< also survives a power cut; waits for the disk
 };
 
-/// A file that appears in its place only when finished; until then it has no name at all, so that a killed process
-/// leaves nothing behind. It has one beside its place for the moment of the change, and all along where the file system
-/// cannot do without; it is removed if anything goes wrong. Devices and pipes are written directly. Throws
-/// Error(Code::failed).
+/// A file that appears in its place only when it is finished. Until then it has no name, so that a killed process
+/// leaves nothing behind; if the file system has no such files, it has a name beside its place, and is removed if
+/// anything goes wrong. Devices and pipes are written directly. Throws Error(Code::failed).
 class OutputFile {
  public:
   /// `size` is how many bytes will come, if known: large files bypass the page cache.

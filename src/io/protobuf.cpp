@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/protobuf.h"
 
+#include "io/byte_source.h"
 #include "io/output_file.h"
 
 #include <bit>
@@ -25,10 +26,7 @@ Message& Message::number(unsigned field, std::uint64_t value) {
 
 Message& Message::real(unsigned field, float value) {
   put_varint(key_of(field, kFourBytes));
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  std::string bytes;
-  for (unsigned i = 0; i < sizeof bits; ++i) bytes.push_back(static_cast<char>(bits >> (8 * i) & 0xff));
-  put(bytes);
+  put(to_little_endian(std::bit_cast<std::uint32_t>(value), 4));
   return *this;
 }
 

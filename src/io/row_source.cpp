@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "io/array.h"
 #include "io/byte_source.h"
 #include "io/fvecs.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
-#include "io/tensor_path.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 #include <kedge/rows.h>
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -39,7 +38,7 @@ void read_rows(const ByteSource& file, std::size_t offset, std::size_t row_bytes
 /// A two-dimensional array inside an .npy or .safetensors file.
 class ArraySource final : public RowSource {
  public:
-  ArraySource(std::shared_ptr<const ByteSource> file, ArrayInfo array, std::string label)
+  ArraySource(std::shared_ptr<const InputFile> file, ArrayInfo array, std::string label)
       : file_(std::move(file)), array_(std::move(array)), label_(std::move(label)) {
     io::require_matrix(array_, label_);
   }
@@ -72,7 +71,7 @@ class ArraySource final : public RowSource {
     }
   }
 
-  std::shared_ptr<const ByteSource> file_;
+  std::shared_ptr<const InputFile> file_;
   ArrayInfo array_;
   std::string label_;
 };
@@ -100,47 +99,57 @@ class FvecsSource final : public RowSource {
               });
   }
 
-  io::InputFile file_;
+  InputFile file_;
   io::FvecsInfo info_;
 };
-
-struct NamedArray {
-  std::shared_ptr<const ByteSource> file;
-  ArrayInfo array;
-};
-
-NamedArray open_tensor(const std::string& label) {
-  const auto [path, name] = io::split_tensor(label);
-  auto file = std::make_shared<const InputFile>(path);
-  const io::SafetensorsInfo info = io::parse_safetensors(*file);
-  if (!name.empty()) return {file, info.tensor(name, path)};
-  if (info.tensors.size() == 1) return {file, info.tensors.begin()->second};
-  std::vector<std::string> names;
-  for (const auto& entry : info.tensors) names.push_back(entry.first);
-  throw Error(Code::bad_file, fmt::format("{}: it holds {} tensors; say which as '{}#NAME' with one of: {}", path,
-                                          names.size(), path, fmt::join(names, ", ")));
-}
-
-NamedArray open_npy(const std::string& path) {
-  auto file = std::make_shared<const InputFile>(path);
-  ArrayInfo array = io::parse_npy(*file);
-  return {std::move(file), std::move(array)};
-}
 
 bool is_safetensors(const std::string& path) {
   return io::split_tensor(path).first.ends_with(".safetensors");
 }
+bool holds_arrays(const std::string& path) {
+  return is_safetensors(path) || path.ends_with(".npy");
+}
 
 [[noreturn]] void refuse_extension(const std::string& path, std::string_view known) {
-  throw Error(Code::bad_file, fmt::format("cannot read '{}': its name must end in {}", path, known));
+  refuse_file("cannot read '{}': its name must end in {}", path, known);
+}
+
+struct FileArray {
+  std::shared_ptr<const InputFile> file;
+  ArrayInfo array;
+};
+
+/// The array of an .npy file, or one of a .safetensors file.
+FileArray open_array(const std::string& label) {
+  if (!holds_arrays(label)) refuse_extension(label, ".npy or .safetensors (#tensor)");
+  const auto [path, name] = io::split_tensor(label);
+  auto file = std::make_shared<const InputFile>(path);
+  if (!is_safetensors(label)) return {file, io::parse_npy(*file)};
+  const io::SafetensorsInfo info = io::parse_safetensors(*file);
+  if (!name.empty()) return {file, info.tensor(name, path)};
+  if (info.tensors.size() == 1) return {file, info.tensors.begin()->second};
+  refuse_file("{}: it holds {} tensors; say which as '{}#NAME' with one of: {}", path, info.tensors.size(), path,
+              fmt::join(std::views::keys(info.tensors), ", "));
 }
 
 template <class T>
 void require_inside(const RowSource& source, std::size_t first, MatrixView<T> out) {
   if (first <= source.rows() && out.rows <= source.rows() - first && out.cols == source.cols()) return;
-  throw Error(Code::bad_argument,
-              fmt::format("{}: asked for {} rows of {} values from row {} on, but it has {} rows of {}", source.label(),
-                          out.rows, out.cols, first, source.rows(), source.cols()));
+  refuse("{}: asked for {} rows of {} values from row {} on, but it has {} rows of {}", source.label(), out.rows,
+         out.cols, first, source.rows(), source.cols());
+}
+
+/// All values of an array of integers, in the order they are stored.
+std::vector<std::int64_t> read_all(const FileArray& from, const std::string& path) {
+  std::vector<std::int64_t> values(from.array.bytes / io::size_of(from.array.dtype));
+  io::read_values(*from.file, from.array, 0, std::span(values));
+  if (from.array.dtype != io::DType::u64) return values;
+  const auto wrapped = std::ranges::find_if(values, [](std::int64_t value) { return value < 0; });
+  if (wrapped == values.end()) return values;
+  refuse_file(
+      "{}: it holds {}, which is more than an int64 takes; write it with array.astype('int64') after looking "
+      "where such a number comes from",
+      path, static_cast<std::uint64_t>(*wrapped));
 }
 
 /// A file of labels, row numbers or booleans.
@@ -149,34 +158,16 @@ struct List {
   bool boolean;
 };
 
-NamedArray open_integers(const std::string& path) {
-  if (!is_safetensors(path) && !path.ends_with(".npy")) refuse_extension(path, ".npy or .safetensors (#tensor)");
-  return is_safetensors(path) ? open_tensor(path) : open_npy(path);
-}
-
-/// Of values that were unsigned, and are negative now where they were too large.
-void require_not_wrapped(std::span<const std::int64_t> values, const std::string& path) {
-  const auto wrapped = std::ranges::find_if(values, [](std::int64_t value) { return value < 0; });
-  if (wrapped == values.end()) return;
-  throw Error(Code::bad_file, fmt::format("{}: it holds {}, which is more than an int64 takes; write it with "
-                                          "array.astype('int64') after looking where such a number comes from",
-                                          path, static_cast<std::uint64_t>(*wrapped)));
-}
-
 List read_list(const std::string& path) {
-  const auto [file, array] = open_integers(path);
-  const bool integers = io::is_integer(array.dtype);
-  const bool column = array.shape.size() == 2 && array.shape[1] == 1;
-  if (!integers || (array.shape.size() != 1 && !column)) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: expected a one-dimensional array of integers, found {} dimension(s) of {}; "
-                            "write it with array.astype('int64').ravel()",
-                            path, array.shape.size(), io::to_string(array.dtype)));
+  const FileArray found = open_array(path);
+  const auto& shape = found.array.shape;
+  if (!io::is_integer(found.array.dtype) || (shape.size() != 1 && !(shape.size() == 2 && shape[1] == 1))) {
+    refuse_file(
+        "{}: expected a one-dimensional array of integers, found {} dimension(s) of {}; write it with "
+        "array.astype('int64').ravel()",
+        path, shape.size(), io::to_string(found.array.dtype));
   }
-  List list{std::vector<std::int64_t>(array.shape[0]), array.boolean};
-  io::read_values(*file, array, 0, std::span(list.values));
-  if (array.dtype == io::DType::u64) require_not_wrapped(list.values, path);
-  return list;
+  return {read_all(found, path), found.array.boolean};
 }
 
 }  // namespace
@@ -191,12 +182,8 @@ void RowSource::read(std::size_t first, MatrixView<double> out) const {
 }
 
 std::shared_ptr<const RowSource> open_rows(const std::string& path) {
-  if (is_safetensors(path)) {
-    auto [file, array] = open_tensor(path);
-    return std::make_shared<ArraySource>(std::move(file), std::move(array), path);
-  }
-  if (path.ends_with(".npy")) {
-    auto [file, array] = open_npy(path);
+  if (holds_arrays(path)) {
+    auto [file, array] = open_array(path);
     return std::make_shared<ArraySource>(std::move(file), std::move(array), path);
   }
   if (path.ends_with(".fvecs")) return std::make_shared<FvecsSource>(path);
@@ -212,8 +199,8 @@ std::shared_ptr<const RowSource> open_rows(const std::string& path) {
 }
 
 ShapedRows open_shaped_rows(const std::string& path) {
-  if (!is_safetensors(path) && !path.ends_with(".npy")) return {open_rows(path), {}};
-  auto [file, array] = is_safetensors(path) ? open_tensor(path) : open_npy(path);
+  if (!holds_arrays(path)) return {open_rows(path), {}};
+  auto [file, array] = open_array(path);
   std::vector<std::size_t> shape;
   if (array.shape.size() > 2 && !array.fortran_order) {
     shape.assign(array.shape.begin() + 1, array.shape.end());
@@ -229,15 +216,13 @@ std::vector<std::int64_t> read_integers(const std::string& path) {
 }
 
 std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t cols, const char* what) {
-  const auto [file, array] = open_integers(path);
+  const FileArray found = open_array(path);
+  const ArrayInfo& array = found.array;
   if (!io::is_integer(array.dtype) || array.boolean || array.shape.size() != 2 || array.shape[1] != cols) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: expected integers in rows of {} ({}), found [{}] of {}", path, cols, what,
-                            fmt::join(array.shape, " x "), array.boolean ? "booleans" : io::to_string(array.dtype)));
+    refuse_file("{}: expected integers in rows of {} ({}), found [{}] of {}", path, cols, what,
+                fmt::join(array.shape, " x "), array.boolean ? "booleans" : io::to_string(array.dtype));
   }
-  std::vector<std::int64_t> values(checked_mul(array.shape[0], cols));
-  io::read_values(*file, array, 0, std::span(values));
-  if (array.dtype == io::DType::u64) require_not_wrapped(values, path);
+  std::vector<std::int64_t> values = read_all(found, path);
   if (!array.fortran_order) return values;
   std::vector<std::int64_t> rows(values.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = values[i % cols * array.shape[0] + i / cols];
@@ -247,14 +232,14 @@ std::vector<std::int64_t> read_integer_rows(const std::string& path, std::size_t
 RowIds read_row_ids(const std::string& path) {
   auto [values, boolean] = read_list(path);
   if (!boolean) {
-    if (values.empty()) throw Error(Code::bad_file, fmt::format("{}: it holds no row numbers", path));
-    return {std::move(values), 0};
+    if (values.empty()) refuse_file("{}: it holds no row numbers", path);
+    return {std::move(values), {}};
   }
   RowIds rows{{}, values.size()};
   for (std::size_t row = 0; row < values.size(); ++row) {
     if (values[row] != 0) rows.ids.push_back(static_cast<std::int64_t>(row));
   }
-  if (rows.ids.empty()) throw Error(Code::bad_file, fmt::format("{}: its mask chooses no row", path));
+  if (rows.ids.empty()) refuse_file("{}: its mask chooses no row", path);
   return rows;
 }
 

@@ -1,47 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
+#include "base/refuse.h"
 #include "io/npy.h"
 #include "io/output_file.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/rows.h>
 
+#include <array>
 #include <atomic>
 
 namespace kedge {
 
 struct RowWriter::File {
-  File(const std::string& path, const std::string& header, std::size_t row_count, std::size_t col_count)
-      : output(path, checked_add(header.size(), checked_mul(checked_mul(col_count, sizeof(float)), row_count))),
-        start(header.size()),
-        rows(row_count),
-        cols(col_count) {
-    output.append(header);
-  }
   io::OutputFile output;
-  std::size_t start, rows, cols;
+  std::size_t start, rows, cols, row_bytes;
   std::atomic<std::size_t> written{0};
 };
 
-namespace {
-
-std::size_t row_bytes(std::size_t cols) {
-  return checked_mul(cols, sizeof(float));
-}
-
-}  // namespace
-
 RowWriter::RowWriter(const std::string& path, std::size_t rows, std::size_t cols) {
   if (!path.ends_with(".npy")) {
-    throw Error(Code::bad_argument,
-                fmt::format("cannot write '{}': results are npy files, so name it '{}.npy'", path, path));
+    refuse("cannot write '{}': results are npy files, so name it '{}.npy'", path, path);
   }
-  const std::size_t shape[] = {rows, cols};
-  file_ = std::make_unique<File>(path, io::npy_header(shape, io::OutputFile::kAlignment), rows, cols);
+  const std::size_t row_bytes = checked_mul(cols, sizeof(float));
+  const std::string header = io::npy_header(std::array{rows, cols}, io::OutputFile::kAlignment);
+  const std::size_t size = checked_add(header.size(), checked_mul(row_bytes, rows));
+  file_.reset(new File{io::OutputFile(path, size), header.size(), rows, cols, row_bytes});
+  file_->output.append(header);
   if (!file_->output.is_regular()) {
-    throw Error(Code::bad_argument,
-                fmt::format("cannot write '{}': rows are written in any order, which needs a regular file", path));
+    refuse("cannot write '{}': rows are written in any order, which needs a regular file", path);
   }
 }
 
@@ -51,17 +37,17 @@ RowWriter& RowWriter::operator=(RowWriter&&) noexcept = default;
 
 void RowWriter::write(std::size_t first, MatrixView<const float> block) {
   if (block.cols != file_->cols || block.rows > file_->rows || first > file_->rows - block.rows) {
-    throw Error(Code::bad_argument, fmt::format("{} rows of {} values at row {} do not fit into a file of {} x {}",
-                                                block.rows, block.cols, first, file_->rows, file_->cols));
+    refuse("{} rows of {} values at row {} do not fit into a file of {} x {}", block.rows, block.cols, first,
+           file_->rows, file_->cols);
   }
   file_->written += block.rows;
-  const std::size_t start = file_->start + first * row_bytes(block.cols);
+  const std::size_t start = file_->start + first * file_->row_bytes;
   if (block.stride == block.cols) {
     file_->output.write_at(start, std::as_bytes(std::span(block.data, block.rows * block.cols)));
     return;
   }
   for (std::size_t r = 0; r < block.rows; ++r) {
-    file_->output.write_at(start + r * row_bytes(block.cols), std::as_bytes(block.row(r)));
+    file_->output.write_at(start + r * file_->row_bytes, std::as_bytes(block.row(r)));
   }
 }
 
@@ -86,9 +72,8 @@ void save_npy(const std::string& path, MatrixView<const float> matrix) {
 }
 
 void save_npy(const std::string& path, std::span<const float> values) {
-  const std::size_t shape[] = {values.size()};
   io::OutputFile file(path);
-  file.append(io::npy_header(shape, 64));
+  file.append(io::npy_header(std::array{values.size()}, 64));
   file.append(std::as_bytes(values));
   file.finish(io::Durability::renamed);
 }

@@ -9,9 +9,13 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kedge::io {
+
+/// A path may name one tensor of a file, as in weights.safetensors#layer. Both names may themselves hold a '#'.
+[[nodiscard]] std::pair<std::string, std::string> split_tensor(const std::string& path);
 
 /// What the header of a `.safetensors` file says; every array is known to lie inside the file and to overlap no other.
 struct SafetensorsInfo {
@@ -33,10 +37,11 @@ struct TensorBytes {
   std::span<const std::byte> bytes;
 };
 
-/// The whole file.
+/// The bytes of the whole file.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorBytes> tensors,
                                             const std::map<std::string, std::string>& metadata);
-/// The same, to where `place` says, which is asked once for room for so many bytes. Returns where the first tensor is.
+/// Writes them to memory that `place` gives when it is asked, once, for room for so many bytes. Returns where the first
+/// tensor is.
 char* safetensors_bytes(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata,
                         const std::function<char*(std::size_t)>& place);
 /// Writes the file beside its final place, flushes it to the disk, then renames it: never half a file.

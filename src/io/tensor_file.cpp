@@ -4,14 +4,14 @@
 #include "base/file_version.h"
 #include "base/finite.h"
 #include "base/json.h"
+#include "base/refuse.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/version.h>
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace kedge::io {
 
@@ -20,9 +20,8 @@ TensorFile::TensorFile(const ByteSource& file, const std::string& format, unsign
   if (!says("format") || text("format") != format) {
     refuse(fmt::format("it is a safetensors file, but not {} of kedge", what));
   }
-  const auto written_by = info_.metadata.find("kedge_version");
-  const std::string problem =
-      format_problem(text("format_version"), newest, written_by == info_.metadata.end() ? "" : written_by->second);
+  const std::string written_by = says("kedge_version") ? text("kedge_version") : "";
+  const std::string problem = format_problem(text("format_version"), newest, written_by);
   if (!problem.empty()) refuse(problem);
 }
 
@@ -37,21 +36,21 @@ void TensorFile::guard(const std::function<void()>& read) const {
   } catch (const UnknownSpace&) {
     throw;
   } catch (const Error& problem) {
-    // What would be a wrong argument elsewhere is a damaged file here; sentences of parts do not know the file.
+    // A wrong argument elsewhere is a damaged file here, and what checks the parts does not know the file's name.
     if (std::string_view(problem.what()).starts_with(printable(label_ + ": "))) throw;
     refuse(problem.text() + writer_if_other());
   }
 }
 
 void TensorFile::refuse(const std::string& what) const {
-  throw Error(Code::bad_file, fmt::format("{}: {}", label_, what));
+  refuse_file("{}: {}", label_, what);
 }
 
 unsigned TensorFile::version() const {
-  return static_cast<unsigned>(std::stoul(text("format_version")));  // a number, or it would have been refused
+  return static_cast<unsigned>(std::stoul(text("format_version")));  // the constructor knows that it is a number
 }
 
-/// A name that is not known may be one that a later version has.
+/// An unknown name may be one that another version of kedge has.
 std::string TensorFile::writer_if_other() const {
   const std::string written_by = text("kedge_version");
   if (!is_version(written_by) || written_by == kedge::version()) return "";
@@ -89,48 +88,46 @@ const ArrayInfo& TensorFile::array(const std::string& name, DType dtype, std::si
 }
 
 template <class T>
-void TensorFile::floats(const ArrayInfo& from, const std::string& name, std::span<T> to) const {
+void TensorFile::read(const std::string& name, const ArrayInfo& from, std::span<T> to) const {
   read_values(file_, from, 0, to);
-  if (!all_finite(std::span<const T>(to))) refuse(fmt::format("its tensor '{}' holds NaN or infinity", name));
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!all_finite(std::span<const T>(to))) refuse(fmt::format("its tensor '{}' holds NaN or infinity", name));
+  }
+}
+
+template <class T>
+BasicMatrix<T> TensorFile::matrix_of(const std::string& name, DType dtype) const {
+  const ArrayInfo& from = array(name, dtype, 2);
+  BasicMatrix<T> to(from.shape[0], from.shape[1]);
+  read(name, from, to.cells());
+  return to;
+}
+
+template <class T>
+std::vector<T> TensorFile::vector_of(const std::string& name, DType dtype) const {
+  const ArrayInfo& from = array(name, dtype, 1);
+  std::vector<T> to(from.shape[0]);
+  read(name, from, std::span(to));
+  return to;
 }
 
 const std::vector<std::size_t>& TensorFile::shape(const std::string& name, DType dtype, std::size_t dimensions) const {
   return array(name, dtype, dimensions).shape;
 }
-
 Matrix TensorFile::matrix(const std::string& name) const {
-  const ArrayInfo& from = array(name, DType::f32, 2);
-  Matrix to(from.shape[0], from.shape[1]);
-  floats(from, name, to.cells());
-  return to;
+  return matrix_of<float>(name, DType::f32);
 }
-
 Matrix64 TensorFile::matrix64(const std::string& name) const {
-  const ArrayInfo& from = array(name, DType::f64, 2);
-  Matrix64 to(from.shape[0], from.shape[1]);
-  floats(from, name, to.cells());
-  return to;
+  return matrix_of<double>(name, DType::f64);
 }
-
 std::vector<float> TensorFile::vector(const std::string& name) const {
-  const ArrayInfo& from = array(name, DType::f32, 1);
-  std::vector<float> to(from.shape[0]);
-  floats(from, name, std::span(to));
-  return to;
+  return vector_of<float>(name, DType::f32);
 }
-
 std::vector<double> TensorFile::vector64(const std::string& name) const {
-  const ArrayInfo& from = array(name, DType::f64, 1);
-  std::vector<double> to(from.shape[0]);
-  floats(from, name, std::span(to));
-  return to;
+  return vector_of<double>(name, DType::f64);
 }
-
 std::vector<std::int64_t> TensorFile::integers(const std::string& name) const {
-  const ArrayInfo& from = array(name, DType::i64, 1);
-  std::vector<std::int64_t> to(from.shape[0]);
-  read_values(file_, from, 0, std::span(to));
-  return to;
+  return vector_of<std::int64_t>(name, DType::i64);
 }
 
 }  // namespace kedge::io

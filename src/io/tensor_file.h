@@ -15,32 +15,32 @@
 
 namespace kedge::io {
 
-/// A safetensors file that kedge wrote and that says so: tensors by name, and metadata. Everything is refused that is
-/// not what it should be, with Error(Code::bad_file) and the file's name.
+/// A safetensors file that says it is one of kedge's: tensors by name, and metadata. Anything that is not as it should
+/// be is refused with Error(Code::bad_file) and the file's name.
 class TensorFile {
  public:
   using Json = nlohmann::json;
 
-  /// `format` is what the file calls itself, `newest` the newest version of it that is read, `what` messages call it.
-  /// The file must outlive it.
+  /// The file must call itself `format`, in a version of `newest` at most; messages call it `what`. The bytes must
+  /// outlive this.
   TensorFile(const ByteSource& file, const std::string& format, unsigned newest, const std::string& what);
 
-  /// Runs `read`; whatever it throws becomes a sentence about the file.
+  /// Runs `read`, and turns what it throws into a sentence about the file.
   void guard(const std::function<void()>& read) const;
   [[noreturn]] void refuse(const std::string& what) const;
 
-  /// Of the format, as the file says.
+  /// The version of the format.
   [[nodiscard]] unsigned version() const;
   [[nodiscard]] bool has(const std::string& tensor) const { return info_.tensors.contains(tensor); }
   [[nodiscard]] bool says(const std::string& key) const { return info_.metadata.contains(key); }
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] Json json(const std::string& key) const;
-  /// Converting any other number would be undefined, or wrap.
+  /// Refuses any other number, whose conversion would wrap or be undefined.
   [[nodiscard]] std::uint64_t whole_number(const Json& value) const;
   [[nodiscard]] double number(const Json& of, const char* name, double least,
                               double most = std::numeric_limits<double>::max()) const;
 
-  /// Of a tensor, after checking its type and number of dimensions; no value is read.
+  /// Of a tensor, once its type and number of dimensions are checked; reads no value.
   [[nodiscard]] const std::vector<std::size_t>& shape(const std::string& name, DType dtype,
                                                       std::size_t dimensions) const;
   /// Finite values of two dimensions or one.
@@ -54,7 +54,11 @@ class TensorFile {
   [[nodiscard]] std::string writer_if_other() const;
   [[nodiscard]] const ArrayInfo& array(const std::string& name, DType dtype, std::size_t dimensions) const;
   template <class T>
-  void floats(const ArrayInfo& from, const std::string& name, std::span<T> to) const;
+  void read(const std::string& name, const ArrayInfo& from, std::span<T> to) const;
+  template <class T>
+  [[nodiscard]] BasicMatrix<T> matrix_of(const std::string& name, DType dtype) const;
+  template <class T>
+  [[nodiscard]] std::vector<T> vector_of(const std::string& name, DType dtype) const;
 
   const ByteSource& file_;
   const std::string& label_;

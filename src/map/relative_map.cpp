@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/names.h"
 #include "base/rows.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "compute/cpu/kernels.h"
 #include "compute/products.h"
 #include "compute/threads.h"

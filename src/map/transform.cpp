@@ -112,8 +112,8 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
   writer.finish(options.in_place);
 }
 
-void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const Progress& progress,
-               const StreamOptions& options) {
+void transform(const RelativeMap& map, const Space& input, const std::string& output_path, const StreamOptions& options,
+               const Progress& progress) {
   const Work work;
   require_device(options.device);
   stream({map.space(), "transforming", map.input_dim(), map.output_dim(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search on a grid. The error is smooth in the logarithms of width and strength and has one valley, so walking
-// downhill from the middle finds it with a tenth of the evaluations. Few rows choose first, then more of them.
+// A search on a grid. The error is smooth in the logarithms of width and strength and has one valley, so that walking
+// downhill from the middle needs a tenth of the evaluations. A few rows choose first, then more of them.
 #include "regress/kernel_choice.h"
 
 #include "base/random.h"
@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,15 +27,18 @@ constexpr std::array kWidths{0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0};
 constexpr std::array kStrengths{1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
 constexpr std::array kWhitenings{0.0, 0.25, 0.5, 1.0};
 
-// Errors of all outputs are summed, so a few random mixtures of them tell as much.
+// Errors of all outputs are summed, so that a few random mixtures of them tell as much.
 constexpr std::size_t kMixtures = 64;
-// Less is noise, and not worth a step towards a system that is worse conditioned.
+// A smaller gain is noise, and not worth a step towards a system that is worse conditioned.
 constexpr double kBetter = 1 - 1e-4;
-// The error says little of the whitening, so the usual one stays unless another is clearly better.
+// The error says little about the whitening, so the usual one stays unless another is clearly better.
 constexpr double kClearlyBetter = 0.97;
 
 // Above this, a map would no longer be the same to 1e-5 wherever it is computed.
 constexpr double kMostRounding = 1e-4;
+
+// How many errors the choice computes with the first and with more rows, as seen on real embeddings.
+constexpr double kFirstSteps = 16, kMoreSteps = 6;
 
 using Place = std::array<std::size_t, 3>;  // on the grids
 using Step = std::array<int, 3>;
@@ -72,8 +76,8 @@ class Sample {
     return known != errors_.end() ? known->second : errors_[place] = compute(place);
   }
 
-  /// The place where no neighbour is better. Where errors are cheap, also those across the corners, as the valley may
-  /// lie askew, and then another whitening, which takes a new set of products.
+  /// The place where no neighbour is better. If errors are cheap, it also looks across the corners, as the valley may
+  /// lie askew, and then at another whitening, which needs new products.
   Place descend(Place place, bool cheap) {
     constexpr std::array<Step, 4> kAlong{{{0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}}};
     constexpr std::array<Step, 4> kAcross{{{0, 1, 1}, {0, 1, -1}, {0, -1, 1}, {0, -1, -1}}};
@@ -127,8 +131,8 @@ class Sample {
     return std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
   }
 
-  /// How far float32 may take values of the map off, at most and relative to the targets: coefficients that are large
-  /// and cancel leave few digits.
+  /// The largest rounding error of a map in float32, relative to the targets: large coefficients that cancel leave few
+  /// digits.
   double rounding(const Matrix64& solution, double width) const {
     const double spread = as_eigen(residuals_.view()).norm() / std::sqrt(static_cast<double>(residuals_.rows()));
     constexpr double kDigits = std::numeric_limits<float>::epsilon() / 2;
@@ -142,12 +146,12 @@ class Sample {
     whitening_ = index;
     EigenRows<double> scaled = rotated_;
     scaled.array().rowwise() *= whitening_scale(task_.coordinates.values, axes_[kWhitening][index]).array();
-    // As float32, since a map will have no more of them: what is solved is then what is applied.
+    // In float32, as a map keeps them: what is solved is then what is applied.
     const Matrix unit = unit_rows(view_of(scaled));
     system_.reset();
     system_ = make_kernel_system(unit.view(), task_.device);
     all_.resize(unit.rows());
-    for (std::size_t i = 0; i < all_.size(); ++i) all_[i] = i;
+    std::iota(all_.begin(), all_.end(), std::size_t{0});
   }
 
   const KernelTask& task_;
@@ -161,6 +165,25 @@ class Sample {
 };
 
 }  // namespace
+
+double choice_work(std::size_t rows, std::size_t dim) {
+  const auto n = static_cast<double>(rows);
+  return n * n * (n / 3 + static_cast<double>(dim) / 2 + 100);
+}
+
+double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs) {
+  const auto n = static_cast<double>(rows);
+  const auto judged = static_cast<double>(std::min(rows, kMostJudged));
+  double work = n * n * (n / 6 + judged / 2 + static_cast<double>(dim) / 2 + static_cast<double>(outputs));
+  work += kFirstSteps * choice_work(std::min(rows, kFirstRows), dim);
+  if (rows > kFirstRows) work += kMoreSteps * choice_work(std::min(rows, kMoreRows), dim);
+  return work;
+}
+
+std::size_t kernel_bytes(std::size_t rows, std::size_t dim, std::size_t outputs) {
+  const std::size_t columns = rows + 3 * outputs + 3 * dim;  // of all matrices that have a row for each row
+  return checked_mul(checked_mul(rows, columns), sizeof(double));
+}
 
 KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, std::span<const std::size_t> rows,
                            const KernelOptions& options) {

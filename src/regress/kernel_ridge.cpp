@@ -2,15 +2,13 @@
 #include "regress/kernel_ridge.h"
 
 #include "base/eigen.h"
+#include "base/refuse.h"
 #include "base/rows.h"
 #include "base/wording.h"
 #include "compute/kernel_system.h"
 #include "compute/products.h"
 #include "regress/kernel_choice.h"
 #include "regress/repeated_rows.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +41,7 @@ Matrix64 centred(MatrixView<const double> targets, const Eigen::RowVectorXd& mea
   return result;
 }
 
-/// Rows of which no two are the same, and of each those that it stands for, itself among them.
+/// Rows of which no two are the same, and for each the rows it stands for, itself among them.
 struct Distinct {
   std::vector<std::size_t> rows;
   std::vector<std::vector<std::size_t>> alike;  ///< by row; empty for those that another stands for
@@ -57,15 +55,15 @@ struct Distinct {
   }
 };
 
-/// [(K + ridge I)^-1]_ii as it is for a row left out with all `count` that are the same: these differ from each other
-/// by the ridge alone, so that the block of the inverse that is theirs is 1/ridge I + (value - 1/ridge) 1 1^T.
+/// [(K + ridge I)^-1]_ii for a row that is left out together with all `count` equal rows. Those differ by the ridge
+/// alone, so that their block of the inverse is 1/ridge I + (value - 1/ridge) 1 1^T.
 double joint_diagonal(double value, std::size_t count, double ridge) {
   if (count == 1) return value;
   const auto size = static_cast<double>(count);
-  return std::max(size * value - (size - 1) / ridge, 1 / (size + ridge));  // which it never is below, but for rounding
+  return std::max(size * value - (size - 1) / ridge, 1 / (size + ridge));  // a bound that only rounding can pass
 }
 
-/// How well each output is met at rows left out: e_i = C_i / [(K + ridge I)^-1]_ii.
+/// How well each output is met at rows that are left out: e_i = C_i / [(K + ridge I)^-1]_ii.
 void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals,
            const Distinct& distinct, double ridge) {
   const std::vector<std::size_t> positions = pick_spread(distinct.rows, kMostJudged);
@@ -159,8 +157,7 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
 void require_valid(const KernelOptions& options) {
   const auto require = [](std::string_view name, const std::optional<double>& value, double least, double most) {
     if (!value || (*value >= least && *value <= most)) return;
-    throw Error(Code::bad_argument,
-                fmt::format("{} is {}, expected a number from {} to {}", option_words(name), *value, least, most));
+    refuse("{} is {}, expected a number from {} to {}", option_words(name), *value, least, most);
   };
   require("kernel-width", options.width, kLeastWidth, kMostWidth);
   require("kernel-strength", options.strength, kLeastStrength, kMostStrength);

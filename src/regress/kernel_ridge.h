@@ -11,22 +11,22 @@
 
 namespace kedge {
 
-// Beyond these a kernel is a line, or knows no row but its own; or its system cannot be told from a singular one.
+// Outside of these a kernel is linear, or sees no other row, or its system is numerically singular.
 constexpr double kLeastWidth = 1e-3, kMostWidth = 64;
 constexpr double kLeastStrength = 1e-9, kMostStrength = 1e6;
 
-// Half-whitened rows find the same row of another space most often, but translate a little worse than these.
+// For translating; half-whitened rows find the same row of another space more often.
 constexpr double kQuarter = 0.25;
 
 /// What a kernel map is regressed on and to.
 struct KernelTask {
-  MatrixView<const double> support;  ///< rows x dim, as they are
+  MatrixView<const double> support;  ///< rows x dim, not centred
   const Whitening& coordinates;      ///< of their space
   MatrixView<const double> targets;  ///< rows x outputs
   Device device = Device::cpu;
-  MatrixView<const double> yardstick = {};  ///< rows x any: what is judged instead of the targets
-  double usual_whitening = kHalf;           ///< of kHalf and kQuarter: taken unless another is clearly better
-  std::function<void(double)> tell = {};    ///< called after each step, with its share of kernel_work()
+  MatrixView<const double> yardstick = {};  ///< rows x any: what the kernel is judged by; by default the targets
+  double usual_whitening = kHalf;           ///< kHalf or kQuarter: taken unless another is clearly better
+  std::function<void(double)> tell = {};    ///< called after each step with the part of kernel_work() that is done
 };
 
 /// A regression of the targets, whose values at x are bias + weight f(x) + coefficients^T q(width rows f(x)).
@@ -37,15 +37,14 @@ struct KernelRegression {
   KernelFit fit;
 };
 
-/// Chooses what the options leave open by the leave-one-out error in closed form, and solves for all rows. Rows that
-/// are the same are left out together. If there are many, a part of them chooses. Throws Error(Code::bad_argument)
-/// for options out of range.
+/// Chooses what the options leave open by the leave-one-out error in closed form, on a part of many rows, and solves
+/// for all rows. Equal rows are left out together. Throws Error(Code::bad_argument) for options out of range.
 [[nodiscard]] KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options);
 
-/// Multiplications that a regression takes: to choose from so many rows, once, and to solve for all of them.
+/// Multiplications for one error of a choice with so many rows, and for a whole regression.
 [[nodiscard]] double choice_work(std::size_t rows, std::size_t dim);
 [[nodiscard]] double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs);
-/// The memory it takes.
+/// The memory of a regression.
 [[nodiscard]] std::size_t kernel_bytes(std::size_t rows, std::size_t dim, std::size_t outputs);
 
 /// Throws Error(Code::bad_argument) for options out of range.

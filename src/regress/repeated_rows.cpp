@@ -13,7 +13,7 @@ namespace {
 // Targets are float32, and products of the same rows may be rounded in another order.
 constexpr double kRounding = 1e-5;
 
-/// Of rows that ascend in their first target, the one that has the same as `row`; itself if there is none.
+/// Among rows that ascend in their first target, the one with the targets of `row`; `row` itself if there is none.
 std::size_t one_like(std::size_t row, std::span<const std::size_t> ascending, MatrixView<const double> targets,
                      double most) {
   const auto own = as_eigen(targets.row(row));
@@ -58,9 +58,8 @@ std::vector<std::size_t> RepeatedRows::stand_ins(MatrixView<const double> target
 }
 
 std::size_t RepeatedRows::distinct(MatrixView<const double> targets) const {
-  const std::vector<std::size_t> found = stand_ins(targets);
-  std::size_t count = 0;
-  for (std::size_t row = 0; row < found.size(); ++row) count += found[row] == row ? 1 : 0;
+  std::size_t count = 0, row = 0;
+  for (const std::size_t stand_in : stand_ins(targets)) count += stand_in == row++ ? 1 : 0;
   return count;
 }
 

@@ -8,16 +8,16 @@
 
 namespace kedge {
 
-/// Rows that are there more than once. Leaving out one of them tells nothing, as the others still know it: to judge by
-/// rows left out, all that are alike have to go together.
+/// Rows that are there more than once. Leaving out one of them tells nothing, because the others still predict it:
+/// equal rows have to be left out together.
 class RepeatedRows {
  public:
   explicit RepeatedRows(MatrixView<const double> rows);
 
-  /// For each row, one that stands for all with the same values and, but for rounding, the same targets; most rows
-  /// stand for themselves. Equal rows with other targets are other inputs, which the space cannot tell apart.
+  /// For each row, the one that stands for all with the same values and, up to rounding, the same targets; most rows
+  /// stand for themselves. Equal rows with other targets are other inputs that the space cannot tell apart.
   [[nodiscard]] std::vector<std::size_t> stand_ins(MatrixView<const double> targets) const;
-  /// How many rows are left if each is there once.
+  /// How many rows stand for themselves.
   [[nodiscard]] std::size_t distinct(MatrixView<const double> targets) const;
 
  private:

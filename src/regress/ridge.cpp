@@ -12,7 +12,6 @@
 #include <utility>
 
 namespace kedge {
-
 namespace {
 
 Matrix64 gram_of(MatrixView<const double> features) {
@@ -45,24 +44,21 @@ std::shared_ptr<const RidgeBasis> make_ridge_basis(std::shared_ptr<const Decompo
 }
 
 Spread spread_of(MatrixView<const double> targets) {
-  const auto y = as_eigen(targets);
   const double share = 1 / static_cast<double>(targets.rows);
-  const Eigen::RowVectorXd means = column_means(y);
-  Eigen::RowVectorXd squares = Eigen::RowVectorXd::Zero(y.cols());
-  for (Eigen::Index r = 0; r < y.rows(); ++r) squares += share * y.row(r).cwiseAbs2();
-  Spread spread;
-  for (Eigen::Index c = 0; c < y.cols(); ++c) {
-    spread.squares.push_back(squares[c]);
-    spread.variances.push_back(std::max(0.0, squares[c] - means[c] * means[c]));
-  }
+  const Eigen::RowVectorXd means = column_means(targets);
+  Spread spread{std::vector<double>(targets.cols), std::vector<double>(targets.cols)};
+  auto squares = as_eigen(std::span(spread.squares));
+  for (std::size_t r = 0; r < targets.rows; ++r) squares += share * as_eigen(targets.row(r)).cwiseAbs2();
+  as_eigen(std::span(spread.variances)) = (squares - means.cwiseAbs2()).cwiseMax(0.0);
   return spread;
 }
 
-Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct)
+Ridge::Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets,
+             std::optional<std::size_t> distinct)
     : basis_(std::move(basis)),
       projected_(cross),
       targets_(std::move(targets)),
-      distinct_(distinct == 0 ? basis_->rows : distinct) {
+      distinct_(distinct.value_or(basis_->rows)) {
   basis_->gram->to_inside(projected_.view());
 }
 
@@ -70,15 +66,15 @@ Ridge::Ridge(MatrixView<const double> features, MatrixView<const double> targets
     : Ridge(make_ridge_basis(decompose_gram(gram_of(features)), features.rows, 0, means), cross_of(features, targets),
             spread_of(targets), RepeatedRows(features).distinct(targets)) {}
 
-/// What is added to the eigenvalues; never so little that a direction without features comes to life.
+/// What is added to the eigenvalues; never so little that noise in a direction without features would count.
 double Ridge::penalty(double rho) const {
   return std::max({rho * basis_->mean_value, basis_->noise, std::numeric_limits<double>::min()});
 }
 
-/// Of each output: the mean squared residual over (1 - degrees of freedom / distinct rows)^2. Equal rows have the same
-/// residual e; without all c of them it is e / (1 - c h), where h is the leverage of one. The c h of all distinct rows
-/// sum to the degrees of freedom, and each is taken for their mean. With y = (T + k I)^-1 t, what the fit explains of
-/// t's output is t.y + k y.y.
+/// For each output, the mean squared residual over (1 - degrees of freedom / distinct rows)^2. Equal rows have the same
+/// residual e; if all c of them are left out it is e / (1 - c h), where h is the leverage of one. The c h of all
+/// distinct rows sum to the degrees of freedom, and their mean stands for each. With y = (T + k I)^-1 t, the fit
+/// explains t.y + k y.y of an output.
 std::vector<double> Ridge::errors(double rho) const {
   const double k = penalty(rho);
   Matrix64 solved(projected_.rows(), projected_.cols());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 
 #include <kedge/matrix.h>
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct RidgeBasis {
   double means = 0;  ///< degrees of freedom that centring took: 1 if the rows are centred on their own mean
 };
 
-/// What centring took of rows with these means of columns, and of their squares: 1 if the means are zero but for
-/// rounding, which they never are by chance, and 0 if the rows were centred on another mean.
+/// The degrees of freedom that centring took from rows whose columns have these means and mean squares: 1 if the means
+/// are zero up to rounding, which they never are by chance; 0 if the rows were centred on another mean.
 [[nodiscard]] double taken_by_centring(std::span<const double> means, std::span<const double> mean_squares);
 
 /// Give `noise` if the features were rounded more coarsely than float64.
@@ -32,22 +33,23 @@ struct RidgeBasis {
 
 /// How far each target varies.
 struct Spread {
-  std::vector<double> squares, variances;  ///< the mean square, and that around the mean
+  std::vector<double> squares, variances;  ///< mean squares, of the targets as they are and around their means
 };
 [[nodiscard]] Spread spread_of(MatrixView<const double> targets);
 
-/// Least squares with a penalty, targets ~ features M, for every strength from one decomposition: each strength costs
-/// no more than reading the targets' products. The strength is relative: rho stands for rho times the mean eigenvalue
-/// of features^T features / rows. There is no intercept: centre both unless you want none.
+/// Least squares with a penalty, targets ~ features M. One decomposition serves every strength, each of which costs no
+/// more than reading the products of the targets. A strength rho stands for rho times the mean eigenvalue of
+/// features^T features / rows. There is no intercept, so centre both.
 class Ridge {
  public:
-  /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many rows are left if each is there once,
-  /// 0 for all of them.
-  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets, std::size_t distinct = 0);
-  /// features: rows x dim, targets: rows x outputs; `means` as of a basis.
+  /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many different rows there are; by default,
+  /// all differ.
+  Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets,
+        std::optional<std::size_t> distinct = {});
+  /// features: rows x dim, targets: rows x outputs; `means` as in a basis.
   Ridge(MatrixView<const double> features, MatrixView<const double> targets, double means = 0);
 
-  /// Generalised cross-validation: the mean squared error that leaving rows out would show, each with its repetitions.
+  /// Generalised cross-validation: the mean squared error at rows that are left out, each with the rows equal to it.
   [[nodiscard]] double gcv(double rho) const;
   /// The strength of kStrengths with the least gcv().
   [[nodiscard]] double best() const;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/refuse.h"
 #include "base/wording.h"
-#include "space/row_ids.h"
+#include "io/byte_source.h"
 
-#include <fmt/format.h>
 #include <kedge/draw.h>
+#include <kedge/rows.h>
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 
-/// The finalizer of splitmix64: one to one, and every bit of the result depends on every bit of the number.
+/// The finalizer of splitmix64: no two numbers give the same, and each bit of the result depends on every bit.
 constexpr std::uint64_t mix(std::uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
@@ -33,14 +34,14 @@ constexpr std::uint64_t key_of(std::int64_t number, std::uint64_t salt) {
   return mix(mix(static_cast<std::uint64_t>(number) + kGolden) ^ salt);
 }
 
-/// FNV-1a, whose high bits alone would hardly depend on the last bytes.
+/// FNV-1a, then mixed, because its high bits hardly depend on the last bytes.
 std::int64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return static_cast<std::int64_t>(mix(hash) >> 1);
 }
 
-/// As a number is written and not otherwise: "7", but neither "07" nor "+7".
+/// Only of a number as it is usually written: "7", but neither "07" nor "+7".
 std::optional<std::int64_t> decimal(std::string_view text) {
   if (text.empty() || text.front() < '0' || text.front() > '9' || (text.front() == '0' && text.size() > 1)) return {};
   std::int64_t number = 0;
@@ -55,6 +56,36 @@ std::string described(const SupportDraw& draw) {
   return fmt::format("{} support rows drawn with the seed {}", draw.count(), draw.seed());
 }
 
+bool is_text(const std::string& path) {
+  return path.ends_with(".txt");
+}
+
+/// Calls `each` with every line and its number. Memory grows with the longest line, not with the file.
+void read_lines(const std::string& path, const std::function<void(std::string_view, std::size_t)>& each) {
+  const io::InputFile file(path);
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::string held;
+  std::size_t line = 0;
+  const auto take = [&](std::string_view text) {
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (text.empty()) refuse_file("{}: line {} is empty; write one id on every line", path, line + 1);
+    each(text, line++);
+  };
+  for (std::size_t offset = 0; offset < file.size();) {
+    const std::size_t before = held.size(), count = std::min(kBlock, file.size() - offset);
+    held.resize(before + count);
+    file.read(offset, std::as_writable_bytes(std::span(held)).subspan(before));
+    offset += count;
+    std::size_t first = 0;
+    for (std::size_t end = held.find('\n', before); end != std::string::npos; end = held.find('\n', first)) {
+      take(std::string_view(held).substr(first, end - first));
+      first = end + 1;
+    }
+    held.erase(0, first);
+  }
+  if (!held.empty()) take(held);
+}
+
 }  // namespace
 
 std::int64_t id_number(std::string_view text) {
@@ -64,6 +95,34 @@ std::int64_t id_number(std::string_view text) {
 
 std::int64_t id_number(std::int64_t number) {
   return number >= 0 ? number : hash_of(fmt::format("{}", number));
+}
+
+std::vector<std::int64_t> read_ids(const std::string& path) {
+  std::vector<std::int64_t> ids;
+  if (is_text(path)) {
+    read_lines(path, [&](std::string_view text, std::size_t) { ids.push_back(id_number(text)); });
+  } else {
+    ids = read_integers(path);
+    for (std::int64_t& id : ids) id = id_number(id);
+  }
+  if (ids.empty()) refuse_file("{}: it holds no ids", path);
+  return ids;
+}
+
+IdPlaces find_id(const std::string& path, std::int64_t number) {
+  IdPlaces found;
+  const auto look = [&](const auto& id, std::size_t row) {
+    if (id_number(id) != number) return;
+    if (found.rows.empty()) found.text = fmt::format("{}", id);
+    found.rows.push_back(row);
+  };
+  if (is_text(path)) {
+    read_lines(path, look);
+  } else {
+    const std::vector<std::int64_t> ids = read_integers(path);
+    for (std::size_t row = 0; row < ids.size(); ++row) look(ids[row], row);
+  }
+  return found;
 }
 
 std::uint64_t draw_key(std::int64_t number, std::uint64_t seed) {
@@ -91,12 +150,8 @@ SupportDraw::SupportDraw(std::vector<std::int64_t> wanted) : count_(wanted.size(
 }
 
 SupportDraw SupportDraw::without_rows() const {
-  SupportDraw none;
-  none.count_ = count_;
-  none.seed_ = seed_;
-  none.wanted_ = wanted_;
-  none.place_of_ = place_of_;
-  return none;
+  if (wanted_.empty()) return keeps_rows() ? SupportDraw(count_, seed_) : SupportDraw();
+  return SupportDraw(wanted_);
 }
 
 std::vector<std::int64_t> SupportDraw::ids() const {
@@ -113,7 +168,7 @@ Matrix SupportDraw::rows(std::size_t first, std::size_t cols) const {
   return in_order;
 }
 
-/// Of the rows that come before the last one kept, in order, no more than can get in.
+/// The rows that come before the last one kept, in order, and no more of them than can get in.
 std::vector<SupportDraw::Place> SupportDraw::places(std::span<const std::int64_t> ids) const {
   const std::uint64_t salt = salt_of(seed_);
   std::uint64_t most = kept_.size() < count_ ? std::numeric_limits<std::uint64_t>::max() : kept_.back().key;
@@ -145,17 +200,24 @@ std::vector<SupportDraw::Place> SupportDraw::places(std::span<const std::int64_t
   return found;
 }
 
-std::vector<std::size_t> SupportDraw::choose(std::span<const std::int64_t> ids) const {
+/// The rows that get in, in order.
+std::vector<SupportDraw::Place> SupportDraw::choose_places(std::span<const std::int64_t> ids) const {
   if (!keeps_rows()) return {};
-  std::vector<std::size_t> chosen;
+  std::vector<Place> chosen;
   auto held = kept_.begin();
   for (const Place& place : places(ids)) {
     held = std::lower_bound(held, kept_.end(), Place{place.key, place.id, 0});
     if (held != kept_.end() && held->key == place.key && held->id == place.id) throw RepeatedId(place.id);
     const auto before = static_cast<std::size_t>(held - kept_.begin()) + chosen.size();
-    if (before >= count_) break;  // in order, so that all others come after it
-    chosen.push_back(place.at);
+    if (before >= count_) break;  // all others come after it
+    chosen.push_back(place);
   }
+  return chosen;
+}
+
+std::vector<std::size_t> SupportDraw::choose(std::span<const std::int64_t> ids) const {
+  std::vector<std::size_t> chosen;
+  for (const Place& place : choose_places(ids)) chosen.push_back(place.at);
   return chosen;
 }
 
@@ -168,24 +230,12 @@ void SupportDraw::add(std::span<const std::int64_t> ids, std::span<const MatrixV
     refuse("there are {} ids, but {} rows; give one id for each row, in their order", ids.size(), space.rows);
   }
   if (dim_ != 0 && dim != dim_) refuse("support rows of {} values cannot join those of {}", dim, dim_);
-  const std::vector<std::size_t> chosen = choose(ids);
-  if (chosen.empty()) return;
+  std::vector<Place> added = choose_places(ids);
+  if (added.empty()) return;
   dim_ = dim;
-  std::vector<Place> fresh;
-  const std::uint64_t salt = salt_of(seed_);
-  for (const std::size_t row : chosen) {
-    const std::uint64_t key = wanted_.empty() ? key_of(ids[row], salt) : place_of_.at(ids[row]);
-    fresh.push_back({key, ids[row], row});
-  }
-  put(fresh, rows);
-}
-
-/// Those that no longer are among the first make room.
-void SupportDraw::put(std::span<const Place> chosen, std::span<const MatrixView<const float>> rows) {
-  const std::size_t stay = std::min(kept_.size(), count_ - chosen.size());
-  std::vector<Place> added(chosen.begin(), chosen.end());
-  const std::size_t used = kept_.size();
-  rows_.resize(std::max(used, stay + chosen.size()) * dim_);
+  // Rows that are no longer among the first make room.
+  const std::size_t used = kept_.size(), stay = std::min(used, count_ - added.size());
+  rows_.resize(std::max(used, stay + added.size()) * dim_);
   for (std::size_t i = 0; i < added.size(); ++i) {
     const bool again = stay + i < used;
     const std::size_t from = std::exchange(added[i].at, again ? kept_[stay + i].at : stay + i);
@@ -199,11 +249,11 @@ void SupportDraw::put(std::span<const Place> chosen, std::span<const MatrixView<
   kept_ = std::move(all);
 }
 
-void require_ids(const SupportDraw& draw, std::span<const std::int64_t> ids, std::size_t rows) {
-  if (draw.keeps_rows() && ids.empty() && rows != 0) {
+void SupportDraw::require_ids(std::span<const std::int64_t> ids, std::size_t rows) const {
+  if (keeps_rows() && ids.empty() && rows != 0) {
     refuse("the support is drawn by the ids of the rows, but these rows have none; give {}", option_words("ids"));
   }
-  if (!draw.keeps_rows() && !ids.empty()) {
+  if (!keeps_rows() && !ids.empty()) {
     refuse(
         "ids are what the support is drawn by, but no support was asked for; say how many rows with {}, or leave "
         "out {}",

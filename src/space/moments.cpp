@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "base/finite.h"
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "space/row_ids.h"
+#include "space/sum_rows.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 #include <kedge/moments.h>
 
 #include <algorithm>
@@ -17,11 +16,7 @@
 namespace kedge {
 namespace {
 
-std::vector<std::string> names_of(std::span<const Moments::Part> parts) {
-  std::vector<std::string> names;
-  for (const Moments::Part& part : parts) names.push_back(part.space);
-  return names;
-}
+constexpr std::size_t kMostValues = std::size_t{1} << 20;  // whose products are 8 TB
 
 std::string described(std::span<const Moments::Part> parts) {
   std::vector<std::string> texts;
@@ -29,48 +24,38 @@ std::string described(std::span<const Moments::Part> parts) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-constexpr std::size_t kMostValues = std::size_t{1} << 20;  // whose products are 8 TB
-
-Eigen::Index index(std::size_t number) {
-  return static_cast<Eigen::Index>(number);
-}
-
-/// What becomes of the third and fourth sums of some centred rows when their centre moves, and `by` is added to every
-/// row: `turned` is their scatter times `by`, `squares` its trace.
-void shift(std::size_t rows, double squares, const Eigen::RowVectorXd& turned, const Eigen::RowVectorXd& by,
-           Eigen::Ref<Eigen::RowVectorXd> third, double& fourth) {
-  const auto count = static_cast<double>(rows);
-  const double far = by.squaredNorm();
-  fourth += 4 * third.dot(by) + 2 * squares * far + 4 * turned.dot(by) + count * far * far;
-  third += squares * by + 2 * turned + count * far * by;
-}
-
-/// One space's columns among all.
-struct Columns {
-  Eigen::Index first, dim;
+/// Centred rows as the sums of higher order see them: how many, their squared lengths' sum, and their scatter times the
+/// vector by which their centre moves.
+struct Centred {
+  std::size_t rows;
+  double squares;
+  Eigen::RowVectorXd turned;
 };
 
-/// The scatter of one space times a vector, out of its lower triangle.
-Eigen::RowVectorXd turn(const Matrix64& scatter, Columns columns, const Eigen::RowVectorXd& by) {
-  const auto own = as_eigen(scatter.view()).block(columns.first, columns.first, columns.dim, columns.dim);
-  const Eigen::VectorXd turned = own.selfadjointView<Eigen::Lower>() * by.transpose();
-  return turned.transpose();
+/// Changes third and fourth sums of centred rows into those of the rows with `by` added to each.
+void shift(const Centred& of, const Eigen::RowVectorXd& by, Eigen::Ref<Eigen::RowVectorXd> third, double& fourth) {
+  const auto count = static_cast<double>(of.rows);
+  const double far = by.squaredNorm();
+  fourth += 4 * third.dot(by) + 2 * of.squares * far + 4 * of.turned.dot(by) + count * far * far;
+  third += of.squares * by + 2 * of.turned + count * far * by;
 }
 
-double squares_of(const Matrix64& scatter, Columns columns) {
-  return as_eigen(scatter.view()).diagonal().segment(columns.first, columns.dim).sum();
+/// Of the rows that make up a scatter, of which only the lower triangle is kept.
+Centred centred_of(std::size_t rows, const Matrix64& scatter, std::size_t first, const Eigen::RowVectorXd& by) {
+  const auto at = static_cast<Eigen::Index>(first);
+  const auto own = as_eigen(scatter.view()).block(at, at, by.size(), by.size());
+  const Eigen::VectorXd turned = own.selfadjointView<Eigen::Lower>() * by.transpose();
+  return {rows, own.diagonal().sum(), turned.transpose()};
 }
 
 /// Adds the sums of centred rows to those about another centre, `by` away.
 void add_fourth(MatrixView<const double> centred, const Eigen::RowVectorXd& by, Eigen::Ref<Eigen::RowVectorXd> third,
                 double& fourth) {
-  const auto rows = as_eigen(centred);
-  const Eigen::RowVectorXd lengths = rows.rowwise().squaredNorm().transpose();
+  const Eigen::RowVectorXd lengths = as_eigen(centred).rowwise().squaredNorm().transpose();
   Eigen::RowVectorXd own_third = product(lengths, centred);
   double own_fourth = lengths.squaredNorm();
   const EigenRows<double> along = product(centred, by.transpose());
-  const Eigen::RowVectorXd turned = product(along.transpose(), centred);
-  shift(centred.rows, lengths.sum(), turned, by, own_third, own_fourth);
+  shift({centred.rows, lengths.sum(), product(along.transpose(), centred)}, by, own_third, own_fourth);
   third += own_third;
   fourth += own_fourth;
 }
@@ -79,25 +64,20 @@ void add_fourth(MatrixView<const double> centred, const Eigen::RowVectorXd& by, 
 
 void Moments::set_parts(std::vector<Part> parts) {
   parts_ = std::move(parts);
-  if (parts_.empty()) throw Error(Code::bad_argument, "moments are of one space or more, but none was given");
+  if (parts_.empty()) refuse("moments are of one space or more, but none was given");
   std::size_t dim = 0;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    require_space_name(parts_[i].space);
-    if (parts_[i].dim == 0) {
-      throw Error(Code::bad_argument, fmt::format("space '{}': its rows hold no values", parts_[i].space));
+  for (const Part& part : parts_) {
+    require_space_name(part.space);
+    if (part.dim == 0) refuse("space '{}': its rows hold no values", part.space);
+    if (&*std::ranges::find(parts_, part.space, &Part::space) != &part) {
+      refuse("two spaces are called '{}'; give each its own name", part.space);
     }
-    for (std::size_t j = 0; j < i; ++j) {
-      if (parts_[i].space != parts_[j].space) continue;
-      throw Error(Code::bad_argument,
-                  fmt::format("two spaces are called '{}'; give each its own name", parts_[i].space));
-    }
-    if (parts_[i].dim > kMostValues - dim) {
-      throw Error(Code::bad_argument, fmt::format("space '{}': {} values are more than moments can hold; all spaces "
-                                                  "together may have {}",
-                                                  parts_[i].space, parts_[i].dim, kMostValues));
+    if (part.dim > kMostValues - dim) {
+      refuse("space '{}': {} values are more than moments can hold; all spaces together may have {}", part.space,
+             part.dim, kMostValues);
     }
     first_.push_back(dim);
-    dim += parts_[i].dim;
+    dim += part.dim;
   }
   mean_.resize(dim);
 }
@@ -117,10 +97,8 @@ Moments::Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> 
   const bool known = !third.empty() || !fourth.empty();
   if (mean.size() != width || scatter.rows() != width || scatter.cols() != width ||
       (known && (third.size() != width || fourth.size() != parts_.size()))) {
-    throw Error(Code::bad_argument,
-                fmt::format("moments of {} need a mean of {} values and sums to match, found a mean "
-                            "of {} and products of {} x {}",
-                            described(parts_), width, mean.size(), scatter.rows(), scatter.cols()));
+    refuse("moments of {} need a mean of {} values and sums to match, found a mean of {} and products of {} x {}",
+           described(parts_), width, mean.size(), scatter.rows(), scatter.cols());
   }
   rows_ = rows;
   mean_ = std::move(mean);
@@ -134,10 +112,9 @@ Matrix64 Moments::covariance() const& {
 }
 
 Matrix64 Moments::covariance() && {
-  if (rows_ == 0) throw Error(Code::bad_argument, "statistics need at least one row");
+  if (rows_ == 0) refuse("statistics need at least one row");
   Matrix64 result = std::move(scatter_);
-  auto cells = as_eigen(result.view());
-  cells /= static_cast<double>(rows_);
+  as_eigen(result.view()) /= static_cast<double>(rows_);
   mirror_lower(result.view());
   return result;
 }
@@ -149,24 +126,23 @@ double Moments::total_variance() const {
 template <class T>
 void Moments::require_rows(std::span<const MatrixView<const T>> rows) const {
   if (rows.size() != parts_.size()) {
-    throw Error(Code::bad_argument, fmt::format("the moments are of {}, but rows of {} space(s) were given",
-                                                described(parts_), rows.size()));
+    refuse("the moments are of {}, but rows of {} space(s) were given", described(parts_), rows.size());
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cols != parts_[i].dim) {
-      throw Error(Code::bad_argument, fmt::format("space '{}': the moments are of rows of {} values, found {}",
-                                                  parts_[i].space, parts_[i].dim, rows[i].cols));
+      refuse("space '{}': the moments are of rows of {} values, found {}", parts_[i].space, parts_[i].dim,
+             rows[i].cols);
     }
     if (rows[i].rows != rows[0].rows) {
-      throw Error(Code::bad_argument, fmt::format("the spaces must have the same rows: '{}' has {} rows, '{}' has {}",
-                                                  parts_[0].space, rows[0].rows, parts_[i].space, rows[i].rows));
+      refuse("the spaces must have the same rows: '{}' has {} rows, '{}' has {}", parts_[0].space, rows[0].rows,
+             parts_[i].space, rows[i].rows);
     }
     for (std::size_t r = 0; r < rows[i].rows; ++r) {
       if (all_finite(rows[i].row(r))) continue;
-      throw Error(Code::bad_argument,
-                  fmt::format("space '{}': row {} holds a value that is NaN or infinite; remove that input from every "
-                              "space, or encode it again",
-                              parts_[i].space, r));
+      refuse(
+          "space '{}': row {} holds a value that is NaN or infinite; remove that input from every space, or encode "
+          "it again",
+          parts_[i].space, r);
     }
   }
 }
@@ -183,70 +159,62 @@ void Moments::add_blocks(std::span<const MatrixView<const T>> rows) {
       as_eigen(block.middle_cols(first_[i], parts_[i].dim)) =
           as_eigen(rows[i].middle_rows(first, block.rows)).template cast<double>();
     }
-    add_side_by_side(block);
+    add_and_overwrite(*this, block);
   }
 }
 
 void Moments::add(std::span<const MatrixView<const float>> rows, std::span<const std::int64_t> ids) {
   require_rows(rows);
   if (rows.empty()) return;
-  require_ids(support_, ids, rows[0].rows);
+  support_.require_ids(ids, rows[0].rows);
   support_.add(ids, rows);
   add_blocks(rows);
 }
 void Moments::add(std::span<const MatrixView<const double>> rows) {
   require_rows(rows);
   if (rows.empty()) return;
-  require_ids(support_, {}, rows[0].rows);
+  support_.require_ids({}, rows[0].rows);
   add_blocks(rows);
 }
 
 /// Chan's formula: centred sums stay accurate however far the mean is from zero.
-void Moments::add_side_by_side(MatrixView<double> rows) {
+void add_and_overwrite(Moments& moments, MatrixView<double> rows) {
   const Work work;
-  if (rows.cols != dim()) {
-    throw Error(Code::bad_argument, fmt::format("the moments are of {}, {} values in all, found rows of {}",
-                                                described(parts_), dim(), rows.cols));
+  const std::size_t dim = moments.dim(), before = moments.rows_;
+  if (rows.cols != dim) {
+    refuse("the moments are of {}, {} values in all, found rows of {}", described(moments.parts_), dim, rows.cols);
   }
   if (rows.rows == 0) return;
-  auto block = as_eigen(rows);
   const Eigen::RowVectorXd mean = column_means(rows);
-  block.rowwise() -= mean;
-  const double weight = static_cast<double>(rows.rows) / static_cast<double>(rows_ + rows.rows);
-  const Eigen::RowVectorXd between = mean - as_eigen(std::span(std::as_const(mean_)));
-  move_mean(std::span(between.data(), dim()), weight);
-  for (std::size_t i = 0; i < fourth_.size(); ++i) {
-    const auto own = as_eigen(std::span(third_)).segment(index(first_[i]), index(parts_[i].dim));
-    Eigen::RowVectorXd third = own;
-    add_fourth(rows.middle_cols(first_[i], parts_[i].dim),
-               (1 - weight) * between.segment(index(first_[i]), index(parts_[i].dim)), third, fourth_[i]);
-    as_eigen(std::span(third_)).segment(index(first_[i]), index(parts_[i].dim)) = third;
+  as_eigen(rows).rowwise() -= mean;
+  const double weight = static_cast<double>(rows.rows) / static_cast<double>(before + rows.rows);
+  const Eigen::RowVectorXd far = mean - as_eigen(moments.mean());
+  const std::span<const double> between(far.data(), dim);
+  moments.move_mean(between, weight);
+  for (std::size_t i = 0; i < moments.fourth_.size(); ++i) {
+    const Eigen::RowVectorXd by = (1 - weight) * as_eigen(moments.own(between, i));
+    add_fourth(rows.middle_cols(moments.first_[i], moments.parts_[i].dim), by, as_eigen(moments.own(moments.third_, i)),
+               moments.fourth_[i]);
   }
-  add_gram(scatter_.view(), Triangle::lower, rows);
-  add_gram(scatter_.view(), Triangle::lower, {between.data(), 1, dim(), dim()}, static_cast<double>(rows_) * weight);
-  rows_ += rows.rows;
+  const auto scatter = moments.scatter_.view();
+  add_gram(scatter, Triangle::lower, rows);
+  add_gram(scatter, Triangle::lower, {far.data(), 1, dim, dim}, static_cast<double>(before) * weight);
+  moments.rows_ += rows.rows;
 }
 
-/// To where `weight` of all rows are `between` away from those here. The scatter is the caller's to complete.
+/// To where it is if `weight` of all rows have a mean that is `between` away. The scatter is the caller's to complete.
 void Moments::move_mean(std::span<const double> between, double weight) {
-  const Eigen::RowVectorXd by = -weight * as_eigen(between);
   for (std::size_t i = 0; i < fourth_.size() && rows_ > 0; ++i) {
-    const Columns columns{index(first_[i]), index(parts_[i].dim)};
-    const Eigen::RowVectorXd own_by = by.segment(columns.first, columns.dim);
-    Eigen::RowVectorXd third = as_eigen(std::span(third_)).segment(columns.first, columns.dim);
-    shift(rows_, squares_of(scatter_, columns), turn(scatter_, columns, own_by), own_by, third, fourth_[i]);
-    as_eigen(std::span(third_)).segment(columns.first, columns.dim) = third;
+    const Eigen::RowVectorXd by = -weight * as_eigen(own(between, i));
+    shift(centred_of(rows_, scatter_, first_[i], by), by, as_eigen(own(third_, i)), fourth_[i]);
   }
-  as_eigen(std::span(mean_)) -= by;
+  as_eigen(std::span(mean_)) += weight * as_eigen(between);
 }
 
 void Moments::require_parts(std::span<const Part> parts) const {
   if (parts_.empty() || std::ranges::equal(parts_, parts)) return;
-  throw Error(
-      Code::bad_argument,
-      fmt::format("moments of {} cannot be merged with those of {}; both must be of the same spaces, in the same "
-                  "order",
-                  described(parts_), described(parts)));
+  refuse("moments of {} cannot be merged with those of {}; both must be of the same spaces, in the same order",
+         described(parts_), described(parts));
 }
 
 /// Whether there is anything to add.
@@ -262,18 +230,18 @@ void Moments::merge(const Moments& other) {
   if (!require_mergeable(other)) return;
   if (rows_ == 0) {
     *this = other;
-    return;
+  } else {
+    merge_sums(other);
   }
-  merge_sums(other);
 }
 
 void Moments::merge(Moments&& other) {
   if (!require_mergeable(other)) return;
   if (rows_ == 0) {
     *this = std::move(other);
-    return;
+  } else {
+    merge_sums(other);
   }
-  merge_sums(other);
 }
 
 void Moments::merge_sums(const Moments& other) {
@@ -284,33 +252,33 @@ void Moments::merge_sums(const Moments& other) {
     fourth_.clear();
   }
   const double weight = static_cast<double>(other.rows_) / static_cast<double>(rows_ + other.rows_);
-  const Eigen::RowVectorXd between = as_eigen(other.mean()) - as_eigen(mean());
-  move_mean(std::span(between.data(), dim()), weight);
+  const Eigen::RowVectorXd far = as_eigen(other.mean()) - as_eigen(mean());
+  const std::span<const double> between(far.data(), dim());
+  move_mean(between, weight);
   for (std::size_t i = 0; i < fourth_.size(); ++i) {
-    const Columns columns{index(first_[i]), index(parts_[i].dim)};
-    const Eigen::RowVectorXd by = (1 - weight) * between.segment(columns.first, columns.dim);
-    Eigen::RowVectorXd third = as_eigen(other.third()).segment(columns.first, columns.dim);
+    const Eigen::RowVectorXd by = (1 - weight) * as_eigen(own(between, i));
+    Eigen::RowVectorXd third = as_eigen(own(other.third_, i));
     double fourth = other.fourth_[i];
-    shift(other.rows_, squares_of(other.scatter_, columns), turn(other.scatter_, columns, by), by, third, fourth);
-    as_eigen(std::span(third_)).segment(columns.first, columns.dim) += third;
+    shift(centred_of(other.rows_, other.scatter_, first_[i], by), by, third, fourth);
+    as_eigen(own(third_, i)) += third;
     fourth_[i] += fourth;
   }
   as_eigen(scatter_.view()) += as_eigen(other.scatter_.view());
-  add_gram(scatter_.view(), Triangle::lower, {between.data(), 1, dim(), dim()}, static_cast<double>(rows_) * weight);
+  add_gram(scatter_.view(), Triangle::lower, {far.data(), 1, dim(), dim()}, static_cast<double>(rows_) * weight);
   rows_ += other.rows_;
 }
 
 std::size_t Moments::part_of(std::string_view space) const {
   const auto found = std::ranges::find(parts_, space, &Part::space);
   if (found != parts_.end()) return static_cast<std::size_t>(found - parts_.begin());
-  const std::vector<std::string> names = names_of(parts_);
+  std::vector<std::string> names;
+  for (const Part& part : parts_) names.push_back(part.space);
   throw UnknownSpace(fmt::format("the moments have no space '{}'; they have: {}{}", space, fmt::join(names, ", "),
                                  nearest(space, names) ? did_you_mean(space, names) : ""));
 }
 
 std::span<const double> Moments::mean(std::string_view space) const {
-  const std::size_t part = part_of(space);
-  return mean().subspan(first_[part], parts_[part].dim);
+  return own(mean_, part_of(space));
 }
 
 Matrix Moments::support_rows(std::string_view space) const {
@@ -325,40 +293,26 @@ Moments Moments::of(std::string_view space) const {
 }
 
 Moments Moments::of(std::span<const std::string> spaces) const {
-  std::vector<std::size_t> from;
   std::vector<Part> parts;
+  std::vector<std::size_t> columns;  // of all, in the order of these spaces
+  std::vector<double> fourth;
   for (const std::string& space : spaces) {
-    from.push_back(part_of(space));
-    parts.push_back(parts_[from.back()]);
+    const std::size_t part = part_of(space);
+    parts.push_back(parts_[part]);
+    for (std::size_t c = 0; c < parts_[part].dim; ++c) columns.push_back(first_[part] + c);
+    if (!fourth_.empty()) fourth.push_back(fourth_[part]);
   }
   if (parts == parts_) return {std::move(parts), rows_, mean_, scatter_, third_, fourth_};
-  Moments chosen(std::move(parts));
-  chosen.rows_ = rows_;
-  if (fourth_.empty()) {
-    chosen.third_.clear();
-    chosen.fourth_.clear();
-  }
-  const auto all = as_eigen(scatter_.view());
-  auto cells = as_eigen(chosen.scatter_.view());
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const auto at = static_cast<std::ptrdiff_t>(first_[from[i]]),
-               dim = static_cast<std::ptrdiff_t>(parts_[from[i]].dim);
-    std::copy_n(mean_.begin() + at, dim, chosen.mean_.begin() + static_cast<std::ptrdiff_t>(chosen.first_[i]));
-    if (!fourth_.empty()) {
-      std::copy_n(third_.begin() + at, dim, chosen.third_.begin() + static_cast<std::ptrdiff_t>(chosen.first_[i]));
-      chosen.fourth_[i] = fourth_[from[i]];
-    }
+  std::vector<double> mean, third;
+  Matrix64 scatter(columns.size(), columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    mean.push_back(mean_[columns[i]]);
+    if (!third_.empty()) third.push_back(third_[columns[i]]);
     for (std::size_t j = 0; j <= i; ++j) {
-      const Eigen::Index other_at = index(first_[from[j]]), other_dim = index(parts_[from[j]].dim);
-      auto to = cells.block(index(chosen.first_[i]), index(chosen.first_[j]), dim, other_dim);
-      if (at >= other_at) {
-        to = all.block(at, other_at, dim, other_dim);
-      } else {
-        to = all.block(other_at, at, other_dim, dim).transpose();
-      }
+      scatter.row(i)[j] = scatter_.row(std::max(columns[i], columns[j]))[std::min(columns[i], columns[j])];
     }
   }
-  return chosen;
+  return {std::move(parts), rows_, std::move(mean), std::move(scatter), std::move(third), std::move(fourth)};
 }
 
 }  // namespace kedge

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/mirror.h"
+#include "base/refuse.h"
 #include "io/byte_source.h"
 #include "io/outputs.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
 #include "space/variation.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/moments.h>
 #include <kedge/version.h>
 
@@ -41,12 +40,11 @@ std::map<std::string, std::string> describe(const Moments& moments) {
   return about;
 }
 
-/// The support as it is written: in order, and what was asked for where that was ids.
+/// The support as it is written, in its order.
 struct SupportTensors {
+  explicit SupportTensors(const SupportDraw& draw) : ids(draw.ids()), rows(draw.rows()) {}
   std::vector<std::int64_t> ids;
   Matrix rows;
-
-  explicit SupportTensors(const SupportDraw& draw) : ids(draw.ids()), rows(draw.rows()) {}
 };
 
 /// Views of the moments, of their scatter, whose upper triangle may be missing, and of their support.
@@ -79,8 +77,8 @@ void mirror(char* square, std::size_t dim) {
   for_lower_triangle(dim, [&](std::size_t i, std::size_t j) { std::memcpy(at(j, i), at(i, j), sizeof(double)); });
 }
 
-/// Sums of products of real rows: symmetric, and none larger than its squares allow, but for what rounding leaves of
-/// values that are large and hardly vary.
+/// Requires sums of products that real rows can have: symmetric, and none larger than its squares allow. Values that
+/// are large and hardly vary leave some rounding.
 void require_products(const io::TensorFile& file, Matrix64& scatter, std::span<const double> mean, std::size_t rows) {
   constexpr double kRounding = 1e-9, kOfLargeValues = 1e-12;
   const auto sizes = [&](std::size_t i) {
@@ -108,7 +106,7 @@ SupportDraw read_rule(const io::TensorFile& file) {
   return {file.whole_number(rule.at("rows")), file.whole_number(rule.at("seed"))};
 }
 
-/// Rows that were drawn out of all of those that were summed up.
+/// The support, drawn out of so many rows.
 SupportDraw read_support(const io::TensorFile& file, std::size_t rows, std::size_t dim) {
   if (!file.has("support_ids")) {
     for (const char* other : {"support", "support_wanted"}) {
@@ -144,9 +142,9 @@ Moments read_parts(const io::TensorFile& file) {
   const auto spaces = file.json("spaces");
   for (const auto& space : spaces) {
     parts.push_back({space.at("name").get<std::string>(), file.whole_number(space.at("dim"))});
-    // Before they are added up: a sum that wraps would look small.
-    if (parts.back().dim > width - dim)
+    if (parts.back().dim > width - dim) {  // checked before it is added, because a sum that wraps would look small
       file.refuse(fmt::format("its spaces have more than the {} values of its mean", width));
+    }
     dim += parts.back().dim;
   }
   const std::size_t rows = file.whole_number(file.json("rows"));
@@ -177,13 +175,13 @@ Moments read_moments(const io::ByteSource& bytes) {
 }
 
 void require_spaces(const Moments& moments) {
-  if (moments.parts().empty()) throw Error(Code::bad_argument, "these moments are of no space; add rows first");
+  if (moments.parts().empty()) refuse("these moments are of no space; add rows first");
   require_sums(moments);
   const SupportDraw& support = moments.support();
   if (support.wanted().empty() && support.size() != std::min(support.count(), moments.rows())) {
-    throw Error(Code::bad_argument, fmt::format("these moments are of {} rows, but only {} were looked at for their "
-                                                "support of {}; add every row with its id",
-                                                moments.rows(), support.size(), support.count()));
+    refuse(
+        "these moments are of {} rows, but only {} were looked at for their support of {}; add every row with its id",
+        moments.rows(), support.size(), support.count());
   }
 }
 

@@ -30,12 +30,6 @@ std::string could_not_check(const std::string& rows, std::size_t count) {
       rows, count, RowCheck::kLeastRows);
 }
 
-std::string same_rows(const RowCheck& check, const std::string& space) {
-  return fmt::format(
-      "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under two names?",
-      check.same_as, space);
-}
-
 std::string place_of(const RowRange& rows) {
   if (rows.end == RowRange::kEnd) return fmt::format("from about row {} on, ", rows.begin);
   if (rows.begin == 0) return fmt::format("up to about row {}, ", rows.end);
@@ -82,11 +76,20 @@ std::string explain(const RowCheck& check, const Words& words) {
                                                 "just weak?");
 }
 
+void add_warnings(std::vector<std::string>& to, const std::optional<RowCheck>& check, const std::string& space) {
+  if (!check) return;
+  if (check->suspicious()) to.push_back(explain(*check, space));
+  if (!check->same_as) return;
+  to.push_back(fmt::format(
+      "'{}' and '{}' hold the same rows, so they teach nothing about each other: was one file given under two names?",
+      *check->same_as, space));
+}
+
 }  // namespace
 
 bool RowCheck::near_chance() const {
-  // Shuffled rows stay below 4 in all but one of 30,000 cases; where many rows are looked up and neighbours are alike,
-  // as in sorted files, wrong partners rise a little above chance.
+  // Shuffled rows stay below 4 in all but one of 30,000 cases. If many rows are looked up and neighbours are alike, as
+  // in sorted files, wrong partners rise a little above chance.
   constexpr double kAtLeast = 4, kOfEachRow = 0.3, kManyTimesChance = 10;
   if (found_first * static_cast<double>(among) > kManyTimesChance) return false;
   return deviations < std::max(kAtLeast, kOfEachRow * std::sqrt(static_cast<double>(rows)));
@@ -117,21 +120,14 @@ std::vector<std::string> explain(std::span<const std::optional<RowCheck>> checks
                                        fmt::format("'{}'", spaces.front()), "one of the files"}));
     return warnings;
   }
-  for (std::size_t i = 0; i < spaces.size(); ++i) {
-    const std::optional<RowCheck>& check = checks[i];
-    if (!check) continue;
-    if (check->suspicious()) warnings.push_back(explain(*check, spaces[i]));
-    if (!check->same_as.empty()) warnings.push_back(same_rows(*check, spaces[i]));
-  }
+  for (std::size_t i = 0; i < spaces.size(); ++i) add_warnings(warnings, checks[i], spaces[i]);
   return warnings;
 }
 
 std::vector<std::string> explain(const std::optional<RowCheck>& check, const std::string& space, std::size_t rows) {
   if (rows < RowCheck::kLeastRows) return {could_not_check(fmt::format("the rows of '{}'", space), rows)};
-  if (!check) return {};
   std::vector<std::string> warnings;
-  if (check->suspicious()) warnings.push_back(explain(*check, space));
-  if (!check->same_as.empty()) warnings.push_back(same_rows(*check, space));
+  add_warnings(warnings, check, space);
   return warnings;
 }
 

@@ -2,7 +2,7 @@
 #include "space/row_sketch.h"
 
 #include "base/random.h"
-#include "compute/cholesky.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace kedge {
 namespace {
 
-constexpr double kShrinkage = 0.15;  // as whitening's own default: few rows need it, many do not mind
-// Few rows take little time, so that they can have more directions.
+constexpr double kShrinkage = 0.15;  // the default of whitening
+// Few rows take little time and can have more directions.
 constexpr std::size_t kProjectedValues = 192'000;
 constexpr std::size_t kLeastWidth = 128, kMostWidth = 512;
 
@@ -32,13 +32,12 @@ EigenRows<float> centre(MatrixView<const double> rows) {
 void whiten(EigenRows<double>& rows) {
   const auto width = static_cast<std::size_t>(rows.cols());
   Matrix64 covariance(width, width);
-  add_gram(covariance.view(), Triangle::upper, {rows.data(), static_cast<std::size_t>(rows.rows()), width, width},
-           (1 - kShrinkage) / static_cast<double>(rows.rows()));
+  add_gram(covariance.view(), Triangle::upper, view_of(rows), (1 - kShrinkage) / static_cast<double>(rows.rows()));
   auto cells = as_eigen(covariance.view());
   const double mean_variance = cells.trace() / static_cast<double>(width);
   cells.diagonal().array() += kShrinkage * mean_variance;
   const Cholesky factor(std::move(covariance));
-  if (factor.exists()) factor.divide_rows({rows.data(), static_cast<std::size_t>(rows.rows()), width, width});
+  if (factor.exists()) factor.divide_rows(view_of(rows));
 }
 
 /// Positions that are looked up together, and the others.
@@ -46,8 +45,8 @@ struct Fold {
   std::vector<Eigen::Index> looked_up, anchors;
 };
 
-/// Every row is looked up in one of them: a fifth at a time of few rows, which leaves more to look through, else a
-/// third.
+/// Each row is looked up in one of them. Few rows are looked up a fifth at a time, which leaves more to look through;
+/// many a third at a time.
 std::vector<Fold> folds_of(std::size_t rows) {
   constexpr std::size_t kFew = 600;
   const std::size_t parts = rows < kFew ? 5 : 3;
@@ -71,7 +70,7 @@ EigenRows<float> similarities(const EigenRows<float>& own, const EigenRows<float
   return product(mapped, pick(other, fold.looked_up).transpose());
 }
 
-/// The pairs of a fold against all ways to pair its rows at random, whose mean and variance are known in closed form.
+/// Compares the pairs of a fold with all ways to pair its rows at random, whose mean and variance have a closed form.
 void add_found(LookedUp& result, const EigenRows<float>& similar, const Fold& fold) {
   const Eigen::Index count = similar.rows();
   EigenRows<double> centred = similar.cast<double>();
@@ -87,6 +86,34 @@ void add_found(LookedUp& result, const EigenRows<float>& similar, const Fold& fo
     result.rows.push_back(found);
   }
   result.among = std::max(result.among, static_cast<std::size_t>(count));
+}
+
+/// How much more alike each pair is than random ones, in standard deviations of the latter.
+Eigen::ArrayXd deviations_of(std::span<const FoundRow> rows) {
+  Eigen::ArrayXd result(static_cast<Eigen::Index>(rows.size()));
+  std::ranges::transform(rows, result.data(), [](const FoundRow& row) {
+    return row.variance > 0 ? row.above / std::sqrt(row.variance) : 0;
+  });
+  return result;
+}
+
+/// The block whose values have the largest sum, in one pass (Kadane).
+OddBlock largest_sum(const Eigen::ArrayXd& values) {
+  OddBlock best;
+  double sum = 0, most = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(values.size()); ++i) {
+    if (sum <= 0) {
+      sum = 0;
+      begin = i;
+    }
+    sum += values[static_cast<Eigen::Index>(i)];
+    if (sum > most) {
+      most = sum;
+      best = {begin, i + 1};
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -120,7 +147,7 @@ EigenRows<float> sketch_rows(MatrixView<const double> rows) {
 }
 
 LookedUp look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others) {
-  constexpr std::size_t kPlenty = 200;  // rows that tell, where they do so beyond doubt
+  constexpr std::size_t kPlenty = 200;  // rows are enough if what they tell is beyond doubt
   constexpr double kBeyondDoubt = 15;
   LookedUp result;
   for (const Fold& fold : folds_of(static_cast<std::size_t>(own.rows()))) {
@@ -145,6 +172,25 @@ RowCheck check_of(std::span<const FoundRow> rows, std::size_t among) {
   if (!rows.empty()) check.found_first = first / static_cast<double>(rows.size());
   check.deviations = variance > 0 ? above / std::sqrt(variance) : 0;
   return check;
+}
+
+std::optional<OddBlock> find_odd_block(std::span<const FoundRow> rows) {
+  constexpr std::size_t kLeastRows = 8;
+  constexpr std::size_t kEdge = 5;    // so few rows between a block and the end belong to it: some are found by chance
+  constexpr double kNotByChance = 5;  // the oddest of all blocks of true pairs stays below 4
+  const Eigen::ArrayXd found = deviations_of(rows);
+  OddBlock block = largest_sum(std::max(found.mean(), 0.0) / 2 - found);
+  if (block.begin < kEdge) block.begin = 0;
+  if (rows.size() - block.end < kEdge) block.end = rows.size();
+  const std::size_t inside = block.end - block.begin, outside = rows.size() - inside;
+  if (inside < kLeastRows || outside < kLeastRows) return {};
+  const auto in_block = found.segment(static_cast<Eigen::Index>(block.begin), static_cast<Eigen::Index>(inside));
+  const double count = static_cast<double>(outside), mean = (found.sum() - in_block.sum()) / count;
+  const double variance = ((found - mean).square().sum() - (in_block - mean).square().sum()) / count;
+  const double errors = 1 / static_cast<double>(inside) + 1 / count;
+  block.contrast = (mean - in_block.mean()) / std::sqrt(std::max(variance, 1.0) * errors);
+  if (!(block.contrast > kNotByChance)) return {};
+  return block;
 }
 
 }  // namespace kedge

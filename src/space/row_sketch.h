@@ -5,12 +5,13 @@
 
 #include <kedge/row_check.h>
 
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace kedge {
 
-/// So many rows tell more than enough.
+/// More rows would not tell more.
 constexpr std::size_t kMostCheckedRows = 1500;
 
 /// Positions spread evenly over `total` rows: all of them, or kMostCheckedRows. Ascending.
@@ -20,7 +21,7 @@ constexpr std::size_t kMostCheckedRows = 1500;
 /// Any scale and any width will do.
 [[nodiscard]] EigenRows<float> sketch_rows(MatrixView<const double> rows);
 
-/// Onto `width` random directions, if there are more: the same for all rows of a width, and on every machine.
+/// Projects wider rows onto `width` random directions: the same ones for all rows of a width, and on every machine.
 [[nodiscard]] EigenRows<float> project_rows(const EigenRows<float>& rows, Eigen::Index width);
 
 /// One row that was looked up, against all partners it could have had.
@@ -32,13 +33,22 @@ struct FoundRow {
 };
 struct LookedUp {
   std::vector<FoundRow> rows;
-  std::size_t among = 0;  ///< in how many each was sought
+  std::size_t among = 0;  ///< how many rows each was looked up in
 };
 
-/// How rows of `own` find their partners, the same rows of `others`. Rows that are not looked up are the anchors
-/// through which two spaces are compared, so nothing is learned from a pair that is judged.
+/// Looks up the rows of `own` among those of `others`, where its partner is the same row. Two spaces are compared
+/// through rows that are not looked up, so nothing is learned from a pair that is judged.
 [[nodiscard]] LookedUp look_up(const EigenRows<float>& own, std::span<const EigenRows<float>> others);
 /// What all of these rows say together.
 [[nodiscard]] RowCheck check_of(std::span<const FoundRow> rows, std::size_t among);
+
+/// Rows [begin, end) of those that were looked up, found so much worse than the rest that it cannot be chance.
+struct OddBlock {
+  std::size_t begin = 0, end = 0;
+  double contrast = 0;  ///< between the block and the rest, in standard errors
+};
+
+/// The oddest block of rows that follow each other, if there is one. `rows` are in the order of the file.
+[[nodiscard]] std::optional<OddBlock> find_odd_block(std::span<const FoundRow> rows);
 
 }  // namespace kedge

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "space/select_rows.h"
+
 #include "base/eigen.h"
 #include "base/random.h"
+#include "base/refuse.h"
 #include "compute/neighbors.h"
+#include "compute/products.h"
 #include "compute/threads.h"
-#include "space/farthest.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/support.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ std::vector<std::size_t> nearest_to_means(MatrixView<const float> rows, std::siz
   return chosen;
 }
 
-/// After Efraimidis and Spirakis: the rows of the largest keys log(u) / weight are a draw without replacement.
+/// Efraimidis and Spirakis: the rows with the largest keys log(u) / weight are a draw without replacement.
 std::vector<std::size_t> draw_by_length(MatrixView<const float> rows, std::size_t count, std::uint64_t seed) {
   Random random(seed);
   std::vector<double> keys(rows.rows);
@@ -73,13 +74,27 @@ std::vector<std::size_t> draw_by_length(MatrixView<const float> rows, std::size_
 
 }  // namespace
 
-void require_support(std::size_t support, std::size_t rows) {
-  if (support == 0) throw Error(Code::bad_argument, "the support has 0 rows, expected 1 or more");
-  if (support > rows) {
-    throw Error(Code::bad_argument,
-                fmt::format("asked for a support of {} rows, but the spaces have only {} rows; lower the support",
-                            support, rows));
+std::vector<std::size_t> farthest_rows(MatrixView<const float> rows, std::size_t count, std::uint64_t seed) {
+  const auto points = as_eigen(rows);
+  const Eigen::VectorXf lengths = points.rowwise().squaredNorm();
+  Eigen::VectorXf nearest = Eigen::VectorXf::Constant(points.rows(), std::numeric_limits<float>::infinity());
+  std::vector<std::size_t> chosen{Random(seed).below(rows.rows)};
+  while (chosen.size() < count) {
+    const auto last = static_cast<Eigen::Index>(chosen.back());
+    const Eigen::VectorXf products = product(points.row(last), points.transpose()).transpose();
+    nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
+    nearest[last] = -std::numeric_limits<float>::infinity();  // no row twice, even among duplicates
+    Eigen::Index farthest = 0;
+    nearest.maxCoeff(&farthest);
+    chosen.push_back(static_cast<std::size_t>(farthest));
   }
+  return chosen;
+}
+
+void require_support(std::size_t support, std::size_t rows) {
+  if (support == 0) refuse("the support has 0 rows, expected 1 or more");
+  if (support <= rows) return;
+  refuse("asked for a support of {} rows, but the spaces have only {} rows; lower the support", support, rows);
 }
 
 std::vector<std::size_t> select_rows(SupportSelect select, MatrixView<const float> rows, std::size_t count,

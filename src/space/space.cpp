@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"
 #include "base/parallel.h"
+#include "base/refuse.h"
 
-#include <fmt/format.h>
 #include <kedge/device.h>
-#include <kedge/error.h>
 #include <kedge/space.h>
 
 #include <algorithm>
@@ -20,18 +19,18 @@ void require_finite(const Space& space, std::size_t first_file_row, MatrixView<c
   if (block.stride == block.cols && all_finite(std::span<const T>(block.data, block.rows * block.cols))) return;
   for (std::size_t r = 0; r < block.rows; ++r) {
     if (all_finite(block.row(r))) continue;
-    throw Error(Code::bad_file, fmt::format("space '{}': row {} of {} holds a value that is NaN or infinite; "
-                                            "remove that input from every space, or encode it again",
-                                            space.name(), first_file_row + r, space.source().label()));
+    refuse_file(
+        "space '{}': row {} of {} holds a value that is NaN or infinite; remove that input from every space, or "
+        "encode it again",
+        space.name(), first_file_row + r, space.source().label());
   }
 }
 
 template <class T>
 void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
   if (first > space.rows() || out.rows > space.rows() - first || out.cols != space.dim()) {
-    throw Error(Code::bad_argument,
-                fmt::format("space '{}': asked for {} rows of {} values from row {} on, but it has {} rows of {}",
-                            space.name(), out.rows, out.cols, first, space.rows(), space.dim()));
+    refuse("space '{}': asked for {} rows of {} values from row {} on, but it has {} rows of {}", space.name(),
+           out.rows, out.cols, first, space.rows(), space.dim());
   }
   for (std::size_t done = 0; done < out.rows;) {  // rows that follow each other in the file are read at once
     const auto file_row = static_cast<std::size_t>(space.file_row(first + done));
@@ -48,20 +47,16 @@ void read_checked(const Space& space, std::size_t first, MatrixView<T> out) {
 }
 
 void require_values(const std::string& name, const RowSource& source) {
-  if (source.rows() == 0) throw Error(Code::bad_file, fmt::format("space '{}': {} has no rows", name, source.label()));
-  if (source.cols() != 0) return;
-  throw Error(Code::bad_file, fmt::format("space '{}': the rows of {} hold no values", name, source.label()));
+  if (source.rows() == 0) refuse_file("space '{}': {} has no rows", name, source.label());
+  if (source.cols() == 0) refuse_file("space '{}': the rows of {} hold no values", name, source.label());
 }
 
 }  // namespace
 
 void require_space_name(const std::string& name) {
-  // Bundles are JSON inside, which holds UTF-8 only; and names are shown, by this machine's terminal and by others'.
+  // JSON inside of bundles holds UTF-8 only, and terminals show the names.
   if (!name.empty() && name.find_first_of("=#") == std::string::npos && printable(name) == name) return;
-  throw Error(
-      Code::bad_argument,
-      fmt::format("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters",
-                  name));
+  refuse("space name '{}' cannot be used: give a name in UTF-8 without '=', '#' and control characters", name);
 }
 
 Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range)
@@ -71,12 +66,12 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowRange
   const std::size_t total = source_->rows();
   if (range_.end == RowRange::kEnd) range_.end = total;
   if (range_.begin == range_.end) {
-    throw Error(Code::bad_argument, fmt::format("space '{}': rows {}:{} are none at all; {} has rows 0:{}", name_,
-                                                range_.begin, range_.end, source_->label(), total));
+    refuse("space '{}': rows {}:{} are none at all; {} has rows 0:{}", name_, range_.begin, range_.end,
+           source_->label(), total);
   }
   if (range_.begin >= range_.end || range_.end > total) {
-    throw Error(Code::bad_argument, fmt::format("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_,
-                                                range_.begin, range_.end, source_->label(), total));
+    refuse("space '{}': asked for rows {}:{}, but {} has rows 0:{}", name_, range_.begin, range_.end, source_->label(),
+           total);
   }
 }
 
@@ -85,24 +80,21 @@ Space::Space(std::string name, std::shared_ptr<const RowSource> source, RowIds r
   require_space_name(name_);
   require_values(name_, *source_);
   const std::size_t total = source_->rows();
-  const auto refuse = [&](const std::string& what) {
-    throw Error(Code::bad_argument, fmt::format("space '{}': {}", name_, what));
-  };
-  if (rows.of != 0 && rows.of != total) {
-    refuse(fmt::format("the mask of rows is for {} rows, but {} has {}", rows.of, source_->label(), total));
+  if (rows.of && rows.of != total) {
+    refuse("space '{}': the mask of rows is for {} rows, but {} has {}", name_, *rows.of, source_->label(), total);
   }
-  if (rows.ids.empty()) refuse("no rows were chosen");
+  if (rows.ids.empty()) refuse("space '{}': no rows were chosen", name_);
   std::vector<std::int64_t> sorted = rows.ids;
   std::ranges::sort(sorted);
   for (const std::int64_t id : {sorted.front(), sorted.back()}) {
     if (id < 0 || static_cast<std::size_t>(id) >= total) {
-      refuse(fmt::format("asked for row {}, but {} has rows 0:{}", id, source_->label(), total));
+      refuse("space '{}': asked for row {}, but {} has rows 0:{}", name_, id, source_->label(), total);
     }
   }
   if (const auto repeated = std::ranges::adjacent_find(sorted); repeated != sorted.end()) {
     const bool mask = rows.ids.size() == total && sorted.back() <= 1;
-    refuse(fmt::format("row {} is given more than once; {}", *repeated,
-                       mask ? "is it a mask? Give it as booleans" : "each row may be used once"));
+    refuse("space '{}': row {} is given more than once; {}", name_, *repeated,
+           mask ? "is it a mask? Give it as booleans" : "each row may be used once");
   }
   range_ = {static_cast<std::size_t>(sorted.front()), static_cast<std::size_t>(sorted.back()) + 1};
   ids_ = std::make_shared<const std::vector<std::int64_t>>(std::move(rows.ids));
@@ -117,10 +109,7 @@ std::vector<std::size_t> Space::find(std::span<const std::int64_t> file_rows) co
     const bool inside = ids_ ? place != places.end()
                              : file_row >= 0 && static_cast<std::size_t>(file_row) >= range_.begin &&
                                    static_cast<std::size_t>(file_row) < range_.end;
-    if (!inside) {
-      throw Error(Code::bad_argument, fmt::format("row {} is not among the {} rows of space '{}' that were chosen",
-                                                  file_row, rows(), name_));
-    }
+    if (!inside) refuse("row {} is not among the {} rows of space '{}' that were chosen", file_row, rows(), name_);
     found.push_back(ids_ ? place->second : static_cast<std::size_t>(file_row) - range_.begin);
   }
   return found;
@@ -143,10 +132,8 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
   constexpr std::size_t kShare = 256;  // rows that are worth a thread
   for (const std::int64_t row : file_rows) {
     if (row >= 0 && static_cast<std::size_t>(row) < source_->rows()) continue;
-    throw Error(Code::bad_argument,
-                fmt::format("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the same inputs in the "
-                            "same order?",
-                            name_, row, source_->label(), source_->rows()));
+    refuse("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the same inputs in the same order?", name_,
+           row, source_->label(), source_->rows());
   }
   Matrix64 gathered(file_rows.size(), dim());
   std::vector<char> finite(file_rows.size());
@@ -158,9 +145,8 @@ Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
       }
     };
   });
-  const auto bad = std::ranges::find(finite, 0) - finite.begin();
-  if (static_cast<std::size_t>(bad) < finite.size()) {
-    const auto row = static_cast<std::size_t>(bad);
+  const auto row = static_cast<std::size_t>(std::ranges::find(finite, 0) - finite.begin());
+  if (row < finite.size()) {
     require_finite<double>(*this, static_cast<std::size_t>(file_rows[row]), gathered.view().middle_rows(row, 1));
   }
   return gathered;
@@ -176,30 +162,26 @@ void require_same_rows(const Space& first, const Space& other) {
     ++row;
   }
   if (row == first.rows()) return;
-  throw Error(
-      Code::bad_argument,
-      fmt::format("the spaces must have the same rows: row {} of '{}' is row {} of its file, but row {} of '{}' "
-                  "is row {}; choose the same rows of every file",
-                  row, first.name(), first.file_row(row), row, other.name(), other.file_row(row)));
+  refuse(
+      "the spaces must have the same rows: row {} of '{}' is row {} of its file, but row {} of '{}' is row {}; choose "
+      "the same rows of every file",
+      row, first.name(), first.file_row(row), row, other.name(), other.file_row(row));
 }
 
 }  // namespace
 
 void require_parallel(std::span<const Space> spaces) {
-  if (spaces.empty()) throw Error(Code::bad_argument, "no space was given; name at least one");
+  if (spaces.empty()) refuse("no space was given; name at least one");
   for (std::size_t i = 0; i < spaces.size(); ++i) {
     if (spaces[i].rows() != spaces[0].rows()) {
-      throw Error(Code::bad_file,
-                  fmt::format("the spaces must have the same rows: '{}' has {} rows, '{}' has {}; embed the "
-                              "same inputs in the same order, or choose a range both have",
-                              spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows()));
+      refuse_file(
+          "the spaces must have the same rows: '{}' has {} rows, '{}' has {}; embed the same inputs in the same "
+          "order, or choose a range both have",
+          spaces[0].name(), spaces[0].rows(), spaces[i].name(), spaces[i].rows());
     }
     require_same_rows(spaces[0], spaces[i]);
-    for (std::size_t j = 0; j < i; ++j) {
-      if (spaces[i].name() == spaces[j].name()) {
-        throw Error(Code::bad_argument,
-                    fmt::format("two spaces are called '{}'; give each its own name", spaces[i].name()));
-      }
+    if (std::ranges::find(spaces, spaces[i].name(), &Space::name) - spaces.begin() != static_cast<std::ptrdiff_t>(i)) {
+      refuse("two spaces are called '{}'; give each its own name", spaces[i].name());
     }
   }
 }

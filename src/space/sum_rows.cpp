@@ -6,7 +6,6 @@
 #include "compute/device.h"
 #include "compute/row_sums.h"
 #include "compute/threads.h"
-#include "space/row_ids.h"
 #include "space/variation.h"
 
 #include <fmt/format.h>
@@ -27,7 +26,7 @@ namespace kedge {
 namespace {
 
 constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64: large enough for BLAS, small in memory
-// For a device that rows are carried to: pinning memory takes its time, and so does starting a product.
+// For a device that rows are carried to, where pinning memory and starting a product both take time.
 constexpr std::size_t kCarriedBlockValues = std::size_t{1} << 20;
 constexpr unsigned kMostCarriers = 8;
 
@@ -55,9 +54,8 @@ constexpr std::size_t kMostShares = 32;
 constexpr std::size_t kWidestShared = 1024;                      // sums of all shares: 256 MB at most
 constexpr std::size_t kShareBlockValues = std::size_t{1} << 18;  // of float64: stays in a core's cache
 
-/// Each share of the rows is summed up by one thread, and none waits for another, whatever else the machine is doing.
-/// Shares do not depend on how many threads there are, so neither does the result. A share is so large that adding its
-/// sums to the others is nothing beside making them.
+/// One thread sums up each share of the rows, and none waits for another, whatever else the machine is doing. Shares do
+/// not depend on the number of threads, so neither does the result. They are so large that merging them costs little.
 Moments sum_in_shares(std::span<const Space> spaces, const Moments& none, const Tell& tell) {
   const std::size_t dim = none.dim();
   const std::size_t total = spaces.front().rows();
@@ -72,17 +70,17 @@ Moments sum_in_shares(std::span<const Space> spaces, const Moments& none, const 
       for (const std::size_t end = first + rows; first < end; first += block_rows) {
         const auto block = buffer.view().middle_rows(0, std::min(block_rows, end - first));
         read_side_by_side(spaces, first, block);
-        own.add_side_by_side(block);
+        add_and_overwrite(own, block);
         const std::scoped_lock one_at_a_time(lock);
         tell(done += block.rows, total);
       }
     };
   });
-  for (std::size_t i = 1; i < sums.size(); ++i) sums.front().merge(sums[i]);
+  for (const Moments& own : std::span(sums).subspan(1)) sums.front().merge(own);
   return std::move(sums.front());
 }
 
-/// Where the rows are so wide that there is memory for one set of sums only, BLAS shares out each product.
+/// For rows so wide that there is memory for one set of sums only: BLAS uses all threads for each product.
 void add_wide(Moments& sums, std::span<const Space> spaces, const Tell& tell) {
   const std::size_t total = spaces.front().rows();
   const std::size_t block_rows = std::clamp<std::size_t>(kBlockValues / sums.dim(), 1, total);
@@ -90,7 +88,7 @@ void add_wide(Moments& sums, std::span<const Space> spaces, const Tell& tell) {
   for (std::size_t first = 0; first < total; first += block_rows) {
     const auto block = buffer.view().middle_rows(0, std::min(block_rows, total - first));
     read_together(spaces, first, block);
-    sums.add_side_by_side(block);
+    add_and_overwrite(sums, block);
     tell(first + block.rows, total);
   }
 }
@@ -142,22 +140,11 @@ Moments sum_on(Device device, std::span<const Space> spaces, const Moments& none
   return {none.parts(), total, std::move(mean), std::move(scatter), {}, {}};
 }
 
-/// The rows that get in, read one by one, and their ids.
-struct Chosen {
-  std::vector<std::int64_t> ids;
-  std::vector<Matrix> rows;
-
-  void add_to(SupportDraw& draw) const {
-    std::vector<MatrixView<const float>> views;
-    for (const Matrix& own : rows) views.push_back(own.view());
-    draw.add(ids, views);
-  }
-};
-
-Chosen choose_support(const SupportDraw& draw, std::span<const Space> spaces, std::span<const std::int64_t> ids) {
-  require_ids(draw, ids, spaces.front().source().rows());
-  Chosen chosen;
-  if (!draw.keeps_rows()) return chosen;
+/// The same draw with only those rows that are to be added to it, which are read one by one.
+SupportDraw draw_support(const SupportDraw& draw, std::span<const Space> spaces, std::span<const std::int64_t> ids) {
+  draw.require_ids(ids, spaces.front().source().rows());
+  SupportDraw drawn = draw.without_rows();
+  if (!draw.keeps_rows()) return drawn;
   std::vector<std::int64_t> own;
   if (!spaces.front().is_range()) {
     for (std::size_t row = 0; row < spaces.front().rows(); ++row) {
@@ -167,15 +154,27 @@ Chosen choose_support(const SupportDraw& draw, std::span<const Space> spaces, st
   const auto among =
       own.empty() ? ids.subspan(spaces.front().range().begin, spaces.front().rows()) : std::span(std::as_const(own));
   const std::vector<std::size_t> places = draw.choose(among);
-  for (const std::size_t place : places) chosen.ids.push_back(among[place]);
+  std::vector<std::int64_t> chosen;
+  for (const std::size_t place : places) chosen.push_back(among[place]);
+  std::vector<Matrix> rows;
+  std::vector<MatrixView<const float>> views;
   for (const Space& space : spaces) {
-    Matrix& rows = chosen.rows.emplace_back(places.size(), space.dim());
-    for (std::size_t i = 0; i < places.size(); ++i) space.read(places[i], rows.view().middle_rows(i, 1));
+    Matrix& read = rows.emplace_back(places.size(), space.dim());
+    for (std::size_t i = 0; i < places.size(); ++i) space.read(places[i], read.view().middle_rows(i, 1));
+    views.push_back(read.view());
   }
-  return chosen;
+  drawn.add(chosen, views);
+  return drawn;
 }
 
-/// Looks at every value, so that sums which others depend on are not left half done.
+/// The same sums with this support.
+Moments with_support(Moments sums, SupportDraw support) {
+  const auto copy = [](std::span<const double> values) { return std::vector<double>(values.begin(), values.end()); };
+  return {sums.parts(),       sums.rows(),         copy(sums.mean()), std::move(sums).scatter(),
+          copy(sums.third()), copy(sums.fourth()), std::move(support)};
+}
+
+/// Reads every value once, so that a bad one does not leave the sums half done.
 void require_finite(std::span<const Space> spaces) {
   constexpr std::size_t kChecked = std::size_t{1} << 18;
   for (const Space& space : spaces) {
@@ -186,14 +185,12 @@ void require_finite(std::span<const Space> spaces) {
   }
 }
 
-Moments without_fourth(const Moments& none) {
-  return {none.parts(), 0, std::vector<double>(none.dim()), none.scatter(), {}, {}};
-}
-
 Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, Device device, Highest highest,
                const Tell& tell) {
   Moments sums(std::move(parts));
-  if (highest == Highest::second) sums = without_fourth(sums);
+  if (highest == Highest::second) {
+    sums = Moments(sums.parts(), 0, std::vector<double>(sums.dim()), sums.scatter(), {}, {});
+  }
   if (off_processor(device)) {
     const bool narrow = std::ranges::all_of(spaces, [](const Space& space) { return space.source().fits_float32(); });
     return narrow ? sum_on<float>(device, spaces, sums, tell) : sum_on<double>(device, spaces, sums, tell);
@@ -203,19 +200,8 @@ Moments sum_up(std::span<const Space> spaces, std::vector<Moments::Part> parts, 
   return sums;
 }
 
-}  // namespace
-
-Moments compute_moments(const Space& space, const Progress& progress, Device device) {
-  return compute_joint_moments({&space, 1}, progress, device);
-}
-
-void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
-                 const Progress& progress, Device device) {
-  add_moments(moments, spaces, ids, progress, device, Highest::fourth);
-}
-
-void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
-                 const Progress& progress, Device device, Highest highest) {
+void add_sums(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids, Device device,
+              Highest highest, const Progress& progress) {
   const Work work;
   require_parallel(spaces);
   std::vector<Moments::Part> parts;
@@ -228,32 +214,42 @@ void add_moments(Moments& moments, std::span<const Space> spaces, std::span<cons
     if (progress) progress({names, done, total, ""});
   };
   moments.require_parts(parts);
-  const Chosen chosen = choose_support(moments.support(), spaces, ids);
+  SupportDraw drawn = draw_support(moments.support(), spaces, ids);
   if (moments.rows() > 0 && !off_processor(device) && moments.dim() > kWidestShared) {
     require_finite(spaces);
     add_wide(moments, spaces, tell);
-    chosen.add_to(moments.support());
+    SupportDraw support = std::move(moments).support();
+    support.merge(drawn);
+    moments = with_support(std::move(moments), std::move(support));
     return;
   }
-  Moments part = sum_up(spaces, std::move(parts), device, highest, tell);
-  part.support() = moments.support().without_rows();
-  chosen.add_to(part.support());
-  moments.merge(std::move(part));
+  moments.merge(with_support(sum_up(spaces, std::move(parts), device, highest, tell), std::move(drawn)));
 }
 
-Moments sum_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
+}  // namespace
+
+void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids, Device device,
+                 const Progress& progress) {
+  add_sums(moments, spaces, ids, device, Highest::fourth, progress);
+}
+
+Moments sum_moments(std::span<const Space> spaces, Device device, const Progress& progress) {
   Moments moments;
-  add_moments(moments, spaces, {}, progress, device);
+  add_moments(moments, spaces, {}, device, progress);
   return moments;
 }
 
-Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device) {
-  return compute_joint_moments(spaces, progress, device, Highest::fourth);
+Moments compute_moments(const Space& space, Device device, const Progress& progress) {
+  return compute_joint_moments({&space, 1}, device, progress);
 }
 
-Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device, Highest highest) {
+Moments compute_joint_moments(std::span<const Space> spaces, Device device, const Progress& progress) {
+  return compute_joint_moments(spaces, device, Highest::fourth, progress);
+}
+
+Moments compute_joint_moments(std::span<const Space> spaces, Device device, Highest highest, const Progress& progress) {
   Moments joint;
-  add_moments(joint, spaces, {}, progress, device, highest);
+  add_sums(joint, spaces, {}, device, highest, progress);
   std::vector<std::string> shown;
   for (const Space& space : spaces) {
     shown.push_back(fmt::format("rows {}:{} of {}", space.range().begin, space.range().end, space.source().label()));

@@ -4,7 +4,6 @@
 #include <kedge/device.h>
 #include <kedge/moments.h>
 
-#include <cstdint>
 #include <span>
 
 namespace kedge {
@@ -12,10 +11,11 @@ namespace kedge {
 /// The highest sums that moments are to have. Only Ledoit-Wolf looks at more than the second.
 enum class Highest { second, fourth };
 
-/// As the public overloads, which take every sum that the device supports.
-void add_moments(Moments& moments, std::span<const Space> spaces, std::span<const std::int64_t> ids,
-                 const Progress& progress, Device device, Highest highest);
-[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, const Progress& progress, Device device,
-                                            Highest highest);
+/// As the public overload, which takes every sum that the device supports.
+[[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, Device device, Highest highest,
+                                            const Progress& progress = {});
+
+/// Adds finite rows of all spaces side by side, rows x dim(), which it overwrites, and no support.
+void add_and_overwrite(Moments& moments, MatrixView<double> rows);
 
 }  // namespace kedge

@@ -3,10 +3,9 @@
 
 #include "base/eigen.h"
 #include "base/finite.h"
+#include "base/refuse.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 
 #include <cmath>
 #include <limits>
@@ -17,9 +16,10 @@ namespace {
 void require_float32(const std::string& space, const std::string& rows, double typical) {
   const bool too_large = !(typical <= std::numeric_limits<float>::max());
   if (!too_large && (typical == 0 || typical >= std::numeric_limits<float>::min())) return;
-  throw Error(Code::bad_file, fmt::format("space '{}': the values of {} are too {} for float32; rescale the "
-                                          "embeddings, e.g. divide them by their standard deviation",
-                                          space, rows, too_large ? "large" : "small"));
+  refuse_file(
+      "space '{}': the values of {} are too {} for float32; rescale the embeddings, e.g. divide them by their "
+      "standard deviation",
+      space, rows, too_large ? "large" : "small");
 }
 
 }  // namespace
@@ -30,14 +30,14 @@ void require_sums(const Moments& moments) {
   if (finite) return;
   std::vector<std::string> names;
   for (const Moments::Part& part : moments.parts()) names.push_back(part.space);
-  throw Error(Code::bad_file, fmt::format("the values of {} are too large to be added up; rescale the embeddings, e.g. "
-                                          "divide them by their standard deviation",
-                                          fmt::join(names, " or ")));
+  refuse_file(
+      "the values of {} are too large to be added up; rescale the embeddings, e.g. divide them by their "
+      "standard deviation",
+      fmt::join(names, " or "));
 }
 
 void require_variation(const Moments& moments, std::span<const std::string> rows) {
-  if (moments.rows() == 0)
-    throw Error(Code::bad_argument, "the moments are of no rows; statistics need at least one row");
+  if (moments.rows() == 0) refuse("the moments are of no rows; statistics need at least one row");
   const auto means = as_eigen(moments.mean());
   const auto squares = as_eigen(moments.scatter().view()).diagonal();
   Eigen::Index first = 0;
@@ -50,10 +50,8 @@ void require_variation(const Moments& moments, std::span<const std::string> rows
     constexpr double kRounding = 1e-13;  // of sums over many equal rows
     const double rounding = kRounding * mean.norm();
     if (!(spread > rounding * rounding)) {
-      throw Error(Code::bad_file,
-                  fmt::format("space '{}': {} are all the same, so they cannot be told apart; is it the "
-                              "right file?",
-                              space, rows[i]));
+      refuse_file("space '{}': {} are all the same, so they cannot be told apart; is it the right file?", space,
+                  rows[i]);
     }
     first += dim;
   }

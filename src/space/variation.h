@@ -12,7 +12,7 @@ namespace kedge {
 /// `rows` is what messages call the rows of each space.
 void require_variation(const Moments& moments, std::span<const std::string> rows);
 
-/// Throws Error(Code::bad_file) if values were so large that their sums are no numbers.
+/// Throws Error(Code::bad_file) if values were so large that their sums are not finite.
 void require_sums(const Moments& moments);
 
 }  // namespace kedge

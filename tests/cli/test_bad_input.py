@@ -119,16 +119,16 @@ def test_a_pipe_gets_the_whole_result(kedge: Kedge, command: str) -> None:
     np.save(kedge.folder / "long.npy", np.random.default_rng(0).normal(size=(20000, 100)).astype(np.float32))
     fit = ("fit", "--space", "a=long.npy", *FIT)
     kedge.ok(*fit)
-    made = {"fit": fit[:-2], "attach": ("attach", "y.kedge", "--space", "c=long.npy"),
+    command_line = {"fit": fit[:-2], "attach": ("attach", "y.kedge", "--space", "c=long.npy"),
             "export": ("export", "y.kedge", "--space", "a")}[command]
     ending = "safetensors" if command == "export" else "kedge"
-    kedge.ok(*made, "-o", f"file.{ending}")
+    kedge.ok(*command_line, "-o", f"file.{ending}")
     os.mkfifo(kedge.folder / f"pipe.{ending}")
     got: list[bytes] = []
     reader = threading.Thread(target=read_pipe, daemon=True, args=(
         os.open(kedge.folder / f"pipe.{ending}", os.O_RDONLY | os.O_NONBLOCK), got))
     reader.start()
-    kedge.ok(*made, "-o", f"pipe.{ending}")
+    kedge.ok(*command_line, "-o", f"pipe.{ending}")
     reader.join(60)
     assert b"".join(got) == (kedge.folder / f"file.{ending}").read_bytes()
 

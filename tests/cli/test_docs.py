@@ -11,9 +11,9 @@ from sanitized import SANITIZED
 
 
 def test_cli_docs_are_the_commands_own_help(kedge: Kedge) -> None:
-    made = subprocess.run([ROOT / "scripts" / "make-cli-docs", kedge.program], capture_output=True, text=True,
+    completed = subprocess.run([ROOT / "scripts" / "make-cli-docs", kedge.program], capture_output=True, text=True,
                           check=True)
-    assert made.stdout == (ROOT / "docs" / "cli.md").read_text(), "run 'make docs'"
+    assert completed.stdout == (ROOT / "docs" / "cli.md").read_text(), "run 'make docs'"
 
 
 def test_the_readme_example_runs_and_prints_what_it_says(kedge: Kedge) -> None:

@@ -60,9 +60,9 @@ def test_parts_make_the_bundle_of_all_rows(kedge: Kedge, files: pathlib.Path, id
     draw = ["--ids", ids, "--support", SUPPORT, "--seed", 3]
     options = ["--anchors", 6, "--method", method, "--seed", 3]
     kedge.ok("fit", *AB, *draw, *options[:-2], "-o", "whole.kedge")
-    made = parts(kedge, *AB, *draw)
-    kedge.ok("moments", "--moments", *made[:2], "-o", "some.moments")
-    kedge.ok("fit", "--moments", "some.moments", *made[2:], *options, "-o", "parts.kedge")
+    moments = parts(kedge, *AB, *draw)
+    kedge.ok("moments", "--moments", *moments[:2], "-o", "some.moments")
+    kedge.ok("fit", "--moments", "some.moments", *moments[2:], *options, "-o", "parts.kedge")
     assert_same(files / "parts.kedge", files / "whole.kedge")
 
     kedge.ok("attach", "whole.kedge", "--space", "c=c.npy", "--ids", ids, "-o", "whole.kedge")
@@ -144,19 +144,19 @@ def test_what_does_not_fit_is_refused_with_a_sentence(kedge: Kedge, files: pathl
     (files / "twice.txt").write_text("".join(f"doc-{row % (ROWS - 1)}\n" for row in range(ROWS)))
     (files / "gap.txt").write_text("a\n\nb\n")
     (files / "none.txt").write_text("")
-    made: dict[str, list[Any]] = {
+    commands: dict[str, list[Any]] = {
         "all": [*AB, *DRAW], "other": [*AB, *DRAW[:-1], 4], "none": AB, "c-none": ["--space", "c=c.npy"],
         "many": [*AB, "--ids", "ids.npy", "--support", ROWS + 9], "c": ["--space", "c=c.npy", *DRAW]}
-    needed = {name for name in made if f"{name}.moments" in arguments}
+    needed = {name for name in commands if f"{name}.moments" in arguments}
     if "numbered.kedge" in arguments:
         kedge.ok("fit", *AB, "--support", SUPPORT, "-o", "numbered.kedge")
     if "x.kedge" in arguments:
         kedge.ok("fit", *AB, *DRAW, "-o", "x.kedge")
-        made |= {"c-part": ["--space", "c=c.npy", "--rows", "0:500", "--ids", "ids.npy", "--support-of", "x.kedge"],
+        commands |= {"c-part": ["--space", "c=c.npy", "--rows", "0:500", "--ids", "ids.npy", "--support-of", "x.kedge"],
                  "a": ["--space", "a=a.npy", "--ids", "ids.npy", "--support-of", "x.kedge"]}
         needed |= {name for name in ("c-part", "a") if f"{name}.moments" in arguments}
     for name in needed:
-        kedge.ok("moments", *made[name], "-o", f"{name}.moments")
+        kedge.ok("moments", *commands[name], "-o", f"{name}.moments")
     kedge.refused(code, *arguments, *([] if "-o" in arguments else ["-o", "out"]), says=words)
 
 

@@ -141,9 +141,9 @@ def test_names_of_spaces_are_names_and_never_paths(kedge: Kedge, good: bytes, ta
     kedge.ok("transform", "named.kedge", f"--space={name}", "-i", "a.npy", "-o", "rr.npy")
     kedge.ok("export", "named.kedge", f"--space={name}", "--format", "npy", "-o", "map.npy")
     kedge.ok("attach", "named.kedge", "--space", "c=b.npy", "-o", "more.kedge")
-    made = {"rr.npy", "map.weight.npy", "map.bias.npy", "map.mean.npy", "more.kedge"}
+    expected = {"rr.npy", "map.weight.npy", "map.bias.npy", "map.mean.npy", "more.kedge"}
     after = kedge.snapshot()
-    assert set(after) - set(before) == made and all(after[file] == before[file] for file in before)
+    assert set(after) - set(before) == expected and all(after[file] == before[file] for file in before)
     assert set(kedge.folder.parent.iterdir()) == around
     tally(SECTION, "names of spaces such as '../../escape'", "a name, never a path")
 

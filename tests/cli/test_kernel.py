@@ -47,10 +47,10 @@ def through(kedge: Kedge, *command: object) -> np.ndarray:
 
 def error(kedge: Kedge, bundle: str, source: str, target: str) -> float:
     """Of unseen rows, as a share of what varies."""
-    made = through(kedge, "translate", bundle, "--from", source, "--to", target, "-i", f"{source}.npy", "--rows",
+    result = through(kedge, "translate", bundle, "--from", source, "--to", target, "-i", f"{source}.npy", "--rows",
                    "240:300")
     true = np.load(kedge.folder / f"{target}.npy")[240:]
-    return float(np.square(made - true).sum() / np.square(true - 3).sum())
+    return float(np.square(result - true).sum() / np.square(true - 3).sum())
 
 
 def formula(arrays: dict[str, np.ndarray], x: np.ndarray, prefix: str = "") -> np.ndarray:
@@ -108,8 +108,8 @@ def test_auto_prints_and_keeps_both_errors(kedge: Kedge, bent: list[str]) -> Non
     for space in shown["spaces"]:
         assert space["attach"] == ("kernel" if space["kernel_error"] < space["ridge_error"] else "ridge")
     said = kedge.json("fit", *bent, "--anchors", 4, "--attach", "auto", "-o", "y.kedge")["spaces"]
-    for made, space in zip(said, shown["spaces"]):
-        assert made["ridge_error"] == space["ridge_error"] and made["kernel_error"] == space["kernel_error"]
+    for printed, space in zip(said, shown["spaces"]):
+        assert printed["ridge_error"] == space["ridge_error"] and printed["kernel_error"] == space["kernel_error"]
     text = kedge.ok("inspect", "x.kedge").stdout
     for space in shown["spaces"]:
         assert f"'{space['name']}' is attached by {space['attach']}" in text
@@ -146,9 +146,9 @@ def test_the_adapter_translates_both_ways(kedge: Kedge, bent: list[str]) -> None
 def test_a_space_replaced_in_an_adapter_translates_as_itself(kedge: Kedge, bent: list[str]) -> None:
     kedge.ok("fit", *bent, "--method", "kernel", "-o", "x.kedge")
     kedge.ok("attach", "x.kedge", "--space", "b=c.npy", "--replace", "-o", "x.kedge")
-    made = through(kedge, "translate", "x.kedge", "--from", "b", "--to", "a", "-i", "c.npy", "--rows", "240:300")
+    result = through(kedge, "translate", "x.kedge", "--from", "b", "--to", "a", "-i", "c.npy", "--rows", "240:300")
     true = np.load(kedge.folder / "a.npy")[240:]
-    assert np.square(made - true).sum() < 0.2 * np.square(true - 3).sum()
+    assert np.square(result - true).sum() < 0.2 * np.square(true - 3).sum()
 
 
 def test_every_choice_can_be_set_by_hand(kedge: Kedge, bent: list[str]) -> None:

@@ -92,7 +92,7 @@ def test_parquet_keeps_its_other_columns(kedge: Kedge, bundle: str, table: np.nd
 
 def test_parquet_on_either_side(kedge: Kedge, bundle: str, table: np.ndarray) -> None:
     wanted = run(kedge, "transform")
-    near = dict(rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+    near = {"rtol": 1e-5, "atol": 1e-5 * np.abs(wanted).max()}
     said = kedge.ok("transform", bundle, "--space", "a", "-i", "a.parquet", "-o", "y.npy", "--json", "--quiet").stdout
     assert json.loads(said)["out"] == "y.npy"
     np.testing.assert_allclose(np.load(kedge.folder / "y.npy"), wanted, **near)

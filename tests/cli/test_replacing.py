@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No result replaces an input unless it was asked for, and no bundle or export replaces what is none."""
+"""No result replaces an input unless it was asked for, and bundles and exports replace only their own kind."""
 import os
 
 import numpy as np

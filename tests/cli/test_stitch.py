@@ -30,7 +30,7 @@ def world(kedge: Kedge) -> list[str]:
 
 @pytest.fixture
 def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made for a report; where they are what is looked at, nobody need draw the page."""
+    """Figures are made for a report; a test that looks at them alone need not draw the page."""
     monkeypatch.setenv("KEDGE_REPORT", "true")
 
 

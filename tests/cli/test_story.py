@@ -90,7 +90,7 @@ def test_support_rows_alone_attach_nearly_as_well(story: Kedge) -> None:
 
 
 def peak_kilobytes(command: list[str], folder: pathlib.Path) -> int:
-    """Started by a small process of its own: a child begins with the peak of whoever forked it."""
+    """Started by a small process of its own: a child begins with the peak memory of its parent."""
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     words = [sys.executable, "-c", measure, *map(str, command)]

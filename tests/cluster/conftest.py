@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows for tests of both engines, and a Spark cluster for all tests that ask for one."""
+"""Rows for tests of both engines, and a Spark or Ray cluster for tests that ask for one."""
 from __future__ import annotations
 
 import pathlib
@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from kedge import Bundle
+from kedge.parts import solve
 from made_up import Spaces, encoders, folder_of, table
+from partials import SUPPORT, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from ray.cluster_utils import Cluster as RayCluster
     from spark_cluster import Cluster
 
 ROWS = 3000
@@ -34,9 +39,27 @@ def spark(spark_cluster: Cluster) -> Iterator[SparkSession]:
     spark_cluster.end(session)
 
 
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayCluster]:
+    from ray_cluster import cluster
+
+    with cluster() as started:
+        yield started
+
+
 @pytest.fixture(scope="session")
 def spaces() -> Spaces:
     return encoders(ROWS)
+
+
+@pytest.fixture(scope="session")
+def rows(spaces: Spaces) -> pa.Table:
+    return table(spaces, np.arange(ROWS) * 7)
+
+
+@pytest.fixture(scope="session")
+def bundle(rows: pa.Table) -> Bundle:
+    return solve.fitted(summed([rows]), SUPPORT, 0, {})
 
 
 @pytest.fixture(scope="session")

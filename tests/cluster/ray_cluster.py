@@ -25,16 +25,16 @@ def cluster(store: int = STORE) -> Iterator[Cluster]:
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": store,
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": store,
                                                          "include_dashboard": False})
     try:
         for _ in range(NODES):
-            made.add_node(num_cpus=1, object_store_memory=store)
-        ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
-        yield made
+            nodes.add_node(num_cpus=1, object_store_memory=store)
+        ray.init(address=nodes.address, logging_level=logging.ERROR, log_to_driver=False)
+        yield nodes
     finally:
         ray.shutdown()
-        made.shutdown()
+        nodes.shutdown()
 
 
 def kill_one(task: str) -> bool:

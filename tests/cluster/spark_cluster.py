@@ -25,7 +25,7 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # processes that live for sec
 
 
 def require() -> None:
-    """Skips a test, and says why, where there is no Spark or no Java."""
+    """Skips a test, and says why, if there is no Spark or no Java."""
     pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java 17 or later, and there is no 'java' on the path")

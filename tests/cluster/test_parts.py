@@ -1,61 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What engines share, without an engine: ids, partials and their sum, pieces of folders, sizes."""
+"""What engines share, without an engine: ids, partials and their sum, sizes, options."""
 import copy
-import functools
-import os
 import pathlib
 import pickle
-from collections.abc import Sequence
 from typing import Any
 
 import kedge
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from bad_rows import BAD, broken
+from conftest import ROWS
 from kedge import Bundle
-from kedge.parts import apply, columns, files, folder, seen, sizes, solve
+from kedge.parts import columns, files, seen, sizes, solve
 from kedge.parts.partial import Partial
-from made_up import COLUMNS, DIMS, Spaces, difference, encoders, folder_of, table
+from made_up import COLUMNS, DIMS, Spaces, difference, encoders, folder_of
+from partials import SUPPORT, chosen, summed
 
-ROWS, SUPPORT = 2000, 150
-NO_ROWS: Any = None  # where the type of a column tells its width, so that nobody asks for rows
-
-
-@pytest.fixture(scope="module")
-def spaces() -> Spaces:
-    return encoders(ROWS)
-
-
-@pytest.fixture(scope="module")
-def rows(spaces: Spaces) -> pa.Table:
-    return table(spaces, np.arange(ROWS) * 7)
-
-
-@pytest.fixture(scope="module")
-def bundle(rows: pa.Table) -> Bundle:
-    return solve.fitted(summed([rows]), SUPPORT, 0, {})
-
-
-def chosen(rows: pa.Table) -> columns.Columns:
-    return columns.chosen(COLUMNS, "id", rows.schema, lambda: rows.slice(0, 100))
-
-
-def summed(batches: Sequence[pa.Table], support: int = SUPPORT, seed: int = 0) -> Partial:
-    """The sum of a partial for each batch, pickled on its way."""
-    parts: list[Partial] = []
-    for number, batch in enumerate(batches):
-        part = Partial(chosen(batch), support, seed)
-        part.add(batch, f"batch {number}")
-        parts.append(pickle.loads(pickle.dumps(part)))
-    return functools.reduce(Partial.merge, parts)
+NO_ROWS: Any = None  # the type of the column tells its width, so no row is needed
 
 
 def test_partitions_and_order_do_not_matter(rows: pa.Table) -> None:
     whole = solve.fitted(summed([rows]), SUPPORT, 0, {})
     shuffled = rows.take(np.random.default_rng(0).permutation(ROWS))
-    for sizes_of_parts in ([1, 999, 1000], [700, 700, 600], [50] * 40):
+    for sizes_of_parts in ([1, 999, 2000], [1100, 1100, 800], [50] * 60):
         edges = np.cumsum([0, *sizes_of_parts])
         parts = [shuffled.slice(first, end - first) for first, end in zip(edges, edges[1:])]
         assert difference(solve.fitted(summed(parts), SUPPORT, 0, {}), whole) < 1e-5
@@ -105,9 +73,9 @@ def test_whole_numbers_are_themselves() -> None:
 
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_rows_are_named(tmp_path: pathlib.Path, kind: str) -> None:
-    made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
-    sentence = broken(made, kind)
-    pieces = files.pieces(files.parquet_files(made))
+    source = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
+    sentence = broken(source, kind)
+    pieces = files.pieces(files.parquet_files(source))
     schema = files.opened(pieces[0].path).schema_arrow
     given = columns.chosen(COLUMNS, "id", schema, NO_ROWS)
     with pytest.raises(ValueError, match=sentence):
@@ -179,152 +147,14 @@ def test_with_many_ids_those_of_the_support_are_compared(rows: pa.Table, monkeyp
     assert all(len(numbers) for _, numbers, _ in total.seen.parts)
     total.seen.require_unique()
     drawn = int(total.moments.support_ids[3]) // 7
-    with pytest.raises(seen.RepeatedId, match=f"batch {drawn // 100} and one of batch 20 have the same id {drawn * 7}"):
+    with pytest.raises(seen.RepeatedId, match=f"batch {drawn // 100} and one of batch {len(parts)} have the same id "
+                                              f"{drawn * 7};"):
         summed([*parts, rows.slice(drawn, 1)])
 
 
 def test_a_repeated_id_survives_pickling() -> None:
     error = pickle.loads(pickle.dumps(seen.RepeatedId("x", "one", "other")))
     assert str(error).startswith("a row of one and one of other have the same id 'x';")
-
-
-def test_pieces_cover_every_row_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = folder_of(tmp_path / "rows", encoders(1000), np.arange(1000), parts=3, row_group_size=50)
-    (made / "_metadata.parquet").write_bytes(b"not rows")
-    (made / ".hidden").mkdir()
-    (made / ".hidden" / "x.parquet").write_bytes(b"not rows")
-    monkeypatch.setattr(files, "PIECE_BYTES", 30_000)
-    pieces = files.pieces(files.parquet_files(made))
-    assert len(pieces) > 3
-    ids = np.concatenate([batch.column("id").to_numpy() for piece in pieces for batch in piece.batches(["id"], 37)])
-    assert (ids == np.arange(1000)).all()
-    assert [piece.first_row for piece in pieces if piece.path.endswith("000.parquet")][:2] == [0, pieces[0].rows]
-
-
-def test_a_file_that_is_not_whole(tmp_path: pathlib.Path) -> None:
-    made = folder_of(tmp_path / "rows", encoders(100), np.arange(100), parts=2)
-    whole = (made / "part-001.parquet").read_bytes()
-    (made / "part-001.parquet").write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(OSError, match="cannot read '.*part-001.parquet'"):
-        files.pieces(files.parquet_files(made))
-
-
-def test_a_folder_is_mapped_in_pieces(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, spaces: Spaces,
-                                      bundle: Bundle) -> None:
-    made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2, row_group_size=100)
-    monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
-    application = pickle.loads(pickle.dumps(apply.translation(bundle, "a", "b", "emb_a", "as_b", False)))
-    plan, keep = folder.planned(application, str(made), str(tmp_path / "out"), ["id"])
-    assert len(plan) > 2 and keep == ["id"]
-    for piece, target in plan:
-        folder.write_mapped(application, piece, target, keep)
-    (tmp_path / "out" / ".0.parquet.partial").write_bytes(b"left by a worker that died")
-    folder.clear(str(tmp_path / "out"))
-    assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
-    found = pa.concat_tables([files.opened(path).read() for path in files.parquet_files(tmp_path / "out")])
-    assert found.column_names == ["id", "as_b"] and found.column("id").to_pylist() == list(range(ROWS))
-    expected = bundle.translator("a", "b").transform(spaces["a"])
-    rows = np.array(found.column("as_b").to_pylist(), np.float32)
-    assert np.abs(rows - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-@pytest.fixture
-def application(bundle: Bundle) -> apply.Application:
-    return apply.transformation(bundle, "a", "emb_a", "shared", False)
-
-
-def mapped(application: apply.Application, given: str | pathlib.Path, output: str | pathlib.Path,
-           keep: Any = None) -> list[str]:
-    """Files that were written, by their place within the output."""
-    plan, kept = folder.planned(application, *folder.paths(given, output, "a dataset"), keep)
-    for piece, target in plan:
-        folder.write_mapped(application, piece, target, kept)
-    return [files.storage(target)[1] for _, target in plan]
-
-
-def test_folders_with_spaces_and_uris(tmp_path: pathlib.Path, application: apply.Application, spaces: Spaces,
-                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    made = folder_of(tmp_path / "my rows", spaces, np.arange(ROWS), parts=2)
-    (made / "day=a%3Ab#1").mkdir()
-    (made / "part-001.parquet").rename(made / "day=a%3Ab#1" / "x y.parquet")
-    expected = [str(tmp_path / "my out" / name) for name in ("day=a%3Ab#1/x y.parquet", "part-000.parquet")]
-    assert mapped(application, made, tmp_path / "my out") == expected and all(map(os.path.exists, expected))
-    with_uris = mapped(application, made.as_uri(), (tmp_path / "other out").as_uri())
-    assert with_uris == [path.replace("my out", "other out") for path in expected]
-    monkeypatch.chdir(tmp_path)  # workers run elsewhere, so that paths are made absolute
-    plan, _ = folder.planned(application, *folder.paths("my rows", "relative", "a dataset"), None)
-    assert all(os.path.isabs(piece.path) and os.path.isabs(target) for piece, target in plan)
-    # options of the storage stay at the end
-    assert files.inside("s3://bucket/rows/?region=x", "a b.parquet") == "s3://bucket/rows/a%20b.parquet?region=x"
-
-
-def test_empty_files_and_row_groups(tmp_path: pathlib.Path, application: apply.Application, rows: pa.Table) -> None:
-    made = tmp_path / "rows"
-    made.mkdir()
-    loose = rows.set_column(1, "emb_a", rows.column("emb_a").cast(pa.list_(pa.float32())))
-    with pq.ParquetWriter(made / "b.parquet", loose.schema) as writer:
-        for count in (0, 10, 0, 5):
-            writer.write_table(loose.slice(0, count))
-    pq.write_table(rows.slice(0, 0), made / "a.parquet")
-    found = files.Files(made, COLUMNS, "id")
-    assert found.rows == 15 and found.columns.dims == {name: DIMS[name] for name in COLUMNS}
-    assert [pq.read_table(path).num_rows for path in mapped(application, made, tmp_path / "out")] == [15]
-    (made / "b.parquet").unlink()
-    with pytest.raises(ValueError, match="there are no rows to learn from in"):
-        files.Files(made, COLUMNS, "id")
-    with pytest.raises(ValueError, match="there are no rows in"):
-        mapped(application, made, tmp_path / "none")
-
-
-def test_outputs_that_would_be_lost_or_read_again(tmp_path: pathlib.Path, application: apply.Application,
-                                                  spaces: Spaces, rows: pa.Table,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    made = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2)
-    with pytest.raises(ValueError, match="is inside .* name a folder elsewhere"):
-        mapped(application, made, made / "out")
-    with pytest.raises(FileExistsError, match="already has Parquet files"):
-        mapped(application, made, made)
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="cannot write to '.*file/out'"):
-        mapped(application, made, tmp_path / "file" / "out")
-    with pytest.raises(TypeError, match=r"such as \['id'\]; found the text 'id'"):
-        mapped(application, made, tmp_path / "out", keep="id")
-    monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
-    pq.write_table(rows.slice(0, 10), made / "part-000-0000.parquet")
-    with pytest.raises(ValueError, match="would both be written to .*out/part-000-0000.parquet; rename one of them"):
-        mapped(application, made, tmp_path / "out")
-
-
-def test_what_fails_leaves_no_file(tmp_path: pathlib.Path, application: apply.Application) -> None:
-    made = folder_of(tmp_path / "rows", encoders(600), np.arange(600), parts=3)
-    broken(made, "not_a_number")
-    for output in (tmp_path / "out", (tmp_path / "other").as_uri()):
-        with pytest.raises(ValueError, match="part-001.parquet: row 7 has a vector that holds NaN"):
-            mapped(application, made, output)
-    assert os.listdir(tmp_path / "out") == os.listdir(tmp_path / "other") == ["part-000.parquet"]
-
-
-def test_a_column_is_replaced_but_not_by_accident(bundle: Bundle, rows: pa.Table) -> None:
-    same = apply.transformation(bundle, "a", "emb_a", "emb_a", False)
-    same.require(rows.schema.names)
-    assert same(rows, "here").column_names == rows.column_names
-    assert same(rows.slice(0, 0), "here").num_rows == 0
-    with pytest.raises(ValueError, match="already is a column 'emb_b'"):
-        apply.transformation(bundle, "a", "emb_a", "emb_b", False).require(rows.schema.names)
-    with pytest.raises(ValueError, match="no column 'emb_x'"):
-        apply.transformation(bundle, "a", "emb_x", "y", False).require(rows.schema.names)
-
-
-def test_columns_that_a_map_does_not_take(bundle: Bundle, rows: pa.Table) -> None:
-    with pytest.raises(ValueError, match="here: row 0 has a vector of 16 values where the map takes 24"):
-        apply.transformation(bundle, "a", "emb_b", "y", False)(rows, "here")
-    with pytest.raises(ValueError, match="here: id: expected a column of vectors"):
-        apply.transformation(bundle, "a", "id", "y", False)(rows, "here")
-    nothing: Any = None
-    with pytest.raises(TypeError, match="expected a Bundle or the path of one, found NoneType"):
-        apply.transformation(nothing, "a", "emb_a", "y", False)
-    with pytest.raises(ValueError, match="there are several columns 'id'; rename all but one"):
-        apply.transformation(bundle, "a", "emb_a", "y", False).require(["id", "emb_a", "id"])
 
 
 def test_sizes_are_worked_out(rows: pa.Table) -> None:
@@ -388,13 +218,13 @@ def test_a_support_that_was_asked_for_must_be_there(rows: pa.Table) -> None:
 def test_options_are_refused_before_rows_are_read(bundle: Bundle) -> None:
     solve.require_fit(0, {"method": "param", "epochs": 3, "device": "cuda"})
     solve.require_attach(bundle, {"a": "emb_a", "c": "emb_c"}, True, {"attach": "kernel", "device": "cuda"})
-    solve.require_validate(dict(a="x", b="y", c="z"), 0, {"support": 100})
+    solve.require_validate({"a": "x", "b": "y", "c": "z"}, 0, {"support": 100})
     for options, sentence in (({"method": "no"}, "unknown method 'no'"), ({"anchors": -1}, "anchors"),
                               ({"device": "gpu"}, "unknown device")):
         with pytest.raises(ValueError, match=sentence):
             solve.require_fit(0, options)
         with pytest.raises(ValueError, match=sentence):
-            solve.require_validate(dict(a="x", b="y", c="z"), 0, options)
+            solve.require_validate({"a": "x", "b": "y", "c": "z"}, 0, options)
     with pytest.raises(ValueError, match="seed is -1"):
         solve.require_fit(-1, {})
     for space, options, sentence in (("a", {}, "already has a space 'a'"), ("c", {"attach": "no"}, "attach is 'no'")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import command
@@ -18,7 +18,6 @@ import ray
 from conftest import ROWS
 from kedge import Bundle
 from made_up import COLUMNS, Spaces, by_id, difference, folder_of, table
-from ray_cluster import cluster
 
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 
 SUPPORT = 400
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    with cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +57,10 @@ def test_datasets_that_are_made_of_others(nodes: Cluster, bundle: Bundle, spaces
                                           make: Callable[[Spaces], ray.data.Dataset]) -> None:
     rows = make(spaces)
     assert difference(kedge.ray.fit(rows, COLUMNS, support=SUPPORT), bundle) < 1e-5
-    made = kedge.ray.transform(bundle, rows, space="a", column="emb_a", into="shared").select_columns(["id", "shared"])
-    made = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    mapped = kedge.ray.transform(bundle, rows, space="a", column="emb_a", into="shared")
+    result = pa.concat_tables([ray.get(ref) for ref in mapped.select_columns(["id", "shared"]).to_arrow_refs()])
     expected = bundle["a"].transform(spaces["a"])
-    assert np.abs(by_id(made, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
+    assert np.abs(by_id(result, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
 
 
 def test_blocks_that_were_filtered_and_cut(nodes: Cluster, two: Spaces) -> None:
@@ -115,20 +108,20 @@ def test_a_map_by_kernel(nodes: Cluster, folder: pathlib.Path, two: Spaces, tmp_
 
 def test_transformed_rows_by_id(nodes: Cluster, bundle: Bundle, folder: pathlib.Path, spaces: Spaces) -> None:
     rows = kedge.ray.transform(bundle, ray.data.read_parquet(str(folder)), space="a", column="emb_a", into="shared")
-    made = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
-    assert made.column_names == ["id", "emb_a", "emb_b", "emb_c", "shared"]
+    result = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
+    assert result.column_names == ["id", "emb_a", "emb_b", "emb_c", "shared"]
     expected = bundle["a"].transform(spaces["a"])
-    assert np.abs(by_id(made, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
+    assert np.abs(by_id(result, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
 
 
 def test_a_folder_becomes_a_folder(nodes: Cluster, bundle: Bundle, folder: pathlib.Path, spaces: Spaces,
                                    tmp_path: pathlib.Path) -> None:
     bundle.save(tmp_path / "shared.kedge")
-    made = kedge.ray.transform(tmp_path / "shared.kedge", str(folder), space="b", column="emb_b", into="shared",
+    result = kedge.ray.transform(tmp_path / "shared.kedge", str(folder), space="b", column="emb_b", into="shared",
                                normalize=True, output=str(tmp_path / "out"), keep=["id"])
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in folder.iterdir())
     expected = bundle["b"].transform(spaces["b"], normalize=True)
-    found = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    found = pa.concat_tables([ray.get(ref) for ref in result.to_arrow_refs()])
     assert found.column_names == ["id", "shared"]
     assert np.abs(by_id(found, "shared") - expected).max() < 1e-6
     with pytest.raises(FileExistsError, match="already has Parquet files"):
@@ -138,9 +131,9 @@ def test_a_folder_becomes_a_folder(nodes: Cluster, bundle: Bundle, folder: pathl
 def test_translated_rows(nodes: Cluster, bundle: Bundle, folder: pathlib.Path, spaces: Spaces) -> None:
     rows = kedge.ray.translate(bundle, ray.data.read_parquet(str(folder)), source="a", target="b", column="emb_a",
                                into="as_b")
-    made = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
+    result = pa.concat_tables([ray.get(ref) for ref in rows.to_arrow_refs()])
     expected = bundle.translator("a", "b").transform(spaces["a"])
-    assert np.abs(by_id(made, "as_b") - expected).max() < 1e-6 * np.abs(expected).max()
+    assert np.abs(by_id(result, "as_b") - expected).max() < 1e-6 * np.abs(expected).max()
 
 
 def test_an_encoder_is_attached(nodes: Cluster, bundle: Bundle, folder: pathlib.Path, spaces: Spaces) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import kedge
@@ -13,20 +12,13 @@ import pytest
 import ray
 from bad_rows import BAD, broken
 from made_up import COLUMNS, encoders, folder_of
-from ray_cluster import cluster
 
 if TYPE_CHECKING:
-    from ray.cluster_utils import Cluster
+    pass
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
 ROWS = 600
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nodes() -> Iterator[Cluster]:
-    with cluster() as made:
-        yield made
 
 
 @pytest.fixture

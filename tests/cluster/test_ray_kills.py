@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import kedge
@@ -15,20 +14,14 @@ import pyarrow as pa
 import pytest
 import ray
 from made_up import COLUMNS, Spaces, by_id, difference, encoders, folder_of
-from ray_cluster import cluster, kill_one
+from ray_cluster import kill_one
 
 if TYPE_CHECKING:
-    from ray.cluster_utils import Cluster
+    pass
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nodes")]
 
 ROWS = 30_000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nodes() -> Iterator[Cluster]:
-    with cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +58,10 @@ def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
 def test_while_rows_are_mapped(folder: pathlib.Path, spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
     killer = Killer()
-    made = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
+    result = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
                                output=str(tmp_path / "out"), progress=killer)
     assert killer.killed == 2
-    found = pa.concat_tables([ray.get(ref) for ref in made.to_arrow_refs()])
+    found = pa.concat_tables([ray.get(ref) for ref in result.to_arrow_refs()])
     expected = bundle["a"].transform(spaces["a"])
     assert np.abs(by_id(found, "shared") - expected).max() < 1e-6 * np.abs(expected).max()
     assert not list((tmp_path / "out").glob(".*")), "a worker that was killed left something behind"

@@ -33,8 +33,8 @@ def module(spark: SparkSession) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def bundle(module: ModuleType, frame: DataFrame) -> Bundle:
-    made: Bundle = module.fit(frame, COLUMNS, support=SUPPORT)
-    return made
+    fitted: Bundle = module.fit(frame, COLUMNS, support=SUPPORT)
+    return fitted
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray, share: float = 1e-6) -> None:
@@ -78,8 +78,8 @@ def test_ids_that_are_texts_and_arrays_of_double(module: ModuleType, frame: Data
     rows = frame.selectExpr("concat('item-', id) as `the.name`", "cast(emb_a as array<double>) as emb_a", "emb_b")
     ours = module.fit(rows, COLUMNS, "the.name", support=SUPPORT)
     assert difference(ours, command.fitted(tmp_path, two, [f"item-{n}" for n in range(ROWS)], SUPPORT)) < 1e-5
-    made = module.transform(ours, rows, space="a", column="emb_a", into="shared.rows")
-    assert made.columns == ["the.name", "emb_a", "emb_b", "shared.rows"] and made.count() == ROWS
+    result = module.transform(ours, rows, space="a", column="emb_a", into="shared.rows")
+    assert result.columns == ["the.name", "emb_a", "emb_b", "shared.rows"] and result.count() == ROWS
 
 
 def test_half_precision_is_read_from_folders(spark: SparkSession, module: ModuleType, two: Spaces,
@@ -105,24 +105,24 @@ def test_an_encoder_is_attached(module: ModuleType, bundle: Bundle, frame: DataF
 
 
 def test_transformed_rows_by_id(module: ModuleType, bundle: Bundle, frame: DataFrame, spaces: Spaces) -> None:
-    made = module.transform(bundle, frame, space="a", column="emb_a", into="shared")
-    assert made.columns == ["id", "emb_a", "emb_b", "emb_c", "shared"]
-    assert made.schema["shared"].dataType.simpleString() == "array<float>"
-    made = made.toArrow()
-    assert_near(by_id(made, "shared"), bundle["a"].transform(spaces["a"]))
-    np.testing.assert_array_equal(by_id(made, "emb_b"), spaces["b"])
+    result = module.transform(bundle, frame, space="a", column="emb_a", into="shared")
+    assert result.columns == ["id", "emb_a", "emb_b", "emb_c", "shared"]
+    assert result.schema["shared"].dataType.simpleString() == "array<float>"
+    result = result.toArrow()
+    assert_near(by_id(result, "shared"), bundle["a"].transform(spaces["a"]))
+    np.testing.assert_array_equal(by_id(result, "emb_b"), spaces["b"])
 
 
 def test_results_may_take_the_place_of_the_vectors(module: ModuleType, bundle: Bundle, frame: DataFrame,
                                                    spaces: Spaces) -> None:
-    made = module.transform(bundle, frame, space="a", column="emb_a", into="emb_a", normalize=True)
-    assert made.columns == frame.columns
-    assert_near(by_id(made.toArrow(), "emb_a"), bundle["a"].transform(spaces["a"], normalize=True))
+    result = module.transform(bundle, frame, space="a", column="emb_a", into="emb_a", normalize=True)
+    assert result.columns == frame.columns
+    assert_near(by_id(result.toArrow(), "emb_a"), bundle["a"].transform(spaces["a"], normalize=True))
 
 
 def test_translated_rows(module: ModuleType, bundle: Bundle, frame: DataFrame, spaces: Spaces) -> None:
-    made = module.translate(bundle, frame, source="a", target="b", column="emb_a", into="as_b").toArrow()
-    assert_near(by_id(made, "as_b"), bundle.translator("a", "b").transform(spaces["a"]))
+    result = module.translate(bundle, frame, source="a", target="b", column="emb_a", into="as_b").toArrow()
+    assert_near(by_id(result, "as_b"), bundle.translator("a", "b").transform(spaces["a"]))
 
 
 def test_a_folder_becomes_a_folder(spark: SparkSession, module: ModuleType, bundle: Bundle, folder: pathlib.Path,
@@ -132,15 +132,15 @@ def test_a_folder_becomes_a_folder(spark: SparkSession, module: ModuleType, bund
                               output=tmp_path / "out", keep=["id"])
     assert output == str(tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in folder.iterdir())
-    made = pq.read_table(output)
-    assert made.column_names == ["id", "shared"]
-    np.testing.assert_array_equal(made.column("id").to_numpy(), np.arange(ROWS))
-    assert_near(by_id(made, "shared"), bundle["b"].transform(spaces["b"]))
+    result = pq.read_table(output)
+    assert result.column_names == ["id", "shared"]
+    np.testing.assert_array_equal(result.column("id").to_numpy(), np.arange(ROWS))
+    assert_near(by_id(result, "shared"), bundle["b"].transform(spaces["b"]))
     assert spark.read.parquet(output).count() == ROWS
 
 
 def test_learning_from_a_sample(module: ModuleType, frame: DataFrame, two: Spaces) -> None:
-    options = dict(support=SUPPORT, method="param", epochs=3, anchors=20)
+    options = {"support": SUPPORT, "method": "param", "epochs": 3, "anchors": 20}
     ours = module.fit(frame, COLUMNS, sample=1000, **options)
     assert ours.method == "param" and len(ours.support_ids) == SUPPORT
     whole = module.fit(frame, COLUMNS, sample=10 * ROWS, **options)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 
 ROWS = 600
-OPTIONS: dict[str, Any] = dict(support=100, anchors=5)
+OPTIONS: dict[str, Any] = {"support": 100, "anchors": 5}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -137,14 +137,14 @@ def test_a_frame_that_cannot_be_mapped_says_so_when_it_is_used(spark: SparkSessi
 
     broken(folder, "not_a_number")
     rows = spark.read.parquet(str(folder)).where("id >= 200").orderBy("id").coalesce(1)
-    made = module.transform(bundle, rows, space="a", column="emb_a", into="shared")
+    result = module.transform(bundle, rows, space="a", column="emb_a", into="shared")
     with pytest.raises(PythonException, match="ValueError: partition 0: row 7 has a vector that holds NaN"):
-        made.toArrow()
+        result.toArrow()
 
 
 def test_words_that_do_not_fit(spark: SparkSession, module: ModuleType, folder: pathlib.Path, bundle: Bundle,
                                tmp_path: pathlib.Path) -> None:
-    rows, words = spark.read.parquet(str(folder)), dict(space="a", column="emb_a", into="shared")
+    rows, words = spark.read.parquet(str(folder)), {"space": "a", "column": "emb_a", "into": "shared"}
     with pytest.raises(ValueError, match="there already is a column 'emb_b'"):
         module.transform(bundle, rows, **{**words, "into": "emb_b"})
     with pytest.raises(ValueError, match="output= says which folder to write to"):

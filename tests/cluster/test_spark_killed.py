@@ -104,10 +104,10 @@ def expected(two: Spaces) -> Bundle:
     return kedge.fit(two, ids=np.arange(ROWS), support=SUPPORT)
 
 
-def assert_mapped(made: pa.Table, expected: Bundle, spaces: Spaces) -> None:
+def assert_mapped(mapped: pa.Table, expected: Bundle, spaces: Spaces) -> None:
     rows = expected["a"].transform(spaces["a"])
-    np.testing.assert_array_equal(np.sort(made.column("id").to_numpy()), np.arange(ROWS))
-    assert np.abs(by_id(made, "shared") - rows).max() < 1e-6 * np.abs(rows).max()
+    np.testing.assert_array_equal(np.sort(mapped.column("id").to_numpy()), np.arange(ROWS))
+    assert np.abs(by_id(mapped, "shared") - rows).max() < 1e-6 * np.abs(rows).max()
 
 
 def test_fit_is_the_same(paused: DataFrame, killer: Killer, expected: Bundle) -> None:
@@ -121,9 +121,9 @@ def test_fit_is_the_same(paused: DataFrame, killer: Killer, expected: Bundle) ->
 def test_transform_is_the_same(paused: DataFrame, killer: Killer, expected: Bundle, spaces: Spaces) -> None:
     import kedge.spark
 
-    made = kedge.spark.transform(expected, paused, space="a", column="emb_a", into="shared")
-    assert not isinstance(made, str)
-    rows = made.toArrow()
+    result = kedge.spark.transform(expected, paused, space="a", column="emb_a", into="shared")
+    assert not isinstance(result, str)
+    rows = result.toArrow()
     assert killer.killed
     assert_mapped(rows, expected, spaces)
 

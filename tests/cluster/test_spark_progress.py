@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 
-OPTIONS: dict[str, Any] = dict(support=100, anchors=5)
+OPTIONS: dict[str, Any] = {"support": 100, "anchors": 5}
 
 
 @pytest.fixture(scope="module")

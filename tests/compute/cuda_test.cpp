@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "compute/backend.h"
-#include "compute/eigh.h"
+#include "compute/lapack.h"
 #include "compute/kernel_cases.h"
 #include "compute/kernel_system.h"
 #include "compute/needs_gpu.h"
@@ -77,7 +77,7 @@ TEST_F(OnTheGpu, MomentsAgree) {
   const Matrix b = random_matrix(a.rows(), 7, 4);
   const std::vector<Space> spaces{space_of("a", a), space_of("b", b)};
   const Moments wanted = compute_joint_moments(spaces);
-  const Moments found = compute_joint_moments(spaces, {}, Device::cuda);
+  const Moments found = compute_joint_moments(spaces, Device::cuda);
   EXPECT_EQ(found.rows(), wanted.rows());
   EXPECT_LT(difference<double>(found.mean(), wanted.mean()), 1e-12);
   EXPECT_LT(difference(found.covariance(), wanted.covariance()), 1e-12);
@@ -88,11 +88,11 @@ TEST_F(OnTheGpu, MomentsRefuseWhatTheProcessorRefuses) {
   Matrix x = random_matrix(3000, 9, 1);
   x.row(1234)[5] = std::nanf("");
   expect_error(
-      Code::bad_file, [&] { (void)compute_moments(space_of("x", x), {}, Device::cuda); }, "row 1234", "NaN");
+      Code::bad_file, [&] { (void)compute_moments(space_of("x", x), Device::cuda); }, "row 1234", "NaN");
   Matrix flat(100, 3);
   std::ranges::fill(flat.cells(), 0.1F);
   expect_error(
-      Code::bad_file, [&] { (void)compute_moments(space_of("flat", flat), {}, Device::cuda); }, "all the same");
+      Code::bad_file, [&] { (void)compute_moments(space_of("flat", flat), Device::cuda); }, "all the same");
 }
 
 TEST_F(OnTheGpu, EigenpairsReconstructTheMatrix) {
@@ -161,8 +161,8 @@ TEST_F(OnTheGpu, EveryMethodFitsThere) {
 Matrix transformed(const RelativeMap& map, const Matrix& x, Device device, Precision precision) {
   const TemporaryFolder folder;
   std::size_t last = 0;
-  transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) { last = report.done; },
-            {.device = device, .precision = precision});
+  transform(map, space_of("x", x), folder.file("rr.npy"), {.device = device, .precision = precision},
+            [&](const ProgressReport& report) { last = report.done; });
   EXPECT_EQ(last, x.rows());
   return Space("rr", open_rows(folder.file("rr.npy"))).read_all();
 }
@@ -198,14 +198,13 @@ TEST_F(OnTheGpu, TransformRefusesWhatIsNoProductAndLeavesNothing) {
   for (const Similarity similarity : {Similarity::euclidean, Similarity::angular, Similarity::manhattan}) {
     const RelativeMap far("vit", similarity, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
     expect_error(
-        Code::bad_argument,
-        [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); }, "'vit'",
-        std::string(to_string(similarity)), "device = cpu");
+        Code::bad_argument, [&] { transform(far, space_of("x", x), folder.file("rr.npy"), {.device = Device::cuda}); },
+        "'vit'", std::string(to_string(similarity)), "device = cpu");
   }
   const RelativeMap map("vit", Similarity::wip, Matrix(3, 4), std::vector<float>(3), std::vector<float>(4));
   x.row(2345)[0] = std::nanf("");
   expect_error(
-      Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy"), {}, {.device = Device::cuda}); },
+      Code::bad_file, [&] { transform(map, space_of("x", x), folder.file("rr.npy"), {.device = Device::cuda}); },
       "row 2345");
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
@@ -218,7 +217,7 @@ TEST_F(OnTheGpu, TranslationAgrees) {
   options.support = 500;
   const Translator translator(fit(world.sources, options), "a", "c");
   const TemporaryFolder folder;
-  translate(translator, world.sources[0], folder.file("c.npy"), {}, {.device = Device::cuda});
+  translate(translator, world.sources[0], folder.file("c.npy"), {.device = Device::cuda});
   const Matrix found = Space("c", open_rows(folder.file("c.npy"))).read_all();
   EXPECT_LT(difference(found, translator.apply(world.views[0].view())), 1e-5);
 }
@@ -297,10 +296,10 @@ TEST_F(OnTheGpu, RanksAreTheSame) {
   std::ranges::fill(b.row(8), 0.0F);
   const std::vector<std::size_t> wanted = retrieval_ranks(a.view(), b.view());
   EXPECT_GT(*std::ranges::max_element(wanted), 1000U);
-  EXPECT_EQ(retrieval_ranks(a.view(), b.view(), {}, Device::cuda), wanted);
-  EXPECT_THAT(retrieval_ranks(Matrix(5000, 3).view(), Matrix(5000, 3).view(), {}, Device::cuda), ::testing::Each(1U));
+  EXPECT_EQ(retrieval_ranks(a.view(), b.view(), Device::cuda), wanted);
+  EXPECT_THAT(retrieval_ranks(Matrix(5000, 3).view(), Matrix(5000, 3).view(), Device::cuda), ::testing::Each(1U));
   const Matrix one = random_matrix(1, 3, 1);
-  EXPECT_THAT(retrieval_ranks(one.view(), one.view(), {}, Device::cuda), ::testing::ElementsAre(1U));
+  EXPECT_THAT(retrieval_ranks(one.view(), one.view(), Device::cuda), ::testing::ElementsAre(1U));
 }
 
 TEST_F(OnTheGpu, ComparingAgrees) {

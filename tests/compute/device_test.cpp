@@ -56,13 +56,13 @@ TEST(Device, WithoutAGpuEverythingThatWouldUseItSaysSo) {
   CompareOptions compare_options;
   compare_options.device = Device::cuda;
   const auto expect_sentence = [](const auto& work) { expect_error(Code::failed, work, "device = cpu"); };
-  expect_sentence([&] { (void)compute_moments(spaces[0], {}, Device::cuda); });
+  expect_sentence([&] { (void)compute_moments(spaces[0], Device::cuda); });
   expect_sentence([&] { (void)fit(spaces, options); });
   expect_sentence([&] { (void)attach(bundle, spaces[0], attach_options); });
   expect_sentence([&] { (void)compare(x.view(), x.view(), compare_options); });
-  expect_sentence([&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy"), {}, {.device = Device::cuda}); });
+  expect_sentence([&] { transform(*bundle.map("x"), spaces[0], folder.file("rr.npy"), {.device = Device::cuda}); });
   expect_sentence(
-      [&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {}, {.device = Device::cuda}); });
+      [&] { translate(Translator(bundle, "x", "x"), spaces[0], folder.file("x.npy"), {.device = Device::cuda}); });
   EXPECT_THAT(folder.files(), ::testing::IsEmpty());
 }
 

@@ -96,7 +96,7 @@ TEST(KernelFunction, KnowsNoScale) {
   std::ranges::fill(c.mean, 0.0F);
   const Matrix x = c.embeddings(20);
   const Matrix64 wanted = c.expected(x);
-  for (const float scale : {1e-30F, 1e30F}) {  // whose squares are no float32
+  for (const float scale : {1e-30F, 1e30F}) {  // float32 cannot hold their squares
     Matrix scaled = x;
     for (float& cell : scaled.cells()) cell *= scale;
     expect_close(applied(c, scaled), wanted);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cpu/exponentials.h"
 #include "compute/cpu/kernels.h"
 #include "support.h"
 

@@ -10,7 +10,7 @@
 
 namespace kedge::test {
 
-/// Tests that say why they are skipped where there is no GPU.
+/// Tests that say why they are skipped if there is no GPU.
 class NeedsGpu : public ::testing::Test {
  protected:
   void SetUp() override {

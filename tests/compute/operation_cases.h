@@ -38,7 +38,7 @@ class Buffers {
     Matrix values;
     double start = 0;  ///< the largest value before the operation
   };
-  /// Throws Error(Code::failed) where something was written beside a matrix.
+  /// Throws Error(Code::failed) if something was written beside a matrix.
   [[nodiscard]] std::map<std::string, Output> read();
 
  private:
@@ -59,7 +59,7 @@ struct OperationCase {
   const char* sizes;  ///< letters of the sizes it depends on; their product is about the work there is
   std::function<void(Backend&, Buffers&, const Sizes&)> run;
   bool rounds = false;                  ///< it multiplies matrices in the backend's precision, not always in float32
-  std::size_t Sizes::*inner = nullptr;  ///< how many random products its results are sums of, where they are
+  std::size_t Sizes::*inner = nullptr;  ///< how many random products its results add up, if they do
 };
 [[nodiscard]] const std::vector<OperationCase>& operation_cases();
 [[nodiscard]] double work(const OperationCase& operation, const Sizes& sizes);

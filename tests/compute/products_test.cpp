@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cholesky.h"
 #include "compute/products.h"
 #include "support.h"
 
@@ -110,49 +109,6 @@ TEST(Products, ColumnsAreSummedOverRows) {
   const Eigen::RowVectorXf expected = as_eigen(rows.view()).colwise().sum();
   EXPECT_TRUE(column_sums(rows.view()).isApprox(expected, 1e-5F));
   EXPECT_TRUE(column_means(rows.view()).isApprox(expected / 6, 1e-5F));
-}
-
-TEST(Cholesky, SolvesEveryRow) {
-  const Matrix64 rows = wide(12, 5, 1);
-  Matrix64 symmetric(5, 5);
-  set_product(symmetric.view(), as_eigen(rows.view()).transpose(), rows.view());
-  const Cholesky cholesky(symmetric);
-  ASSERT_TRUE(cholesky.exists());
-  const Matrix64 wanted = wide(3, 5, 2);
-  Matrix64 solved = wanted;
-  cholesky.solve(solved.view());
-  EXPECT_TRUE(product(solved.view(), symmetric.view()).isApprox(as_eigen(wanted.view()), 1e-12));
-}
-
-TEST(Cholesky, DividesRowsAndColumnsAlike) {
-  const Matrix64 rows = wide(12, 5, 1);
-  Matrix64 symmetric(5, 5);
-  set_product(symmetric.view(), as_eigen(rows.view()).transpose(), rows.view());
-  const Cholesky cholesky(symmetric);
-  Matrix64 white = symmetric;
-  cholesky.divide_rows(white.view());
-  cholesky.divide_columns(white.view());
-  EXPECT_TRUE(as_eigen(white.view()).isIdentity(1e-12));
-  Matrix64 whitened = wide(3, 5, 2);
-  const Matrix64 given = whitened, weights = wide(4, 5, 3);
-  cholesky.divide_rows(whitened.view());
-  Matrix64 folded = weights;
-  cholesky.divide_rows(folded.view(), Cholesky::Side::adjoint);
-  EXPECT_TRUE(product(folded.view(), as_eigen(given.view()).transpose())
-                  .isApprox(product(weights.view(), as_eigen(whitened.view()).transpose()), 1e-12));
-}
-
-TEST(Cholesky, KnowsWhatItCannotDo) {
-  Matrix64 matrix(2, 2);
-  matrix.row(0)[0] = 1;
-  matrix.row(1)[1] = -1;
-  EXPECT_FALSE(Cholesky(matrix).exists());
-  matrix.row(1)[1] = std::nan("");
-  EXPECT_FALSE(Cholesky(matrix).exists());
-  matrix.row(1)[1] = 1e-8;
-  const Cholesky poor(matrix);
-  ASSERT_TRUE(poor.exists());
-  EXPECT_NEAR(poor.reciprocal_condition(), 1e-8, 1e-12);
 }
 
 }  // namespace

@@ -12,24 +12,6 @@ T& at(BasicPanel<T> p, std::size_t r, std::size_t c = 0) {
   return p.data[r * p.stride + c];
 }
 
-class HostTensor final : public Tensor {
- public:
-  HostTensor(std::size_t rows, std::size_t cols) : cells_(rows, cols) {}
-  Panel panel() override { return {cells_.cells().data(), cells_.rows(), cells_.cols(), cells_.cols()}; }
-
- private:
-  Matrix cells_;
-};
-
-class HostIntegers final : public Integers {
- public:
-  explicit HostIntegers(std::size_t count) : cells_(count) {}
-  std::uint32_t* data() override { return cells_.data(); }
-
- private:
-  std::vector<std::uint32_t> cells_;
-};
-
 std::vector<double> softmax(const std::vector<double>& x) {
   double largest = x[0];
   for (const double v : x) largest = std::max(largest, v);
@@ -42,21 +24,11 @@ std::vector<double> softmax(const std::vector<double>& x) {
 
 class ReferenceBackend final : public Backend {
  public:
-  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override {
-    return std::make_unique<HostTensor>(rows, cols);
-  }
-  std::unique_ptr<Integers> make_integers(std::size_t count) override { return std::make_unique<HostIntegers>(count); }
-  void upload(std::span<const std::uint32_t> from, Integers& to) override {
-    for (std::size_t i = 0; i < from.size(); ++i) to.data()[i] = from[i];
-  }
-  void upload(MatrixView<const float> from, Panel to) override {
-    each(to, [&](std::size_t r, std::size_t c) { return from.row(r)[c]; });
-  }
-  void download(ConstPanel from, MatrixView<float> to) override {
-    for (std::size_t r = 0; r < to.rows; ++r) {
-      for (std::size_t c = 0; c < to.cols; ++c) to.row(r)[c] = at(from, r, c);
-    }
-  }
+  std::unique_ptr<Tensor> make(std::size_t rows, std::size_t cols) override { return memory_->make(rows, cols); }
+  std::unique_ptr<Integers> make_integers(std::size_t count) override { return memory_->make_integers(count); }
+  void upload(std::span<const std::uint32_t> from, Integers& to) override { memory_->upload(from, to); }
+  void upload(MatrixView<const float> from, Panel to) override { memory_->upload(from, to); }
+  void download(ConstPanel from, MatrixView<float> to) override { memory_->download(from, to); }
   void fill(Panel x, float value) override {
     each(x, [&](std::size_t, std::size_t) { return value; });
   }
@@ -246,6 +218,8 @@ class ReferenceBackend final : public Backend {
     return sum;
   }
   static double length(ConstPanel x, std::size_t r) { return std::sqrt(dot(x, x, r)); }
+
+  std::unique_ptr<Backend> memory_ = make_cpu_backend();
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace kedge::test {
 
 /// A small training of its own, every step the same operations on the same memory: what a backend may record, and let
-/// overlap where parts have nothing in common.
+/// overlap if parts have nothing in common.
 class Sequence {
  public:
   enum class Parts { one_after_the_other, side_by_side };

@@ -15,7 +15,7 @@
 #include <future>
 #include <thread>
 
-// Of OpenMP, which is in the process only where FAISS or OpenBLAS brings it.
+// A function of OpenMP, which is in the process only if FAISS or OpenBLAS brings it.
 extern "C" {
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);

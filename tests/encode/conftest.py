@@ -151,7 +151,7 @@ def noise(seed: int, side: int = 40) -> Image.Image:
 
 @pytest.fixture
 def pictures(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Three classes; one image lies deeper, one is greyscale, and one file is no image."""
+    """Three classes; one image lies deeper, one is greyscale, and one file is not an image."""
     base = tmp_path / "pictures"
     for number, name in enumerate(["cat/2.png", "cat/10.png", "ant/x.jpg", "bee/deep/y.PNG", "bee/z.bmp"]):
         (base / name).parent.mkdir(parents=True, exist_ok=True)
@@ -164,16 +164,16 @@ def write_cifar100(folder: pathlib.Path, train: int = 12, test: int = 6) -> dict
     """As the authors' files: protocol 2, keys as bytes."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    made = {}
+    batches = {}
     for name, rows in (("train", train), ("test", test)):
-        made[name] = {b"data": rng.integers(0, 256, (rows, 3072), dtype=np.uint8),
+        batches[name] = {b"data": rng.integers(0, 256, (rows, 3072), dtype=np.uint8),
                       b"fine_labels": [int(v) for v in rng.integers(0, 100, rows)],
                       b"coarse_labels": [row % 20 for row in range(rows)],
                       b"filenames": [b"x.png"] * rows, b"batch_label": b"one"}
-        (folder / name).write_bytes(pickle.dumps(made[name], protocol=2))
+        (folder / name).write_bytes(pickle.dumps(batches[name], protocol=2))
     (folder / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"f%d" % n for n in range(100)],
                                                 b"coarse_label_names": [b"c%d" % n for n in range(20)]}, protocol=2))
-    return made
+    return batches
 
 
 def idx_bytes(array: np.ndarray) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user meets: exit codes, sentences, and no torch where none is needed."""
+"""What a user meets: exit codes, sentences, and no torch if none is needed."""
 import json
 import pathlib
 from typing import Any

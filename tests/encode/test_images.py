@@ -67,9 +67,9 @@ def test_train_and_test_folders_are_splits(models: dict[str, str], tmp_path: pat
 
 
 def test_cifar100(models: dict[str, str], tmp_path: pathlib.Path) -> None:
-    made = write_cifar100(tmp_path / "d" / "cifar-100-python")
+    cifar = write_cifar100(tmp_path / "d" / "cifar-100-python")
     found = encode(models["timm"], tmp_path / "d", tmp_path / "o.npy", labels="coarse", batch=5)
-    train, test = made["train"], made["test"]
+    train, test = cifar["train"], cifar["test"]
     pixels = np.concatenate([train[b"data"], test[b"data"]]).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     expected = one_at_a_time(models["timm"], [Image.fromarray(np.ascontiguousarray(image)) for image in pixels])
     assert np.abs(found - expected).max() < TOLERANCE
@@ -142,12 +142,12 @@ def test_the_unpickler_sees_what_pickle_sees(tmp_path: pathlib.Path) -> None:
     import hashlib
 
     from kedge.encode.cifar import _pixels, unpickle
-    made = write_cifar100(tmp_path / "c")
+    cifar = write_cifar100(tmp_path / "c")
     for protocol in (2, 3, 4):
-        (tmp_path / "x").write_bytes(pickle.dumps(made["train"], protocol=protocol))
+        (tmp_path / "x").write_bytes(pickle.dumps(cifar["train"], protocol=protocol))
         found = unpickle(tmp_path / "x", hashlib.sha256())
-        assert np.array_equal(_pixels(tmp_path / "x", found["data"]).reshape(-1, 3072), made["train"][b"data"])
-        assert found["fine_labels"] == made["train"][b"fine_labels"]
+        assert np.array_equal(_pixels(tmp_path / "x", found["data"]).reshape(-1, 3072), cifar["train"][b"data"])
+        assert found["fine_labels"] == cifar["train"][b"fine_labels"]
 
 
 @pytest.mark.parametrize("spoil", [

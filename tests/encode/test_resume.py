@@ -97,33 +97,34 @@ def test_a_lost_or_damaged_state_starts_anew(models: dict[str, str], sentences: 
         (tmp_path / "o.npy").unlink()
 
 
-def test_other_settings_are_refused_with_what_differs(models: dict[str, str], sentences: pathlib.Path,
-                                                      tmp_path: pathlib.Path, run: Run, small_windows: None,
-                                                      interrupt: Interrupt) -> None:
+@pytest.fixture
+def half_done(models: dict[str, str], sentences: pathlib.Path, tmp_path: pathlib.Path, run: Run, small_windows: None,
+              interrupt: Interrupt) -> list[Any]:
+    """A command that was interrupted half way."""
     command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--batch", 4]
     mend = interrupt(transformers_model.TransformersEncoder, 2)
     assert run(*command)[0] == 130
     mend()
-    code, _, err = run(*command, "--pooling", "cls")
+    return command
+
+
+def test_other_settings_are_refused_with_what_differs(half_done: list[Any], sentences: pathlib.Path,
+                                                      tmp_path: pathlib.Path, run: Run) -> None:
+    code, _, err = run(*half_done, "--pooling", "cls")
     assert code == 2 and "pooling (was None, is cls)" in err and "--fresh to start over" in err
     sentences.write_text(sentences.read_text().replace("dog", "cat"))
-    code, _, err = run(*command)
+    code, _, err = run(*half_done)
     assert code == 2 and "data content" in err
-    assert run(*command, "--fresh")[0] == 0 and (tmp_path / "o.npy").exists()
+    assert run(*half_done, "--fresh")[0] == 0 and (tmp_path / "o.npy").exists()
 
 
-def test_another_version_of_a_library_is_refused_only_half_way(models: dict[str, str], sentences: pathlib.Path,
-                                                               tmp_path: pathlib.Path, run: Run, small_windows: None,
-                                                               interrupt: Interrupt) -> None:
-    command = ["--model", models["bert"], "--data", sentences, "-o", tmp_path / "o.npy", "--batch", 4]
-    mend = interrupt(transformers_model.TransformersEncoder, 2)
-    assert run(*command)[0] == 130
-    mend()
+def test_another_version_of_a_library_is_refused_only_half_way(half_done: list[Any], tmp_path: pathlib.Path,
+                                                               run: Run) -> None:
     path = tmp_path / "o.npy.partial.json"
     state = json.loads(path.read_text())
     state["versions"]["torch"] = "0.1"
     path.write_text(json.dumps(state))
-    code, _, err = run(*command)
+    code, _, err = run(*half_done)
     assert code == 2 and "torch (was 0.1" in err and (tmp_path / "o.npy.partial").exists()
 
 

@@ -140,7 +140,7 @@ TEST_P(EverySearch, OfEqualDocumentsTheFirstInTheFileIsFirst) {
   EXPECT_NEAR(retrieve(queries.view(), documents.view(), judgements, options).mrr, (1 + 0.1 + 1 / 2500.0) / 3, 1e-12);
   // Whatever order they are given in.
   const Space space("documents", view_rows(documents.view(), "d"));
-  const RowIds backwards{{2500, 2499, 9, 8}, 0};
+  const RowIds backwards{{2500, 2499, 9, 8}, {}};
   EXPECT_NEAR(
       retrieve(Space("queries", view_rows(queries.view(), "q")), space.with_rows(backwards), judgements, options).mrr,
       (1 / 2.0 + 1 / 3.0) / 2, 1e-12);

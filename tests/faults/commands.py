@@ -60,13 +60,13 @@ def words(text: str, out: str = ".") -> list[str]:
 
 def write_old(kedge: Kedge, folder: pathlib.Path, names: list[str]) -> None:
     """Results of another bundle: of the same kind, since nothing else would be replaced, but with other bytes."""
-    made = kedge.folder / "earlier"
-    made.mkdir()
+    earlier = kedge.folder / "earlier"
+    earlier.mkdir()
     kedge.ok(*words("fit --space a=a.npy --space c=c.npy --method random --anchors 4 --support 30 "
                     "-o earlier/new.kedge"))
     for ending in ("safetensors", "npy", "onnx"):
         kedge.ok(*words(f"export earlier/new.kedge --space a -o earlier/a.{ending}"))
     for name in names:
-        old = made / name
+        old = earlier / name
         (folder / name).write_bytes(old.read_bytes() if old.exists() else b"the old " + name.encode())
-    shutil.rmtree(made)
+    shutil.rmtree(earlier)

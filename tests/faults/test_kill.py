@@ -41,7 +41,7 @@ def moments(seconds: float, all_moments: bool) -> list[float]:
 
 
 def killed(kedge: Kedge, seconds: float, prepare: Callable[[], object], *arguments: object) -> None:
-    """Kills it after so many seconds; a little earlier where it was done by then."""
+    """Kills it after so many seconds; a little earlier if it was done by then."""
     while True:
         prepare()
         process = kedge.start(*arguments)

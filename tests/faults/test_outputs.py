@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places where nothing can be written: refused with a sentence, and before long work where that can be known."""
+"""Places where nothing can be written: refused with a sentence, before long work if that can be known."""
 import os
 import shutil
 import signal

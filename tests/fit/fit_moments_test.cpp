@@ -220,7 +220,7 @@ TEST_F(FromMoments, IdsAndRowNumbersAreNotMixed) {
 }
 
 TEST_F(FromMoments, SupportRowsAloneMeetTheMeanOfTheTargets) {
-  // A support that is far from the rest, so that its mean is not that of all rows.
+  // A support that is far from the rest, so that its mean differs from the mean of all rows.
   std::vector<std::int64_t> far(900);
   for (std::size_t i = 0; i < far.size(); ++i) far[i] = static_cast<std::int64_t>(i);
   std::ranges::sort(far, {}, [&](std::int64_t id) { return -views_[0].row(static_cast<std::size_t>(id))[0]; });

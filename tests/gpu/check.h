@@ -24,7 +24,7 @@ struct CheckRow {
 constexpr double kFp32Tolerance = 1e-5, kTf32Tolerance = 2e-3, kBf16Tolerance = 2e-2;
 constexpr double kLossTolerance = 5e-3;  ///< of training, relative to the processor's losses
 
-/// Every operation at every size against the plain loops, or where those would take too long the processor's own.
+/// Every operation at every size against plain loops, or against the processor's own if loops would take too long.
 [[nodiscard]] std::vector<CheckRow> check_operations(const CheckOptions& options);
 
 /// A promise that holds or does not, and the number it was judged by.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Is what the GPU computes right? kedge_gpu_check [--quick] [--device cuda|cpu]
-// Prints one short table. Exits with 1 if anything is wrong, with 77 and the reason where there is no GPU.
+// Prints one short table. Exits with 1 if anything is wrong, with 77 and the reason if there is no GPU.
 #include "gpu/check.h"
 
 #include <fmt/format.h>

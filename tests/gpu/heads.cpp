@@ -39,7 +39,7 @@ HeadOptions head_options(const CheckOptions& check, HeadKind kind) {
   HeadOptions options;
   options.kind = kind;
   options.epochs = check.quick ? 1 : 4;
-  options.batch = 256;  // which leaves a rest
+  options.batch = 256;  // the last batch is smaller
   options.hidden = 77;
   options.dropout = 0.5;
   options.seed = 5;

@@ -40,7 +40,7 @@ void check_function(std::size_t dim, std::size_t outputs, std::size_t support, s
   }
 }
 
-/// float64 throughout, but the ridge is small: what is left is the order of sums, times the condition.
+/// Both are float64, so they differ by the order of sums alone, times the condition, which a small ridge makes large.
 void check_system(std::size_t count, std::vector<CheckPromise>& promises) {
   constexpr std::size_t kColumns = 37;
   Matrix rows = unit_rows(count, 40, 8);
@@ -69,7 +69,7 @@ void check_system(std::size_t count, std::vector<CheckPromise>& promises) {
 
 std::vector<CheckPromise> check_kernel_maps(const CheckOptions& options) {
   std::vector<CheckPromise> promises;
-  if (options.device != Device::cuda) return promises;  // there is nothing to hold the processor against
+  if (options.device != Device::cuda) return promises;  // the processor would be compared with itself
   check_function(33, 7, 301, promises);
   check_system(300, promises);
   if (options.quick) return promises;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library does on a GPU besides training, against the processor.
-#include "compute/centred_rows.h"
+#include "compute/covariance.h"
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"
@@ -18,7 +18,7 @@ namespace {
 
 Matrix transformed(const RelativeMap& map, const Space& space, Device device, Precision precision) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("kedge-gpu-check-{}.npy", ::getpid());
-  transform(map, space, path.string(), {}, {.device = device, .precision = precision});
+  transform(map, space, path.string(), {.device = device, .precision = precision});
   Matrix rr = Space("rr", open_rows(path.string())).read_all();
   std::filesystem::remove(path);
   return rr;
@@ -46,22 +46,22 @@ void check_ranks(const CheckOptions& options, const Toy& toy, std::vector<CheckP
   const Matrix a = toy.spaces().front().read_all();
   Matrix b = quick_random(a.rows(), a.cols(), 7);
   for (std::size_t i = 0; i < b.cells().size(); ++i) b.cells()[i] = a.cells()[i] + 2 * b.cells()[i];
-  const auto found = retrieval_ranks(a.view(), b.view(), {}, options.device);
-  const bool same = found == retrieval_ranks(a.view(), b.view(), {}, Device::cpu);
+  const auto found = retrieval_ranks(a.view(), b.view(), options.device);
+  const bool same = found == retrieval_ranks(a.view(), b.view(), Device::cpu);
   promises.push_back({"ranks of retrieval", same ? "same ranks" : "other ranks", same});
 }
 
-/// float64 throughout, so what is left is the order of sums.
+/// Both are float64, so they differ by the order of sums alone.
 void check_statistics(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   const Space& space = toy.spaces().back();
-  const Moments wanted = compute_moments(space, {}, Device::cpu);
-  const Moments found = compute_moments(space, {}, options.device);
+  const Moments wanted = compute_moments(space, Device::cpu);
+  const Moments found = compute_moments(space, options.device);
   promises.push_back(near<double>("covariance", found.covariance().cells(), wanted.covariance().cells(), 1e-10));
   promises.push_back(near<double>("whitening", make_whitening(wanted, {}, options.device).whitener.cells(),
                                   make_whitening(wanted, {}, Device::cpu).whitener.cells(), 1e-8));
 }
 
-/// The targets are eigenvectors, the maps ridges: both are found in other ways there.
+/// The targets are eigenvectors and the maps are ridges; a GPU finds both in other ways.
 void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<CheckPromise>& promises) {
   FitOptions asked;
   asked.method = Consensus{};
@@ -78,8 +78,7 @@ void check_consensus(const CheckOptions& options, const Toy& toy, std::vector<Ch
   }
 }
 
-/// What a ridge is made of, at a size where the GPU is used: whitened by a Cholesky factor, by eigenvectors, not at
-/// all.
+/// What a ridge is made of, large enough for the GPU: whitened by a Cholesky factor, by eigenvectors, and not at all.
 void check_ridge(const CheckOptions& options, std::vector<CheckPromise>& promises) {
   if (options.device == Device::cpu) return;
   const std::size_t dim = options.quick ? 300 : 1100, count = 3 * dim;

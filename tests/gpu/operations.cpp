@@ -38,8 +38,7 @@ std::vector<Sizes> sizes_for(const OperationCase& operation, bool quick) {
   return result;
 }
 
-/// Rows of a mixture that several blocks of a GPU share, and that are too long for them to keep; and a support so long
-/// that its products are made otherwise.
+/// Rows of a mixture that several blocks of a GPU share, and a support so long that its products have other settings.
 std::vector<Sizes> long_sizes_for(const OperationCase& operation, bool quick) {
   const std::string_view name = operation.name;
   if (quick) return {};

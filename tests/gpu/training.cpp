@@ -29,7 +29,7 @@ FitOptions fit_options(const CheckOptions& check, Device device, Precision preci
   return options;
 }
 
-/// Coverage over all rows, in chunks of which the last is shorter.
+/// Coverage over all rows, in chunks; the last chunk is shorter.
 FitOptions covering_options(const CheckOptions& check, Device device, Precision precision) {
   FitOptions options = fit_options(check, device, precision);
   std::get<Param>(options.method).coverage_rows = CoverageRows::all;

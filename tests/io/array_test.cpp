@@ -152,7 +152,7 @@ TEST(Array, ReadsEveryIntegerAsTheFloatNearestToItsDouble) {
   EXPECT_EQ(convert_one<double>(packed({UINT32_MAX}, std::endian::native), DType::u32), 4294967295.0);
   EXPECT_EQ(convert_one<double>(packed({INT64_MIN}, kOther), DType::i64, kSwapped), -0x1p63);
   EXPECT_EQ(convert_one<float>(packed({UINT64_MAX}, std::endian::native), DType::u64), 0x1p64F);
-  // Just above the middle of two floats; the double is the middle, of which the even neighbour is the lower one.
+  // Just above the middle of two floats; the double is the middle, and its even neighbour is the lower one.
   constexpr std::int64_t kBetween = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
   EXPECT_EQ(convert_one<float>(packed({kBetween}, std::endian::native), DType::i64), 0x1p60F);
 }

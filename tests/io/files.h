@@ -34,7 +34,7 @@ std::string packed(std::initializer_list<T> values, std::endian order = std::end
   return bytes;
 }
 
-/// An npy file with this dictionary; `claimed` is the header's length where that should be a lie.
+/// An npy file with this dictionary; `claimed` is a false length of the header.
 inline std::string npy_file(std::string dictionary, std::string_view values, int version = 1, long claimed = -1) {
   dictionary += '\n';
   const std::size_t length = claimed < 0 ? dictionary.size() : static_cast<std::size_t>(claimed);

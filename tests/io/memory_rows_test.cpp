@@ -37,7 +37,7 @@ std::string stored(Type type, unsigned value, std::endian order) {
   return {};
 }
 
-/// How far rows and columns are apart, in values; where one is 0, all of them are the first.
+/// How far rows and columns are apart, in values; if one is 0, all of them are the first.
 struct Layout {
   const char* name;
   std::ptrdiff_t row, col;

@@ -192,7 +192,7 @@ TEST_P(EveryHead, DecodesWhatFollowsFromTheFeatures) {
   EXPECT_LT(score.mse, 0.02 * 25 * 6);  // of the targets' variance
 }
 
-/// So few rows that a few passes over them are no more than a few dozen steps.
+/// So few rows that a few passes take only a few dozen steps.
 TEST(MlpHead, TrainsUntilItIsAsGoodAsLogisticRegressionHoweverFewTheRows) {
   const Clusters train(700, 16, 10, 1, 1.1F);
   const Clusters unseen(1000, 16, 10, 2, 1.1F);

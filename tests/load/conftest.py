@@ -27,14 +27,14 @@ def everything(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def folder(request: pytest.FixtureRequest, everything: bool) -> Iterator[pathlib.Path]:
-    """Removed afterwards. Without room for the files there is nothing to test, which is said and is no success."""
-    made = pathlib.Path(tempfile.mkdtemp(prefix="kedge-load-", dir=request.config.getoption("--folder")))
-    needed, free = 9 if everything else 1, shutil.disk_usage(made).free / 1e9
+    """Removed afterwards. Ends the run with 77, which counts as skipped, if there is no room for the files."""
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="kedge-load-", dir=request.config.getoption("--folder")))
+    needed, free = 9 if everything else 1, shutil.disk_usage(scratch).free / 1e9
     if free < needed:
-        made.rmdir()
-        pytest.exit(f"{made.parent} has {free:.1f} GB free and {needed} GB are needed; give another --folder", 77)
-    yield made
-    shutil.rmtree(made)
+        scratch.rmdir()
+        pytest.exit(f"{scratch.parent} has {free:.1f} GB free and {needed} GB are needed; give another --folder", 77)
+    yield scratch
+    shutil.rmtree(scratch)
 
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:

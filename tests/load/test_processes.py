@@ -20,12 +20,12 @@ SECTION = "Processes and threads at the same time"
 def inputs(folder: pathlib.Path, everything: bool) -> Iterator[list[pathlib.Path]]:
     """As many files as processes, all different."""
     rng = np.random.default_rng(3)
-    made = []
+    paths = []
     for i in range(PROCESSES):
-        made.append(folder / f"x{i}.npy")
-        np.save(made[-1], rng.normal(size=(50_000 if everything else 2_000, DIM)).astype(np.float16))
-    yield made
-    for path in made:
+        paths.append(folder / f"x{i}.npy")
+        np.save(paths[-1], rng.normal(size=(50_000 if everything else 2_000, DIM)).astype(np.float16))
+    yield paths
+    for path in paths:
         path.unlink()
 
 

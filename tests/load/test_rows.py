@@ -47,9 +47,9 @@ def test_attach(large: tuple[pathlib.Path, dict[int, np.ndarray]], bundle: pathl
     path, means = large
     peaks = []
     for rows in sizes:
-        made = folder / "attached.kedge"
-        seconds, peak = measured("attach", bundle, "--space", f"new={path}", "--rows", f"0:{rows}", "-o", made)
-        np.testing.assert_allclose(kedge.load(made)["new"].mean, means[rows], rtol=1e-5, atol=1e-6)
+        attached = folder / "attached.kedge"
+        seconds, peak = measured("attach", bundle, "--space", f"new={path}", "--rows", f"0:{rows}", "-o", attached)
+        np.testing.assert_allclose(kedge.load(attached)["new"].mean, means[rows], rtol=1e-5, atol=1e-6)
         peaks.append(peak)
         tally(SECTION, f"attach, {rows:,} rows", f"{seconds:.1f} s, peak {peak:.0f} MB")
     memory_is_flat(peaks)

@@ -56,9 +56,9 @@ def test_one_bundle(bundle: pathlib.Path, rows: np.ndarray, folder: pathlib.Path
     scores = kedge.compare(expected[0], expected[1])
 
     def work(i: int) -> tuple[Any, ...]:
-        made = shared.attach(f"new{i}", spaces[i])
+        attached = shared.attach(f"new{i}", spaces[i])
         shared.save(folder / f"saved{i}.kedge")
-        return (made.transform(spaces[i]), shared.translator("a", "b").transform(rows),
+        return (attached.transform(spaces[i]), shared.translator("a", "b").transform(rows),
                 kedge.compare(expected[0], expected[1]), shared["a"].transform(rows))
 
     direct = alone["a"].transform(rows)

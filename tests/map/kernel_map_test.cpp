@@ -22,7 +22,7 @@ Matrix directions(std::size_t rows, std::size_t dim, unsigned seed) {
   return x;
 }
 
-/// hidden times a random matrix and some noise; bent where the encoder is no linear view of it.
+/// hidden times a random matrix and some noise; bent if the encoder is not a linear view of it.
 Matrix view_of(const Matrix& hidden, std::size_t dim, unsigned seed, bool bent, float level) {
   const Matrix mix = random_matrix(hidden.cols(), dim, seed), noise = random_matrix(hidden.rows(), dim, seed + 10);
   Matrix x(hidden.rows(), dim);

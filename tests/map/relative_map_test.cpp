@@ -134,7 +134,7 @@ TEST(RelativeMap, RefusesASingularCovarianceAndBadOptions) {
 
 TEST(RelativeMap, DistanceOfAPointToItselfIsZero) {
   Matrix x = random_matrix(50, 6, 3);
-  for (float& value : x.cells()) value = 1000 + 0.01F * value;  // where |x|^2 + |a|^2 - 2 x.a keeps no digit
+  for (float& value : x.cells()) value = 1000 + 0.01F * value;  // so that |x|^2 + |a|^2 - 2 x.a keeps no digit
   for (const Similarity distance : {Similarity::euclidean, Similarity::manhattan}) {
     const RelativeMap map = make_relative_map("x", distance, as_double(x), compute_moments(space_of("x", x)), {});
     const Matrix rr = map.apply(x.view());
@@ -225,7 +225,7 @@ TEST(Transform, StreamsManyBlocksAndAnOddTail) {
   const RelativeMap map =
       make_relative_map("x", Similarity::wip, as_double(random_matrix(4, 3, 2)), compute_moments(space_of("x", x)), {});
   std::size_t last = 0;
-  transform(map, space_of("x", x), folder.file("rr.npy"), [&](const ProgressReport& report) {
+  transform(map, space_of("x", x), folder.file("rr.npy"), {}, [&](const ProgressReport& report) {
     EXPECT_GT(report.done, last);
     EXPECT_EQ(report.total, x.rows());
     last = report.done;

@@ -39,10 +39,10 @@ def migration(folder: pathlib.Path) -> Iterator[Callable[[], migrate.Migration]]
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    from postgres_server import server  # only where it is asked for: it takes a while to import
+    from postgres_server import server  # imported only if needed: it takes a while
 
-    with server() as made:
-        yield made
+    with server() as started:
+        yield started
 
 
 @pytest.fixture

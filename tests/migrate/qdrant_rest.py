@@ -183,10 +183,10 @@ class Collections:
             if "delete_alias" in action:
                 changed.pop(action["delete_alias"]["alias_name"], None)
                 continue
-            made = action["create_alias"]
-            if made["collection_name"] not in self.collections or made["alias_name"] in self.collections:
-                raise Refused(400, f"Wrong input: no alias {made['alias_name']} of {made['collection_name']}")
-            changed[made["alias_name"]] = made["collection_name"]
+            alias = action["create_alias"]
+            if alias["collection_name"] not in self.collections or alias["alias_name"] in self.collections:
+                raise Refused(400, f"Wrong input: no alias {alias['alias_name']} of {alias['collection_name']}")
+            changed[alias["alias_name"]] = alias["collection_name"]
         self.aliases = changed
         return True
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from kedge.migrate.errors import Error
+from kedge.migrate import Error
 from kedge.migrate.store import Rows, Store
 
 AStore = TypeVar("AStore", bound=Store)

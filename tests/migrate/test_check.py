@@ -53,7 +53,7 @@ def test_the_error_of_a_ridge_is_that_of_leaving_every_row_out() -> None:
         rest = np.arange(40) != n
         x, y = old[rest].astype(float), new[rest].astype(float)
         centre = x - x.mean(axis=0)
-        # The penalty is that of all rows, which is what the closed form leaves one row out of.
+        # The closed form leaves one row out but keeps the penalty of all rows.
         penalty = strength * np.square(old - old.mean(axis=0)).sum() / old.shape[1]
         weight = np.linalg.solve(centre.T @ centre + penalty * np.eye(old.shape[1]), centre.T @ (y - y.mean(axis=0)))
         missed.append(new[n] - y.mean(axis=0) - (old[n] - x.mean(axis=0)) @ weight)

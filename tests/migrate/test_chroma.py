@@ -20,7 +20,7 @@ from chromadb.api.collection_configuration import CreateCollectionConfiguration
 from chromadb.api.types import Space
 from chromadb.config import Settings
 from contract import OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.chroma import ChromaStore
 from limits import nearly_full, only_read, open_folder, small_disk
@@ -44,9 +44,9 @@ def closing(client: ClientAPI) -> Iterator[ClientAPI]:
 def fill(client: ClientAPI, ids: list[str], vectors: np.ndarray, texts: list[str] | None,
          space: Space = "cosine") -> None:
     settings: CreateCollectionConfiguration = {"hnsw": {"space": space, "ef_construction": 120}}
-    made = client.create_collection("docs", embedding_function=None, metadata={"team": "search"},
+    collection = client.create_collection("docs", embedding_function=None, metadata={"team": "search"},
                                     configuration=settings)
-    made.add(ids=ids, embeddings=vectors, documents=texts, metadatas=[{"number": n} for n in range(len(ids))])
+    collection.add(ids=ids, embeddings=vectors, documents=texts, metadatas=[{"number": n} for n in range(len(ids))])
 
 
 class TestFolder(CollectionContract):
@@ -223,10 +223,10 @@ old.switch(old.beside("_new"), old.beside("_old"))
 @pytest.mark.parametrize("renames", [1, 2])
 def test_a_switch_that_is_killed_completes(docs: pathlib.Path, renames: int) -> None:
     old = open_store(f"chroma:{docs}#docs")
-    new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(60, 16)
+    new, kept, new_vectors = old.beside("_new"), old.beside("_old"), unit_rows(60, 16)
     ids, vectors = order(old), np.array(list(contents(old).values()))
     new.create(old, 16, OWNER)
-    new.write(ids, made)
+    new.write(ids, new_vectors)
     for store in (old, new):
         store.close()
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
@@ -238,7 +238,7 @@ def test_a_switch_that_is_killed_completes(docs: pathlib.Path, renames: int) -> 
             old.describe()
     for _ in range(2):
         old.switch(new, kept)
-        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), new_vectors)
         np.testing.assert_array_equal(np.array(list(contents(kept).values())), vectors)
     old.switch(kept, new)
     np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
@@ -250,9 +250,9 @@ def test_more_rows_than_chroma_takes_at_once(docs: pathlib.Path, monkeypatch: py
     new = old.beside("_new")
     new.create(old, 4, OWNER)
     monkeypatch.setattr(type(of_kind(ChromaStore, new)._open()), "get_max_batch_size", lambda self: 7)
-    made = unit_rows(60, 4)
-    new.write(order(old), made)
-    np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
+    vectors = unit_rows(60, 4)
+    new.write(order(old), vectors)
+    np.testing.assert_array_equal(np.array(list(contents(new).values())), vectors)
     new.write(order(old)[:20], None)
     assert order(new) == order(old)[20:]
 
@@ -270,8 +270,8 @@ def test_the_embedding_function_is_neither_called_nor_copied(tmp_path: pathlib.P
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
     with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
-        made = client.create_collection("docs")
-        made.add(ids=["a", "b"], embeddings=unit_rows(2, 8), documents=["x", "y"])
+        collection = client.create_collection("docs")
+        collection.add(ids=["a", "b"], embeddings=unit_rows(2, 8), documents=["x", "y"])
 
     def called(*words: object) -> None:
         raise AssertionError("it was asked to embed")
@@ -324,7 +324,7 @@ def test_a_folder_that_may_only_be_read() -> None:
 FULL = """
 import sys
 import numpy as np
-from kedge.migrate.errors import Error
+from kedge.migrate import Error
 from kedge.migrate.store import open_store
 new = open_store(sys.argv[1])
 try:
@@ -342,7 +342,7 @@ def test_a_full_disk(tmp_path: pathlib.Path) -> None:
         with closing(chromadb.PersistentClient(disk / "db", settings=quiet())) as client:
             fill(client, ids, unit_rows(300, 64), None, "ip")
         old = open_store(f"chroma:{disk}/db#docs")
-        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(300, 512)
+        new, kept, vectors = old.beside("_new"), old.beside("_old"), unit_rows(300, 512)
         new.create(old, 512, OWNER)
         for store in (old, new):
             store.close()
@@ -352,8 +352,8 @@ def test_a_full_disk(tmp_path: pathlib.Path) -> None:
                                    capture_output=True, text=True)
         assert "the disk is full; make room and run it again" in other.stdout and not other.stderr
         assert order(old) == ids and order(new) == []
-        new.write(ids, made)
+        new.write(ids, vectors)
         old.switch(new, kept)
-        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
         for store in (old, new, kept):
             store.close()

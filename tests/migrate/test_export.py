@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from contract import unit_rows
 from kedge import Translator
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.export import faiss_pre_transform, sentence_transformers_folder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -50,21 +50,21 @@ def test_an_index_answers_queries_of_the_new_model(words: str, metric: int, spac
     ids = np.arange(len(spaces["old"])) + (1000 if "IDMap" in words else 0)
     inner.add_with_ids(spaces["old"], ids) if "IDMap" in words else inner.add(spaces["old"])
     before = faiss.serialize_index(inner).tobytes()
-    made = faiss_pre_transform(translator, inner)
-    assert (made.d, made.ntotal) == (NEW, 400) and faiss.serialize_index(inner).tobytes() == before
+    mapped_index = faiss_pre_transform(translator, inner)
+    assert (mapped_index.d, mapped_index.ntotal) == (NEW, 400) and faiss.serialize_index(inner).tobytes() == before
     queries = spaces["new"][:20]
     expected = inner.search(translator.transform(queries), 5)
-    faiss.write_index(made, str(tmp_path / "made.index"))
-    for index in (made, faiss.read_index(str(tmp_path / "made.index"))):
+    faiss.write_index(mapped_index, str(tmp_path / "made.index"))
+    for index in (mapped_index, faiss.read_index(str(tmp_path / "made.index"))):
         scores, found = index.search(queries, 5)
         assert (found == expected[1]).mean() > 0.97  # sums in another order may swap equals
         np.testing.assert_allclose(scores, expected[0], rtol=1e-3, atol=1e-3)
 
 
 def test_what_is_added_later_is_mapped_too(spaces: dict[str, np.ndarray], translator: Translator) -> None:
-    made = faiss_pre_transform(translator, faiss.IndexFlatL2(OLD))
-    made.add(spaces["new"][:50])
-    inner = faiss.downcast_index(made.index)
+    index = faiss_pre_transform(translator, faiss.IndexFlatL2(OLD))
+    index.add(spaces["new"][:50])
+    inner = faiss.downcast_index(index.index)
     np.testing.assert_allclose(inner.reconstruct_n(0, 50), translator.transform(spaces["new"][:50]), atol=1e-4)
 
 
@@ -190,8 +190,8 @@ def test_onnx_takes_maps_with_and_without_a_kernel(method: Literal["ridge", "ker
 
 @pytest.mark.long
 def test_a_migration_embeds_with_a_model_that_kedge_encode_knows(model: pathlib.Path) -> None:
+    from kedge.migrate import Error
     from kedge.migrate.embed import embedder
-    from kedge.migrate.errors import Error
     from sentence_transformers import SentenceTransformer
 
     texts = ["a river", "a bank", "the river bank"]

@@ -9,7 +9,7 @@ import faiss
 import numpy as np
 import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from kedge.migrate.errors import Error
+from kedge.migrate import Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.faiss import FaissStore
 from limits import cut_short
@@ -138,14 +138,14 @@ def test_a_flat_file_is_what_faiss_itself_writes(tmp_path: pathlib.Path) -> None
         for batch in old.read(size=10):
             new.write(batch.ids, np.array([rows[key] for key in batch.ids]))
         new.finish()
-        made = (folder / "docs_new.index").read_bytes()
-        assert made == (folder / "expected.index").read_bytes()
+        written = (folder / "docs_new.index").read_bytes()
+        assert written == (folder / "expected.index").read_bytes()
         new.write(list(rows)[50:51], unit_rows(1, NEW_WIDTH, 9))  # now by copying, and back again
         new.finish()
-        assert (folder / "docs_new.index").read_bytes() != made
+        assert (folder / "docs_new.index").read_bytes() != written
         new.write(list(rows)[50:51], rows[list(rows)[50]][None])
         new.finish()
-        assert (folder / "docs_new.index").read_bytes() == made
+        assert (folder / "docs_new.index").read_bytes() == written
         assert sorted(path.name for path in folder.iterdir()) == [
             "docs.index", "docs_new.index", "docs_new.index.made.json", "expected.index"]
         loaded, queries = faiss.read_index(str(folder / "docs_new.index")), unit_rows(3, NEW_WIDTH, 5)
@@ -163,11 +163,11 @@ def test_a_flat_file_is_what_faiss_itself_writes(tmp_path: pathlib.Path) -> None
 ])
 def test_the_new_index_is_of_the_same_kind(words: str, becomes: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "docs.index"
-    made = index_file(path, words, unit_rows(300, 20), list(range(300)) if "IDMap" in words else None)
-    inner = faiss.try_extract_index_ivf(made)
+    old_index = index_file(path, words, unit_rows(300, 20), list(range(300)) if "IDMap" in words else None)
+    inner = faiss.try_extract_index_ivf(old_index)
     if inner is not None:
         inner.nprobe = 2
-        faiss.write_index(made, str(path))
+        faiss.write_index(old_index, str(path))
     old = open_store(f"faiss:{path}")
     new = old.beside("_new")
     new.create(old, NEW_WIDTH, OWNER)
@@ -176,7 +176,7 @@ def test_the_new_index_is_of_the_same_kind(words: str, becomes: str, tmp_path: p
     index = new.describe().index or ""
     assert index.split(" ")[0] == becomes and (" does not fit 24 values" in index) == (words != becomes)
     loaded = faiss.read_index(str(path_of(new)))
-    assert (loaded.d, loaded.ntotal, loaded.metric_type) == (NEW_WIDTH, 300, made.metric_type)
+    assert (loaded.d, loaded.ntotal, loaded.metric_type) == (NEW_WIDTH, 300, old_index.metric_type)
     again = open_store(new.address)
     of_kind(FaissStore, again).mark.path.unlink()  # now it is read as any index file, and comes out as the same kind
     assert again.describe().index == becomes
@@ -250,16 +250,17 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path: pathlib.Path, monkey
         new.create(old, NEW_WIDTH, OWNER)
         new.write(list(range(ROWS)), unit_rows(ROWS, NEW_WIDTH, 2))
         new.finish()
-        for put, keep in ((new, kept), (kept, new)):
+        for incoming, outgoing in ((new, kept), (kept, new)):
             with cut_short(monkeypatch, stop, (os, "link"), (os, "replace"), (os, "unlink")) as calls:
-                old.switch(put, keep)
+                old.switch(incoming, outgoing)
             assert faiss.read_index(str(folder / "docs.index")).ntotal == ROWS
-            old, put, keep = (of_kind(FaissStore, open_store(store.address)) for store in (old, put, keep))
-            old.switch(put, keep)
-            widths = (NEW_WIDTH, OLD_WIDTH) if "_new" in put.address else (OLD_WIDTH, NEW_WIDTH)
-            assert (old.describe().width, keep.describe().width) == widths
+            old, incoming, outgoing = (of_kind(FaissStore, open_store(store.address))
+                                       for store in (old, incoming, outgoing))
+            old.switch(incoming, outgoing)
+            widths = (NEW_WIDTH, OLD_WIDTH) if "_new" in incoming.address else (OLD_WIDTH, NEW_WIDTH)
+            assert (old.describe().width, outgoing.describe().width) == widths
             assert (old.describe().owner is None) == (widths[0] == OLD_WIDTH)
-            assert not put.path.exists() and not put.mark.path.exists()
+            assert not incoming.path.exists() and not incoming.mark.path.exists()
     assert len(calls) < 12, "the last round was not cut short"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/change-model.md, word for word: its blocks are run in order, and print what it shows."""
+"""docs/change-model.md and docs/stores.md, word for word: their blocks are run in order, and print what they show."""
 import os
 import pathlib
 import re
@@ -15,7 +15,6 @@ import pytest
 pytestmark = pytest.mark.long
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "docs/change-model.md"
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # Times, rates and differences of a rounding are other ones on every machine.
 CHANGING = re.compile(r"about \d+ (?:s|min)|[\d,]+ rows/s|\d+ s for|largest difference [\d.e+-]+"
@@ -23,8 +22,9 @@ CHANGING = re.compile(r"about \d+ (?:s|min)|[\d,]+ rows/s|\d+ s for|largest diff
 TOLERANCE = .02
 
 
-def blocks() -> list[tuple[str, str]]:
-    return re.findall(r"^```(python|sh|text)\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(guide: str) -> list[tuple[str, str]]:
+    text = (ROOT / "docs" / f"{guide}.md").read_text()
+    return re.findall(r"^```(python|sh|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def run_block(kind: str, text: str, folder: pathlib.Path, environment: dict[str, str]) -> str:
@@ -60,11 +60,13 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
                "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
 
 
-def test_the_guide_prints_what_it_shows(tmp_path: pathlib.Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(("guide", "outputs"), [("change-model", 8), ("stores", 2)])
+def test_a_guide_prints_what_it_shows(guide: str, outputs: int, tmp_path: pathlib.Path,
+                                      environment: dict[str, str]) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "data").symlink_to(ROOT / "data", target_is_directory=True)
-    found = blocks()
+    found = blocks(guide)
     printed, shows = "", 0
     for kind, text in found:
         if kind == "text":
@@ -73,6 +75,4 @@ def test_the_guide_prints_what_it_shows(tmp_path: pathlib.Path, environment: dic
         else:
             assert not printed.strip(), f"the guide does not show what this prints:\n{printed}"
             printed = run_block(kind, text, folder, environment)
-    assert shows >= 10 and not printed.strip()
-
-
+    assert shows == outputs and not printed.strip()

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.lancedb import LanceStore
 from limits import nearly_full, only_read, open_folder, small_disk
@@ -168,10 +168,10 @@ def test_other_columns_versions_and_late_rows_stay(docs: pathlib.Path) -> None:
 @pytest.mark.long
 def test_an_application_writes_during_the_switch(docs: pathlib.Path) -> None:
     old = open_store(f"lancedb:{docs}#docs.v")
-    new, kept, made, end = old.beside("_new"), old.beside("_old"), unit_rows(60, 16), threading.Event()
+    new, kept, vectors, end = old.beside("_new"), old.beside("_old"), unit_rows(60, 16), threading.Event()
     done: list[int] = []
     new.create(old, 16, OWNER)
-    new.write(list(range(60)), made)
+    new.write(list(range(60)), vectors)
 
     def application() -> None:
         table = lancedb.connect(docs).open_table("docs")
@@ -190,7 +190,7 @@ def test_an_application_writes_during_the_switch(docs: pathlib.Path) -> None:
         end.set()
         thread.join()
     old.switch(new, kept)
-    np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+    np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
     rows = lancedb.connect(docs).open_table("docs").to_arrow().to_pylist()
     numbers = {row["id"]: row["number"] for row in rows}
     assert len(rows) == len(numbers) == 60 and {key % 60: key for key in done}.items() <= numbers.items()
@@ -273,16 +273,16 @@ def test_a_full_disk(tmp_path: pathlib.Path) -> None:
     with small_disk(tmp_path / "disk", "8m") as disk:
         make(disk / "db", {"id": list(range(500)), "v": column(unit_rows(500, 64))})
         old = open_store(f"lancedb:{disk}/db#docs.v")
-        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(500, 512)
+        new, kept, vectors = old.beside("_new"), old.beside("_old"), unit_rows(500, 512)
         new.create(old, 512, OWNER)
-        new.write(list(range(100)), made[:100])
+        new.write(list(range(100)), vectors[:100])
         with nearly_full(disk, 100_000):
             require_errors("the disk is full; make room and run it again",
-                           lambda: new.write(list(range(100, 500)), made[100:]), lambda: old.switch(new, kept))
+                           lambda: new.write(list(range(100, 500)), vectors[100:]), lambda: old.switch(new, kept))
             assert order(old) == list(range(500)) and order(new) == list(range(100))
-        new.write(list(range(100, 500)), made[100:])
+        new.write(list(range(100, 500)), vectors[100:])
         old.switch(new, kept)
-        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
 
 
 # Importing takes longer than the work, so one process imports, and each line forks another that works until killed.
@@ -351,27 +351,27 @@ def test_a_writer_that_is_killed_leaves_whole_batches(docs: pathlib.Path) -> Non
             rounds.append(max([row[0] for row in found.values()], default=-1))
             np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
     assert rounds == sorted(rounds) and rounds[-1] > 0, "some have written, though a slow machine may not let all"
-    made = unit_rows(60, 16)
-    new.write(list(range(60)), made)
+    new_vectors = unit_rows(60, 16)
+    new.write(list(range(60)), new_vectors)
     new.finish()
-    np.testing.assert_array_equal(np.array(list(contents(new).values())), made)
+    np.testing.assert_array_equal(np.array(list(contents(new).values())), new_vectors)
 
 
 @pytest.mark.long
 def test_a_switch_that_is_killed_leaves_one_of_the_two_and_completes(docs: pathlib.Path) -> None:
     old = open_store(f"lancedb:{docs}#docs.v")
-    vectors, made, chance = np.array(list(contents(old).values())), unit_rows(60, 16), random.Random(6)
+    vectors, new_vectors, chance = np.array(list(contents(old).values())), unit_rows(60, 16), random.Random(6)
     new, kept = old.beside("_new"), old.beside("_old")
     with workers(old.address) as work:
         for trial in range(10):
             if trial % 2 == 0:
                 new.create(old, 16, OWNER)
-                new.write(list(range(60)), made)
+                new.write(list(range(60)), new_vectors)
             work("", chance.uniform(0, 0.15))
             found = np.array(list(contents(old).values()))
-            np.testing.assert_array_equal(found, vectors if found.shape[1] == 8 else made)
+            np.testing.assert_array_equal(found, vectors if found.shape[1] == 8 else new_vectors)
             old.switch(new, kept)
-            np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+            np.testing.assert_array_equal(np.array(list(contents(old).values())), new_vectors)
             np.testing.assert_array_equal(np.array(list(contents(kept).values())), vectors)
             assert old.describe().owner == OWNER and kept.describe().owner is None
             old.switch(kept, new)

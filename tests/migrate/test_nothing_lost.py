@@ -216,7 +216,7 @@ def test_another_kind_of_store_does_not_take_the_place(folder: pathlib.Path,
 
 def test_another_migration_that_cuts_over_first_is_noticed(folder: pathlib.Path,
                                                            capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where old and new vectors have the same width."""
+    """Also if old and new vectors have the same width."""
     np.save("new_model.npy", unit(spaces()[1][:, :spaces()[0].shape[1]]))
     until("verify")
     text = (folder / "migrate.toml").read_text()

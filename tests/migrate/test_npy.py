@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, unit_rows
-from kedge.migrate.errors import BadFile, Error
+from kedge.migrate import BadFile, Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.npy import NpyStore
 from require import of_kind

@@ -23,9 +23,9 @@ def blocks(page: str, kind: str) -> list[str]:
 def example_store() -> Iterator[None]:
     """What adding the file and the line in the table would do."""
     name = "kedge.migrate.stores.sqlite"
-    made = types.ModuleType(name)
-    exec(compile(blocks("new-store.md", "python")[0], "new-store.md", "exec"), made.__dict__)
-    sys.modules[name] = made
+    module = types.ModuleType(name)
+    exec(compile(blocks("new-store.md", "python")[0], "new-store.md", "exec"), module.__dict__)
+    sys.modules[name] = module
     store.STORES["sqlite"] = ("sqlite", "SqliteStore")
     yield
     del sys.modules[name], store.STORES["sqlite"]

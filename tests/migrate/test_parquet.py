@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
-from kedge.migrate.errors import BadFile, Error, UsageError
+from kedge.migrate import BadFile, Error, UsageError
 from kedge.migrate.store import open_store
 from kedge.migrate.stores import files
 from kedge.migrate.stores.parquet import ParquetStore
@@ -27,8 +27,8 @@ METADATA = {b"made by": b"a test"}
 def column(vectors: np.ndarray, kind: pa.DataType) -> pa.Array:
     inner = kind.storage_type.value_type if hasattr(kind, "storage_type") else kind.value_type
     values = pa.array(vectors.astype(inner.to_pandas_dtype()).ravel())
-    made = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
-    return pa.ExtensionArray.from_storage(kind, made) if hasattr(kind, "storage_type") else made.cast(kind)
+    lists = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
+    return pa.ExtensionArray.from_storage(kind, lists) if hasattr(kind, "storage_type") else lists.cast(kind)
 
 
 def table(ids: list[Any] | None, vectors: np.ndarray, kind: pa.DataType, texts: list[str] | None = None) -> pa.Table:
@@ -46,8 +46,8 @@ def make_folder(folder: pathlib.Path, ids: list[Any] | None, vectors: np.ndarray
     (folder / "more").mkdir(parents=True)
     for name, first, end in (("b.parquet", 40, 70), ("a.parquet", 0, 40), ("more/c.parquet", 70, ROWS)):
         part = slice(first, end)
-        made = table(ids and ids[part], vectors[part], kind, texts and texts[part])
-        pq.write_table(made, folder / name, row_group_size=13, compression="zstd")
+        part_rows = table(ids and ids[part], vectors[part], kind, texts and texts[part])
+        pq.write_table(part_rows, folder / name, row_group_size=13, compression="zstd")
 
 
 class FolderContract(StoreContract):
@@ -142,8 +142,8 @@ def test_a_file_that_was_written_anew_is_followed(tmp_path: pathlib.Path) -> Non
     """One row is gone, one is new, the others are in another order."""
     ids = [f"doc-{n}" for n in range(ROWS)]
     old, new, rows = migrated(tmp_path, ids)
-    made = table(["new", *reversed(ids[41:70])], unit_rows(30, OLD_WIDTH, 8), TYPES["fixed"])
-    pq.write_table(made, tmp_path / "docs" / "b.parquet", row_group_size=11)
+    rewritten = table(["new", *reversed(ids[41:70])], unit_rows(30, OLD_WIDTH, 8), TYPES["fixed"])
+    pq.write_table(rewritten, tmp_path / "docs" / "b.parquet", row_group_size=11)
     new.write(["new"], unit_rows(1, NEW_WIDTH, 9))
     new.write(ids[40:41], None)
     new.finish()
@@ -192,15 +192,16 @@ def test_a_switch_that_was_cut_short_is_completed(tmp_path: pathlib.Path, monkey
         new.write([3], unit_rows(1, NEW_WIDTH, 5))
         new.finish()
         kept = of_kind(ParquetStore, old.beside("_old"))
-        for put, keep, widths in ((new, kept, (NEW_WIDTH, OLD_WIDTH)), (kept, new, (OLD_WIDTH, NEW_WIDTH))):
+        for incoming, outgoing, widths in ((new, kept, (NEW_WIDTH, OLD_WIDTH)), (kept, new, (OLD_WIDTH, NEW_WIDTH))):
             with cut_short(monkeypatch, stop, *((os, name) for name in ("link", "replace", "rename", "unlink")),
                            (files, "exchange")) as calls:
-                old.switch(put, keep)
+                old.switch(incoming, outgoing)
             assert len(pq.read_table(folder / "docs")) == ROWS, "the name always leads to the data"
-            old, put, keep = (of_kind(ParquetStore, open_store(store.address)) for store in (old, put, keep))
-            old.switch(put, keep)
-            assert (old.describe().width, keep.describe().width) == widths
-            assert not put.path.exists() and not put.mark.path.exists()
+            old, incoming, outgoing = (of_kind(ParquetStore, open_store(store.address))
+                                       for store in (old, incoming, outgoing))
+            old.switch(incoming, outgoing)
+            assert (old.describe().width, outgoing.describe().width) == widths
+            assert not incoming.path.exists() and not incoming.mark.path.exists()
     assert len(calls) < 14, "the last round was not cut short"
 
 

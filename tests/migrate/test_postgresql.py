@@ -8,8 +8,8 @@ import contract
 import numpy as np
 import psycopg
 import pytest
-from kedge.migrate.address import TableAddress
-from kedge.migrate.errors import Error, UsageError
+from kedge._address import TableAddress
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Store, open_store
 from postgres_tables import ROWS, WIDTH, everything, fill, ones, rows_of, value
 from require import texts_of, vectors_of
@@ -73,19 +73,19 @@ def test_what_is_written_is_read_bit_for_bit(sql: psycopg.Connection, address: s
     assert np.array_equal(whole.vectors, given[[IDS[kind].index(one) for one in wanted]])
     assert whole.texts == [f"text {one}" for one in wanted]
 
-    made = old.beside("_new")
-    made.create(old, 5, "one")
+    new = old.beside("_new")
+    new.create(old, 5, "one")
     new_rows = rows_of(ROWS - 1, 5, 1).astype(exact).astype(np.float32)
     for first in range(0, ROWS - 1, 9):
-        made.write(wanted[first:first + 9], new_rows[first:first + 9])
-    again = everything(made, size=11)
+        new.write(wanted[first:first + 9], new_rows[first:first + 9])
+    again = everything(new, size=11)
     assert again.ids == wanted and np.array_equal(again.vectors, new_rows)
     assert np.array_equal(everything(old).vectors, whole.vectors)
-    assert everything(made, after=wanted[20], size=11).ids == wanted[21:]
-    assert sorted(everything(made, ids=wanted[3:9] + wanted[30:31], size=2).ids) == sorted(wanted[3:9] + wanted[30:31])
-    assert made.describe().kind == ("float16" if vector_type == "halfvec" else "float32")
-    made.write(wanted[:4], None)
-    assert everything(made).ids == wanted[4:]
+    assert everything(new, after=wanted[20], size=11).ids == wanted[21:]
+    assert sorted(everything(new, ids=wanted[3:9] + wanted[30:31], size=2).ids) == sorted(wanted[3:9] + wanted[30:31])
+    assert new.describe().kind == ("float16" if vector_type == "halfvec" else "float32")
+    new.write(wanted[:4], None)
+    assert everything(new).ids == wanted[4:]
 
 
 def test_no_vectors_asked_for_and_none_there(docs: Store, new: Store) -> None:
@@ -131,8 +131,8 @@ def test_describe(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     assert (found.rows, found.width, found.kind, found.metric) == (ROWS, WIDTH, "float32", "inner")
     assert found.texts and found.owner is None and found.atomic is None
     assert found.index == "docs_index USING hnsw (embedding vector_ip_ops) WITH (m='8')"
-    made = new.describe()
-    assert (made.rows, made.width, made.owner, made.index, made.metric) == (0, WIDTH + 4, "one", None, "inner")
+    empty = new.describe()
+    assert (empty.rows, empty.width, empty.owner, empty.index, empty.metric) == (0, WIDTH + 4, "one", None, "inner")
 
 
 def test_a_column_without_a_width(sql: psycopg.Connection, address: str) -> None:
@@ -180,9 +180,9 @@ def test_a_trigger_on_updates_does_not_make_every_row_look_changed(sql: psycopg.
                                                                    docs: Store) -> None:
     sql.execute(TOUCH)
     old = open_store(f"{address}&table=docs&column=embedding&changed=changed")
-    made = old.beside("_new")
-    made.create(old, 4, "one")
-    made.write([1, 2], rows_of(2, 4))
+    new = old.beside("_new")
+    new.create(old, 4, "one")
+    new.write([1, 2], rows_of(2, 4))
     assert everything(old, changed="2300-01-01").ids == []
     sql.execute("UPDATE docs SET body = 'new' WHERE id = 6")
     assert everything(old, changed="2300-01-01").ids == [6]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import link_of, ones, value
@@ -69,8 +69,8 @@ def test_a_user_who_may_only_read(sql: psycopg.Connection, address: str, docs: S
     assert table_as_text(sql) == before
     docs.beside("_new").create(docs, WIDTH, "one")
     before = table_as_text(sql)
-    made = old.beside("_new")
-    for step in (made.drop, made.finish, lambda: old.switch(made, old.beside("_old"))):
+    new_docs = old.beside("_new")
+    for step in (new_docs.drop, new_docs.finish, lambda: old.switch(new_docs, old.beside("_old"))):
         sql.execute("CREATE INDEX IF NOT EXISTS docs_index ON docs USING hnsw (embedding vector_l2_ops)")
         before = table_as_text(sql)
         with pytest.raises(Error, match="has no right to do this"):
@@ -104,10 +104,10 @@ def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql: psycopg.Connectio
                    lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
     assert table_as_text(sql) == before
     sql.execute("GRANT SET ON PARAMETER session_replication_role TO writer")
-    made = old.beside("_new")
-    made.create(old, 3, "one")
-    made.write([1], ones(1, 3))
-    assert made.describe().rows == 1
+    new_docs = old.beside("_new")
+    new_docs.create(old, 3, "one")
+    new_docs.write([1], ones(1, 3))
+    assert new_docs.describe().rows == 1
     sql.execute("REVOKE SET ON PARAMETER session_replication_role FROM writer; ALTER TABLE docs OWNER TO postgres")
 
 
@@ -147,12 +147,13 @@ def test_an_extension_in_a_schema_of_its_own(sql: psycopg.Connection, address: s
                    ALTER TABLE docs ADD embedding tools.vector(2); UPDATE docs SET embedding = '[1,0]';
                    CREATE INDEX near ON docs USING hnsw (embedding tools.vector_ip_ops)""")
     old = open_store(f"{address}&table=docs")
-    made = old.beside("_new")
-    made.create(old, 2, "one")
+    new_docs = old.beside("_new")
+    new_docs.create(old, 2, "one")
     rows: np.ndarray = np.eye(2)
-    made.write([1, 2], rows)
-    made.finish()
-    assert made.search(np.array([1.0, 0.5]), 2)[0] == [[1, 2]] and of_kind(PostgresStore, made).metric() == "inner"
+    new_docs.write([1, 2], rows)
+    new_docs.finish()
+    assert new_docs.search(np.array([1.0, 0.5]), 2)[0] == [[1, 2]]
+    assert of_kind(PostgresStore, new_docs).metric() == "inner"
     sql.execute("DROP EXTENSION vector CASCADE; DROP SCHEMA tools")
 
 
@@ -217,34 +218,34 @@ def test_a_lost_connection(sql: psycopg.Connection, docs: Store, new: Store) -> 
 
 def test_a_connection_lost_while_the_table_is_locked(sql: psycopg.Connection, docs: Store, new: Store) -> None:
     before = table_as_text(sql)
-    keep = docs.beside("_old")
+    kept = docs.beside("_old")
     with pytest.raises(Error, match="the connection was lost while the table was locked; nothing was changed"), \
-            docs.frozen(new, keep):
+            docs.frozen(new, kept):
         new.write([1], ones(1, WIDTH))
-        docs.switch(new, keep)
+        docs.switch(new, kept)
         cut(sql, docs)
         with pytest.raises(Error, match="was lost"):
             new.write([2], ones(1, WIDTH))
         new.write([3], ones(1, WIDTH))  # must not go to a new connection, without the lock
     assert table_as_text(sql) == before
-    with docs.frozen(new, keep):
-        docs.switch(new, keep)
+    with docs.frozen(new, kept):
+        docs.switch(new, kept)
     assert sql.execute("SELECT count(embedding_old) FROM docs").fetchone() == (ROWS,)
 
 
 def migrate(address: str) -> None:
     """Moves the vectors and switches, or switches back if that is done."""
     old = open_store(f"{address}&application_name=killed&table=docs&column=embedding")
-    new, keep = old.beside("_new"), old.beside("_old")
+    new, kept = old.beside("_new"), old.beside("_old")
     if "embedding_old" in vector_columns(link_of(old).connect()):
-        old.switch(keep, new)
+        old.switch(kept, new)
         return
     new.create(old, WIDTH, "one")
     for batch in old.read(size=BATCH):
         new.write(batch.ids, vectors_of(batch) + 1)
     new.finish()
-    with old.frozen(new, keep):
-        old.switch(new, keep)
+    with old.frozen(new, kept):
+        old.switch(new, kept)
 
 
 def run(address: str, sql: psycopg.Connection, seconds: float | None = None) -> int | None:
@@ -266,26 +267,26 @@ def test_killed_at_thirty_moments(sql: psycopg.Connection, address: str, docs: S
     sql.execute(f"CREATE INDEX near ON docs USING {index}")
     step = 1 if "hnsw" in index else BATCH  # to spare an HNSW index, a batch is a few transactions
     expected = np.repeat(np.arange(1, ROWS + 1, dtype=np.float32)[:, None], WIDTH, axis=1)
-    new, keep = docs.beside("_new"), docs.beside("_old")
+    new, kept = docs.beside("_new"), docs.beside("_old")
     chance, filled = random.Random(7), set()
     for _ in range(KILLS):
         run(address, sql, chance.random() * 0.3)
         names = vector_columns(sql)
         assert names in (["embedding"], ["embedding", "embedding_new"], ["embedding", "embedding_old"])
         switched = "embedding_old" in names
-        found = list((keep if switched else docs).read())
+        found = list((kept if switched else docs).read())
         assert np.array_equal(np.concatenate([vectors_of(batch) for batch in found]), expected)
         if len(names) > 1:
-            made = docs if switched else new
-            rows = [(int(one), row) for batch in made.read() for one, row in zip(batch.ids, vectors_of(batch))]
+            new_docs = docs if switched else new
+            rows = [(int(one), row) for batch in new_docs.read() for one, row in zip(batch.ids, vectors_of(batch))]
             assert len(rows) % step == 0 and all((row == one + 1).all() for one, row in rows)
-            assert made.describe().owner == "one" and (not switched or len(rows) == ROWS)
+            assert new_docs.describe().owner == "one" and (not switched or len(rows) == ROWS)
             filled.add((switched, len(rows)))
         if not switched:
             new.drop()
     assert len(filled) > 3  # or the moments were all the same
     if switched:
-        docs.switch(keep, new)
+        docs.switch(kept, new)
     assert run(address, sql) == 0
     assert docs.describe().rows == ROWS and (docs.describe().index or "").startswith(f"near_new USING {index[:4]}")
 

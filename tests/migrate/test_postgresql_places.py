@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import psycopg
 import pytest
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import postgres_link
 from kedge.migrate.stores.postgresql import PostgresStore
@@ -35,12 +35,12 @@ def test_two_migrations_at_once_make_one_column(docs: Store, monkeypatch: pytest
 
 
 def test_limits_of_pgvector(docs: Store, sql: psycopg.Connection) -> None:
-    made = docs.beside("_new")
+    new = docs.beside("_new")
     with pytest.raises(Error, match="pgvector keeps a vector of at most 16000 values; the new vectors have 20000"):
-        made.create(docs, 20000, "one")
+        new.create(docs, 20000, "one")
     sql.execute("CREATE INDEX ON docs USING hnsw (embedding vector_cosine_ops)")
     with pytest.raises(Error, match="pgvector indexes a vector of at most 2000 values; the new vectors have 3072"):
-        made.create(docs, 3072, "one")
+        new.create(docs, 3072, "one")
     assert "embedding_new" not in columns(sql)
 
 
@@ -56,8 +56,8 @@ def test_finish_makes_the_same_indexes(docs: Store, new: Store, sql: psycopg.Con
     docs.switch(new, docs.beside("_old"))
     docs.finish()  # all there, under other names
     docs.switch(docs.beside("_old"), new)
-    made: dict[str, str] = dict(sql.execute("SELECT indexname, indexdef FROM pg_indexes WHERE indexname LIKE '%_new'"))
-    assert {name: text.split(" USING ")[1] for name, text in made.items()} == {
+    built: dict[str, str] = dict(sql.execute("SELECT indexname, indexdef FROM pg_indexes WHERE indexname LIKE '%_new'"))
+    assert {name: text.split(" USING ")[1] for name, text in built.items()} == {
         "plain_new": "hnsw (embedding_new vector_ip_ops) WITH (m='8', ef_construction='30')",
         "cast_one_new": "hnsw (((embedding_new)::halfvec(16)) halfvec_l2_ops) WHERE ((embedding_new IS NOT NULL) AND "
                         "(body <> 'embedding (12)'::text))",
@@ -88,9 +88,9 @@ def test_names_that_need_quotes(sql: psycopg.Connection, address: str) -> None:
     new.finish()
     again = of_kind(PostgresStore, open_store(new.address))
     assert (again.describe().rows, again.describe().owner, again.metric()) == (ROWS, "o'ne", "euclidean")
-    keep = store.beside("_old")
-    store.switch(new, keep)
-    assert store.describe().width == 3 and keep.describe().width == WIDTH
+    kept = store.beside("_old")
+    store.switch(new, kept)
+    assert store.describe().width == 3 and kept.describe().width == WIDTH
     assert of_kind(PostgresStore, open_store(address + "&table=My Schema.The")).at.table == ("My Schema", "The")
     with pytest.raises(Missing, match="there is no table My Schema.The in this database"):
         open_store(address + "&table=My Schema.The").describe()
@@ -101,14 +101,14 @@ def test_names_that_need_quotes(sql: psycopg.Connection, address: str) -> None:
 def test_switch_and_back(docs: Store, new: Store, sql: psycopg.Connection) -> None:
     new.write(list(range(ROWS)), rows_of(ROWS, WIDTH + 4))
     sql.execute("CREATE VIEW seen AS SELECT id, embedding FROM docs")
-    keep = docs.beside("_old")
+    kept = docs.beside("_old")
     for _ in range(2):
-        docs.switch(new, keep)
+        docs.switch(new, kept)
         assert columns(sql) == ["id", "body", "changed", "embedding_old", "embedding"]
         assert docs.describe().width == WIDTH + 4 and docs.describe().owner == "one"
     assert open_store(docs.address.replace("&column=embedding", "")).describe().width == WIDTH + 4
     for _ in range(2):
-        docs.switch(keep, new)
+        docs.switch(kept, new)
         assert columns(sql) == ["id", "body", "changed", "embedding", "embedding_new"]
     assert np.array_equal(everything(docs).vectors, rows_of())
     assert sql.execute("SELECT count(embedding) FROM seen").fetchone() == (ROWS,)
@@ -116,7 +116,7 @@ def test_switch_and_back(docs: Store, new: Store, sql: psycopg.Connection) -> No
     new.drop()
     assert columns(sql) == ["id", "body", "changed", "embedding"]
     with pytest.raises(Error, match="neither of the two exist; nothing was changed"):
-        docs.switch(new, keep)
+        docs.switch(new, kept)
     with pytest.raises(Error, match='to do it by hand: ALTER TABLE "public"."docs" DROP COLUMN "embedding"'):
         docs.drop()
 
@@ -140,20 +140,20 @@ def test_a_trigger_that_notes_updates_does_not_run(docs: Store, new: Store, sql:
 def test_switch_waits_for_others_and_gives_up(docs: Store, new: Store, address: str, sql: psycopg.Connection,
                                               monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_link, "LOCK_SECONDS", 0.2)
-    keep = docs.beside("_old")
+    kept = docs.beside("_old")
     with psycopg.connect(address) as other:
         other.execute("UPDATE docs SET body = 'mine' WHERE id = 1")
         require_errors("others use the table and it was not free within 0.2 s; nothing was",
-                       lambda: docs.switch(new, keep), new.drop, docs.frozen(new).__enter__,
+                       lambda: docs.switch(new, kept), new.drop, docs.frozen(new).__enter__,
                        lambda: docs.beside("_b").create(docs, 3, "one"))
         other.commit()
     assert columns(sql) == ["id", "body", "changed", "embedding", "embedding_new"]
-    docs.switch(new, keep)
+    docs.switch(new, kept)
 
 
 def test_nothing_arrives_between_the_last_pass_and_the_switch(docs: Store, new: Store, address: str,
                                                               sql: psycopg.Connection) -> None:
-    keep = docs.beside("_old")
+    kept = docs.beside("_old")
     stop = threading.Event()
     written: list[int] = []
 
@@ -175,24 +175,24 @@ def test_nothing_arrives_between_the_last_pass_and_the_switch(docs: Store, new: 
     writer.start()
     try:
         fill_in()
-        with docs.frozen(new, keep):
+        with docs.frozen(new, kept):
             held = len(written)
             fill_in()
-            docs.switch(new, keep)
+            docs.switch(new, kept)
             assert len(written) <= held + 1  # one was on its way
     finally:
         stop.set()
         writer.join()
     assert sql.execute("SELECT count(embedding_old) FROM docs").fetchone() == (ROWS + len(written),)
     assert all(one >= ROWS + held for one, in sql.execute("SELECT id FROM docs WHERE embedding IS NULL"))
-    assert link_of(new) is not link_of(docs) and link_of(keep) is not link_of(docs)
+    assert link_of(new) is not link_of(docs) and link_of(kept) is not link_of(docs)
 
 
 def test_frozen_is_all_or_nothing(docs: Store, new: Store, sql: psycopg.Connection) -> None:
-    keep = docs.beside("_old")
-    with pytest.raises(RuntimeError), docs.frozen(new, keep):
+    kept = docs.beside("_old")
+    with pytest.raises(RuntimeError), docs.frozen(new, kept):
         new.write([1], ones(1, WIDTH + 4))
-        docs.switch(new, keep)
+        docs.switch(new, kept)
         raise RuntimeError
     assert columns(sql)[-1] == "embedding_new" and new.describe().rows == 0
 

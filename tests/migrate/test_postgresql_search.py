@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from kedge.migrate import fused
-from kedge.migrate.errors import Error, UsageError
+from kedge.migrate import Error, UsageError, fused
 from kedge.migrate.fused import search
 from kedge.migrate.store import open_store
 from kedge.migrate.stores.postgres_sql import fused_search_sql, install
@@ -52,7 +51,7 @@ def cosines(query: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def by_both(a: np.ndarray, b: np.ndarray, weights: tuple[float, float] = (1, 1), k: int = 10,
             candidates: int = 100) -> tuple[list[int], np.ndarray]:
-    """By kedge.migrate's own fusion; scores are those of all rows, NaN where a row has no vector."""
+    """By kedge.migrate's own fusion; scores of all rows, NaN if a row has no vector."""
     lists = [np.argsort(-np.nan_to_num(column, nan=-9))[:max(candidates, k)] for column in (a, b)]
     found = sorted({one for column, ids in zip((a, b), lists) for one in ids.tolist() if not np.isnan(column[one])})
     total = fuse(a[found], b[found], weights)
@@ -127,12 +126,12 @@ def test_it_means_the_same_columns_after_the_switch(sql: psycopg.Connection, sto
     old, new = stores
     install(old, new)
     before = call(sql, OLD_QUERY, NEW_QUERY)
-    keep = of_kind(PostgresStore, old.beside("_old"))
-    old.switch(new, keep)
+    kept = of_kind(PostgresStore, old.beside("_old"))
+    old.switch(new, kept)
     assert call(sql, OLD_QUERY, NEW_QUERY) == before
-    install(keep, old)  # made anew with the names as they are now
+    install(kept, old)  # made anew with the names as they are now
     assert call(sql, OLD_QUERY, NEW_QUERY) == before
-    old.switch(keep, new)
+    old.switch(kept, new)
     assert call(sql, OLD_QUERY, NEW_QUERY) == before
 
 

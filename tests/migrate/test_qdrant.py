@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
-from kedge.migrate.errors import BadFile, Error, UsageError
+from kedge.migrate import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import qdrant
 from kedge.migrate.stores.qdrant import QdrantStore
@@ -55,9 +55,9 @@ class Local(contextlib.closing[QdrantClient]):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Docs]:
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Docs]:
     """A folder to copy, because local mode takes its time over every point."""
-    folder = tmp_path_factory.mktemp("made") / "db"
+    folder = tmp_path_factory.mktemp("template") / "db"
     with Local(folder) as client:
         ids = [3 * n for n in np.random.default_rng(7).permutation(ROWS).tolist()]
         return folder, fill_docs(client, ids)
@@ -72,8 +72,8 @@ class TestLocal(CollectionContract):
         return f"qdrant:{tmp_path}/db#"
 
     @pytest.fixture
-    def filled(self, tmp_path: pathlib.Path, start: str, made: tuple[pathlib.Path, Docs]) -> Filled:
-        folder, given = made
+    def filled(self, tmp_path: pathlib.Path, start: str, template: tuple[pathlib.Path, Docs]) -> Filled:
+        folder, given = template
         shutil.copytree(folder, tmp_path / "db")
         return Filled(open_store(start + "docs?text=body&changed=n"), *given, 10 ** 6)
 
@@ -265,11 +265,11 @@ def test_other_vectors_and_settings_are_copied(place: Place) -> None:
     assert order(old, ids=[1, 35], vectors=False) == [1]
     new, kept = old.beside("_new"), old.beside("_old")
     new.create(old, 16, OWNER)
-    made = unit_rows(30, 16)
-    new.write(list(range(30)), made)
+    new_vectors = unit_rows(30, 16)
+    new.write(list(range(30)), new_vectors)
     assert new.describe().index == "HNSW, m=24"
     old.switch(new, kept)
-    np.testing.assert_allclose(np.array(list(contents(old).values())), made, atol=1e-6)
+    np.testing.assert_allclose(np.array(list(contents(old).values())), new_vectors, atol=1e-6)
     name, found = of_kind(QdrantStore, old)._collection()
     with of_kind(QdrantStore, old).link.asking("read") as client:
         point = client.retrieve(name, [7], with_vectors=True)[0]
@@ -384,12 +384,12 @@ def test_a_full_disk(tmp_path: pathlib.Path) -> None:
             fill(client, list(range(100)), unit_rows(100, 64), [{}] * 100, models.Distance.DOT)
             alias(client, "docs", "docs.1")
         old = open_store(f"qdrant:{disk}/db#docs")
-        new, kept, made = old.beside("_new"), old.beside("_old"), unit_rows(100, 512)
+        new, kept, vectors = old.beside("_new"), old.beside("_old"), unit_rows(100, 512)
         new.create(old, 512, OWNER)
         with nearly_full(disk, 50_000), pytest.raises(Error, match="the disk is full; make room and run it again"):
-            new.write(list(range(100)), made)
-        new.write(list(range(100)), made)
+            new.write(list(range(100)), vectors)
+        new.write(list(range(100)), vectors)
         old.switch(new, kept)
-        np.testing.assert_array_equal(np.array(list(contents(old).values())), made)
+        np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
         for store in (old, new, kept):
             store.close()

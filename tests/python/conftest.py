@@ -40,10 +40,10 @@ def merged(moments: list[kedge.Moments]) -> kedge.Moments:
 def spaces() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
     meaning = rng.normal(size=(ROWS, 10))
-    made = {}
+    views = {}
     for name, dim in DIMS.items():
-        made[name] = meaning @ rng.normal(size=(10, dim)) + 0.2 * rng.normal(size=(ROWS, dim)) + rng.normal(size=dim)
-    return {name: rows.astype(np.float32) for name, rows in made.items()}
+        views[name] = meaning @ rng.normal(size=(10, dim)) + 0.2 * rng.normal(size=(ROWS, dim)) + rng.normal(size=dim)
+    return {name: rows.astype(np.float32) for name, rows in views.items()}
 
 
 @pytest.fixture(scope="session")
@@ -56,9 +56,9 @@ def labels(spaces: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def bundle(spaces: dict[str, np.ndarray]) -> kedge.Bundle:
-    made = kedge.fit({name: spaces[name] for name in ("vit", "rex")}, method="consensus", anchors=10)
-    made.attach("clip", spaces["clip"])
-    return made
+    fitted = kedge.fit({name: spaces[name] for name in ("vit", "rex")}, method="consensus", anchors=10)
+    fitted.attach("clip", spaces["clip"])
+    return fitted
 
 
 @pytest.fixture(scope="session")

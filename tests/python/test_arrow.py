@@ -205,8 +205,8 @@ def test_datasets_keep_their_order(dataset: Any) -> None:
 def test_datasets_of_arrays() -> None:
     datasets = pytest.importorskip("datasets", reason="Hugging Face datasets is not installed")
     for feature in (datasets.List(datasets.Value("float32"), length=3), datasets.List(datasets.Value("float16"))):
-        made = datasets.Dataset.from_dict({"e": X.tolist()}, features=datasets.Features({"e": feature}))
-        np.testing.assert_array_equal(rows_of(made["e"], "X"), X)
+        arrays = datasets.Dataset.from_dict({"e": X.tolist()}, features=datasets.Features({"e": feature}))
+        np.testing.assert_array_equal(rows_of(arrays["e"], "X"), X)
 
 
 @pytest.mark.long
@@ -228,8 +228,8 @@ def test_a_bundle_fits_and_attaches_columns(spaces: dict[str, np.ndarray]) -> No
     import kedge
 
     columns = {name: pa.array(list(rows), pa.list_(pa.float32(), rows.shape[1])) for name, rows in spaces.items()}
-    made = kedge.fit({"vit": columns["vit"], "rex": columns["rex"]}, method="consensus", anchors=10)
+    bundle = kedge.fit({"vit": columns["vit"], "rex": columns["rex"]}, method="consensus", anchors=10)
     plain = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="consensus", anchors=10)
-    np.testing.assert_array_equal(made["rex"].weight, plain["rex"].weight)
+    np.testing.assert_array_equal(bundle["rex"].weight, plain["rex"].weight)
     with pytest.raises(ValueError, match="^space 'clip': row 1 is null"):
-        made.attach("clip", pa.array([spaces["clip"][0], None, *spaces["clip"][2:]], columns["clip"].type))
+        bundle.attach("clip", pa.array([spaces["clip"][0], None, *spaces["clip"][2:]], columns["clip"].type))

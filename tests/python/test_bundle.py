@@ -24,12 +24,12 @@ def test_maps_are_affine_and_their_arrays_views(bundle: kedge.Bundle, spaces: di
 
 
 def test_fewer_anchors_than_asked_for_are_said_once(spaces: dict[str, np.ndarray]) -> None:
-    with pytest.warns(UserWarning, match="share only") as told:
+    with pytest.warns(UserWarning, match="share only") as warned:
         bundle = kedge.fit(spaces, anchors=200)
-    assert [str(one.message) for one in told] == [
+    assert [str(one.message) for one in warned] == [
         f"asked for 200 anchors, but the spaces share only {bundle.n_anchors} directions, so the bundle has "
         f"{bundle.n_anchors}"]
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     assert bundle.n_anchors < sum(x.shape[1] for x in spaces.values())
     assert bundle["vit"].transform(spaces["vit"]).std(axis=0).min() > 0
     with warnings.catch_warnings():

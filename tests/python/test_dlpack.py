@@ -35,9 +35,9 @@ def test_numpy_layouts(maps: dict[str, kedge.RelativeMap], spaces: dict[str, np.
     for similarity, rr_map in maps.items():
         expected = rr_map.transform(x.astype(np.float32))
         for name, given in layouts(x):
-            made = rr_map.transform(given)
-            assert type(made) is np.ndarray and made.dtype == np.float32
-            assert_near(made, expected, err_msg=f"{similarity}, {name}")
+            result = rr_map.transform(given)
+            assert type(result) is np.ndarray and result.dtype == np.float32
+            assert_near(result, expected, err_msg=f"{similarity}, {name}")
         assert_near(rr_map.transform(x[::-1]), expected[::-1])
         repeated = np.broadcast_to(x[0], (4, x.shape[1]))
         assert_near(rr_map.transform(repeated), np.repeat(expected[:1], 4, 0))
@@ -49,28 +49,28 @@ def test_tensors_give_tensors(maps: dict[str, kedge.RelativeMap], spaces: dict[s
     for similarity, rr_map in maps.items():
         expected = rr_map.transform(x.float().numpy())
         for name, given in layouts(x):
-            made = rr_map.transform(given)
-            assert type(made) is torch.Tensor and made.dtype == torch.float32, name
-            assert_near(made.numpy(), expected, err_msg=f"{similarity}, {name}")
+            result = rr_map.transform(given)
+            assert type(result) is torch.Tensor and result.dtype == torch.float32, name
+            assert_near(result.numpy(), expected, err_msg=f"{similarity}, {name}")
 
 
 def test_integer_tensors_and_parameters_give_tensors(maps: dict[str, kedge.RelativeMap]) -> None:
     whole = torch.arange(48).reshape(2, 24)
     expected = maps["wip"].transform(whole.numpy())
     for given in (whole, whole.to(torch.int32), whole.to(torch.uint8), torch.nn.Parameter(whole.float(), False)):
-        made = maps["wip"].transform(given)
-        assert isinstance(made, torch.Tensor), type(given)
-        assert_near(made.numpy(), expected)
+        result = maps["wip"].transform(given)
+        assert isinstance(result, torch.Tensor), type(given)
+        assert_near(result.numpy(), expected)
 
 
 def test_a_result_is_the_callers_own(maps: dict[str, kedge.RelativeMap], spaces: dict[str, np.ndarray]) -> None:
     x = torch.from_numpy(spaces["vit"].copy())
-    made = maps["wip"].transform(x)
-    kept = made.clone()
+    result = maps["wip"].transform(x)
+    kept = result.clone()
     x.zero_()
-    assert torch.equal(made, kept)
-    made += 1  # it may be written to
-    assert made.requires_grad is False
+    assert torch.equal(result, kept)
+    result += 1  # it may be written to
+    assert result.requires_grad is False
 
 
 def test_no_rows(maps: dict[str, kedge.RelativeMap]) -> None:
@@ -122,9 +122,9 @@ def test_a_view_with_flipped_signs_is_read_as_torch_reads_it(maps: dict[str, ked
 def test_out_is_written_to(maps: dict[str, kedge.RelativeMap], spaces: dict[str, np.ndarray]) -> None:
     expected = maps["wip"].transform(spaces["vit"])
     for out in (np.empty((400, 12), np.float32), torch.empty(400, 12)):
-        made = maps["wip"].transform(spaces["vit"], out=out)
+        result = maps["wip"].transform(spaces["vit"], out=out)
         np.testing.assert_array_equal(np.asarray(out), expected)
-        np.testing.assert_array_equal(np.asarray(made), expected)
+        np.testing.assert_array_equal(np.asarray(result), expected)
 
 
 def test_buffers_of_python_itself(maps: dict[str, kedge.RelativeMap]) -> None:

@@ -27,7 +27,7 @@ def test_a_count_that_is_none_is_refused(value: Any, spaces: dict[str, np.ndarra
 
 
 def test_numpys_numbers_will_do(spaces: dict[str, np.ndarray]) -> None:
-    options: dict[str, Any] = dict(anchors=np.int16(5), support=np.uint64(50), shrinkage=np.float32(0.5))
+    options: dict[str, Any] = {"anchors": np.int16(5), "support": np.uint64(50), "shrinkage": np.float32(0.5)}
     bundle = kedge.fit(spaces, method="consensus", **options)
     assert bundle.n_anchors == 5 and len(bundle.support_ids) == 50
 

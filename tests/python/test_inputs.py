@@ -24,7 +24,7 @@ def matrix_of(given: Any) -> np.ndarray:
 
 
 def record_field() -> np.ndarray:
-    """A field of a record, whose rows are no whole number of values apart."""
+    """A field of a record: the distance of its rows is not a whole number of values."""
     records = np.zeros(2, [("id", "u1"), ("embedding", "f4", 3)])
     records["embedding"] = X
     return records["embedding"]
@@ -172,8 +172,8 @@ def test_ranges_that_are_none(rows: Any, sentence: str) -> None:
 def test_an_open_range_reaches_the_last_row(spaces: dict[str, np.ndarray]) -> None:
     import kedge
 
-    made = kedge.fit({"vit": spaces["vit"]}, rows="390:", method="random", anchors=10)
-    assert made.support_ids.tolist() == list(range(390, 400))
+    bundle = kedge.fit({"vit": spaces["vit"]}, rows="390:", method="random", anchors=10)
+    assert bundle.support_ids.tolist() == list(range(390, 400))
 
 
 @pytest.mark.parametrize("values", [
@@ -182,8 +182,8 @@ def test_an_open_range_reaches_the_last_row(spaces: dict[str, np.ndarray]) -> No
     np.array([3, 0, 1, 0, 2, 0])[::2], pd.Series([3, 1, 2], index=[5, 6, 7]), pd.Series([3, 1, 2], dtype="Int64"),
     pd.Series([3, 1, 2], dtype="category"), pd.Index([3, 1, 2])])
 def test_integers(values: Any) -> None:
-    made = integers_of(values, "labels")
-    assert made.dtype == np.int64 and made.flags.c_contiguous and made.tolist() == [3, 1, 2]
+    integers = integers_of(values, "labels")
+    assert integers.dtype == np.int64 and integers.flags.c_contiguous and integers.tolist() == [3, 1, 2]
 
 
 def test_integers_of_other_kinds(tmp_path: pathlib.Path) -> None:

@@ -25,8 +25,8 @@ def formula(affine: Any, x: Any) -> np.ndarray:
         f = f @ kernel["whitener"].astype(np.float64)
     f /= np.linalg.norm(f, axis=1, keepdims=True)
     u = kernel["width"] * f @ kernel["rows"].T.astype(np.float64)
-    made: np.ndarray = f @ affine.weight.T.astype(np.float64) + affine.bias + (np.expm1(u) - u) @ kernel["coefficients"]
-    return made
+    curved = (np.expm1(u) - u) @ kernel["coefficients"]
+    return np.asarray(f @ affine.weight.T.astype(np.float64) + affine.bias + curved)
 
 
 def unexplained(found: np.ndarray, true: np.ndarray) -> float:
@@ -81,14 +81,14 @@ def test_auto_and_effort(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray
 
 
 @pytest.mark.parametrize("options, words", [
-    (dict(attach="kernel", ridge=0.1), "ridge was given"),
-    (dict(attach="mixture", kernel_width=2), "attached by mixture"),
-    (dict(attach="kernel", similarity="cosine"), "cosine"),
-    (dict(attach="kernel", kernel_width=100), "kernel_width is 100, expected a number from 0.001 to 64"),
-    (dict(attach="kernel", kernel_strength=0), "kernel_strength is 0"),
-    (dict(attach="kernel", kernel_whitening="much"), "kernel.whitening is 'much'"),
-    (dict(attach="gauss"), "kernel"),
-    (dict(effort="huge"), "best"),
+    ({"attach": "kernel", "ridge": 0.1}, "ridge was given"),
+    ({"attach": "mixture", "kernel_width": 2}, "attached by mixture"),
+    ({"attach": "kernel", "similarity": "cosine"}, "cosine"),
+    ({"attach": "kernel", "kernel_width": 100}, "kernel_width is 100, expected a number from 0.001 to 64"),
+    ({"attach": "kernel", "kernel_strength": 0}, "kernel_strength is 0"),
+    ({"attach": "kernel", "kernel_whitening": "much"}, "kernel.whitening is 'much'"),
+    ({"attach": "gauss"}, "kernel"),
+    ({"effort": "huge"}, "best"),
 ])
 def test_options_that_cannot_work(pair: dict[str, np.ndarray], options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -165,8 +165,8 @@ def test_a_file_keeps_every_array(shared: kedge.Bundle, tmp_path: pathlib.Path) 
 def test_progress_is_told(pair: dict[str, np.ndarray]) -> None:
     seen = []
     kedge.fit(pair, anchors=4, attach="kernel", progress=lambda *report: seen.append(report))
-    made = [report for report in seen if "making the kernel map of" in str(report[0])]
-    assert made and any("of b" in str(report[0]) for report in made)
+    maps_made = [report for report in seen if "making the kernel map of" in str(report[0])]
+    assert maps_made and any("of b" in str(report[0]) for report in maps_made)
 
     def stop(*report: object) -> None:
         if "kernel" in str(report[0]):
@@ -178,8 +178,8 @@ def test_progress_is_told(pair: dict[str, np.ndarray]) -> None:
 
 def test_the_transformer_takes_it(pair: dict[str, np.ndarray], bent: dict[str, np.ndarray]) -> None:
     x = pair["b"]
-    made = RelativeTransformer(anchors=4, method="random", attach="kernel", kernel_width=2.0).fit(x)
-    learned = made.bundle_["X"]
+    transformer = RelativeTransformer(anchors=4, method="random", attach="kernel", kernel_width=2.0).fit(x)
+    learned = transformer.bundle_["X"]
     assert learned.attached_by == "kernel" and learned.kernel is not None and learned.kernel["width"] == 2
-    assert made.transform(bent["b"]).shape == (300, 4)
+    assert transformer.transform(bent["b"]).shape == (300, 4)
     assert RelativeTransformer(anchors=4, effort="best").fit(x).bundle_["X"].attached_by == "kernel"

@@ -27,10 +27,10 @@ def test_makes_what_the_function_makes(function: tuple[Any, np.ndarray]) -> None
 def test_a_row_at_the_mean_and_far_ones(shared: kedge.Bundle) -> None:
     rr_map = shared["b"]
     x = np.stack([rr_map.mean, rr_map.mean + 1e15, rr_map.mean * 1e-15, np.zeros(8, np.float32)]).astype(np.float32)
-    made = rr_map.to_torch()(torch.from_numpy(x)).numpy()
-    assert np.isfinite(made).all()
+    result = rr_map.to_torch()(torch.from_numpy(x)).numpy()
+    assert np.isfinite(result).all()
     for row in range(len(x)):
-        assert_near(made[row], rr_map.transform(x[row:row + 1])[0])
+        assert_near(result[row], rr_map.transform(x[row:row + 1])[0])
     rows = torch.from_numpy(x[:1]).requires_grad_()
     rr_map.to_torch()(rows).sum().backward()
     assert rows.grad is not None and torch.isfinite(rows.grad).all()
@@ -47,9 +47,9 @@ def test_half_precision_overflows_nowhere(pair: dict[str, np.ndarray], bent: dic
         rr_map = kedge.fit(pair, anchors=4, attach="kernel", kernel_width=width, kernel_strength=1e-2)["b"]
         for dtype, share in ((torch.float16, 2e-2), (torch.bfloat16, 1e-1)):
             x = torch.from_numpy(bent["b"]).to(dtype)
-            made = rr_map.to_torch().to(dtype)(x)
-            assert made.dtype == dtype
-            assert_near(made.float().numpy(), rr_map.transform(x.float().numpy()), share)
+            result = rr_map.to_torch().to(dtype)(x)
+            assert result.dtype == dtype
+            assert_near(result.float().numpy(), rr_map.transform(x.float().numpy()), share)
 
 
 def test_is_saved_exported_and_scripted(function: tuple[Any, np.ndarray]) -> None:

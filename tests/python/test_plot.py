@@ -81,21 +81,21 @@ def test_draws_where_it_is_told(draw: Callable[..., Any]) -> None:
 
 
 def test_history_of_a_bundle(spaces: dict[str, np.ndarray]) -> None:
-    made = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="param", anchors=10, epochs=4)
-    ax: Any = plot.history(made)
+    bundle = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, method="param", anchors=10, epochs=4)
+    ax: Any = plot.history(bundle)
     lines = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
     assert set(lines) == {"total", "symnce", "coverage", "orthogonality", "length"}
-    np.testing.assert_array_equal(lines["total"], made.history["total"])
+    np.testing.assert_array_equal(lines["total"], bundle.history["total"])
     assert ax.get_lines()[0].get_xdata().tolist() == [1, 2, 3, 4]
     render(ax)
 
 
 def test_history_of_a_refinement(spaces: dict[str, np.ndarray]) -> None:
-    made = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, anchors=10, method="consensus", refine_epochs=2)
-    ax: Any = plot.history(made)
+    bundle = kedge.fit({"vit": spaces["vit"], "rex": spaces["rex"]}, anchors=10, method="consensus", refine_epochs=2)
+    ax: Any = plot.history(bundle)
     line, = ax.get_lines()
     assert line.get_xdata()[0] == 0  # before it began
-    np.testing.assert_array_equal(line.get_ydata(), made.refine_losses)
+    np.testing.assert_array_equal(line.get_ydata(), bundle.refine_losses)
 
 
 def test_history_of_what_has_none(bundle: kedge.Bundle) -> None:

@@ -15,14 +15,14 @@ import pytest
 
 def test_a_file_is_not_replaced_by_what_becomes_of_it(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
                                                       tmp_path: pathlib.Path) -> None:
-    for made in (bundle["vit"], bundle.translator("vit", "rex")):
+    for mapper in (bundle["vit"], bundle.translator("vit", "rex")):
         path = tmp_path / "x.npy"
         np.save(path, spaces["vit"])
         with pytest.raises(ValueError, match="is an input.*in_place=True"):
-            made.transform_file(path, path)
+            mapper.transform_file(path, path)
         np.testing.assert_array_equal(np.load(path), spaces["vit"])
-        made.transform_file(path, tmp_path / "apart.npy")
-        made.transform_file(path, path, in_place=True)
+        mapper.transform_file(path, tmp_path / "apart.npy")
+        mapper.transform_file(path, path, in_place=True)
         np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "apart.npy"))
 
 
@@ -41,15 +41,15 @@ def test_results_replace_their_own_kind_only(bundle: kedge.Bundle, spaces: dict[
 
 
 def test_results_of_length_1(bundle: kedge.Bundle, spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
-    for made in (bundle["vit"], bundle.translator("vit", "rex")):
-        plain = made.transform(spaces["vit"])
+    for mapper in (bundle["vit"], bundle.translator("vit", "rex")):
+        plain = mapper.transform(spaces["vit"])
         wanted = plain / np.linalg.norm(plain, axis=1, keepdims=True)
-        np.testing.assert_allclose(made.transform(spaces["vit"], normalize=True), wanted, atol=1e-5)
-        made.to_onnx(tmp_path / "m.onnx", normalize=True)
+        np.testing.assert_allclose(mapper.transform(spaces["vit"], normalize=True), wanted, atol=1e-5)
+        mapper.to_onnx(tmp_path / "m.onnx", normalize=True)
         session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
         np.testing.assert_allclose(session.run(None, {"x": spaces["vit"]})[0], wanted, atol=1e-5)
         np.save(tmp_path / "x.npy", spaces["vit"])
-        made.transform_file(tmp_path / "x.npy", tmp_path / "y.npy", normalize=True)
+        mapper.transform_file(tmp_path / "x.npy", tmp_path / "y.npy", normalize=True)
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, atol=1e-5)
 
 
@@ -57,9 +57,9 @@ def test_results_of_length_1(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]
 def test_modules_give_results_of_length_1(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
     import torch
 
-    for made in (bundle["vit"], bundle.translator("vit", "rex")):
-        wanted = made.transform(spaces["vit"], normalize=True)
-        np.testing.assert_allclose(made.to_torch(normalize=True)(torch.from_numpy(spaces["vit"])), wanted, atol=1e-5)
+    for mapper in (bundle["vit"], bundle.translator("vit", "rex")):
+        wanted = mapper.transform(spaces["vit"], normalize=True)
+        np.testing.assert_allclose(mapper.to_torch(normalize=True)(torch.from_numpy(spaces["vit"])), wanted, atol=1e-5)
 
 
 def test_parquet_files_are_streamed(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
@@ -84,11 +84,11 @@ def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle: kedge.Bund
     replace, fsync = os.replace, os.fsync
 
     def noted_fsync(file: int) -> None:
-        calls.append(os.readlink(f"/proc/self/fd/{file}"))
+        calls.append(os.fstat(file).st_ino)
         fsync(file)
 
     def noted_replace(old: str, new: str) -> None:
-        calls.append((old, new))
+        calls.append((os.stat(old).st_ino, new))
         replace(old, new)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
@@ -96,8 +96,8 @@ def test_parquet_that_replaces_its_input_is_on_the_disk_first(bundle: kedge.Bund
     bundle["vit"].transform_file(path, tmp_path / "apart.parquet")
     assert len(calls) == 1
     bundle["vit"].transform_file(path, path, in_place=True)
-    flushed, (old, new), folder = calls[1:]
-    assert flushed == old and new == str(path) and folder == str(tmp_path)
+    flushed, (moved, new), folder = calls[1:]
+    assert flushed == moved and new == str(path) and folder == tmp_path.stat().st_ino
 
 
 def test_a_wrong_name_is_a_key_error_that_lists_the_right_ones(bundle: kedge.Bundle) -> None:

@@ -62,7 +62,7 @@ def test_the_same_rows_under_two_names_are_a_warning(encoders: dict[str, np.ndar
     with pytest.warns(UserWarning, match="'b' and 'once more' hold the same rows"):
         bundle.attach("once more", encoders["b"])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # the space that is replaced is no second name
+        warnings.simplefilter("error")  # a space that replaces itself is not warned about
         bundle.attach("new", np.tanh(encoders["b"]))
         bundle.attach("new", np.tanh(encoders["b"]), replace=True)
     labels = (encoders["a"][:, 0] > 0).astype(int)
@@ -109,7 +109,7 @@ def test_rows_are_arrays_or_masks(encoders: dict[str, np.ndarray], rows: Any, tm
 def test_heads_learn_from_chosen_rows(encoders: dict[str, np.ndarray]) -> None:
     labels = (encoders["a"][:, 0] > 0).astype(int)
     even = np.arange(400) % 2 == 0
-    options: dict[str, Any] = dict(labels=labels, methods=["absolute"], head="linear")
+    options: dict[str, Any] = {"labels": labels, "methods": ["absolute"], "head": "linear"}
     by_mask = kedge.stitch(encoders, train=even, test=np.flatnonzero(~even), **options)
     order = np.argsort(~even, kind="stable")
     by_range = kedge.stitch({name: x[order] for name, x in encoders.items()}, train=(0, 200), test=(200, 400),

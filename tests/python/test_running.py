@@ -90,7 +90,7 @@ def test_a_fit_that_was_stopped_ends_in_the_same_bits(spaces: dict[str, np.ndarr
         if step == "learning" and done > total / 2:
             raise Enough
 
-    options: dict[str, Any] = dict(method="param", anchors=8, support=50, epochs=6)
+    options: dict[str, Any] = {"method": "param", "anchors": 8, "support": 50, "epochs": 6}
     with pytest.raises(Enough):
         kedge.fit(spaces, checkpoint=tmp_path / "c", progress=stop, **options)
     resumed = kedge.fit(spaces, checkpoint=tmp_path / "c", resume=True, **options)

@@ -33,12 +33,12 @@ def flags(options: dict[str, Any]) -> list[Any]:
 
 
 CASES = {
-    "consensus": dict(method="consensus", anchors=60, support=500),
-    "nothing said": dict(anchors=60, support=500),
-    "param": dict(method="param", anchors=40, support=300, epochs=2, seed=7, lr=0.05),
-    "ridge": dict(method="param", anchors=40, support=700, epochs=1, attach="ridge", ridge=0.1),
-    "kmeans": dict(method="kmeans", similarity="cosine", anchors=20, support=200),
-    "shrinkage": dict(method="random", anchors=20, support=100, shrinkage="oas", keep=1),
+    "consensus": {"method": "consensus", "anchors": 60, "support": 500},
+    "nothing said": {"anchors": 60, "support": 500},
+    "param": {"method": "param", "anchors": 40, "support": 300, "epochs": 2, "seed": 7, "lr": 0.05},
+    "ridge": {"method": "param", "anchors": 40, "support": 700, "epochs": 1, "attach": "ridge", "ridge": 0.1},
+    "kmeans": {"method": "kmeans", "similarity": "cosine", "anchors": 20, "support": 200},
+    "shrinkage": {"method": "random", "anchors": 20, "support": 100, "shrinkage": "oas", "keep": 1},
 }
 
 
@@ -67,7 +67,7 @@ def test_files_and_arrays_of_any_kind_give_the_same_bundle(tmp_path: pathlib.Pat
         "strided": {name: np.repeat(np.repeat(rows, 2, 0), 3, 1)[::2, ::3] for name, rows in arrays.items()},
         "swapped": {name: rows.astype(">f4") for name, rows in arrays.items()},
     }
-    options: dict[str, Any] = dict(method="consensus", anchors=30, support=400, rows=slice(100, 1100))
+    options: dict[str, Any] = {"method": "consensus", "anchors": 30, "support": 400, "rows": slice(100, 1100)}
     expected = kedge.fit(arrays, **options)
     for kind, spaces in kinds.items():
         bundle = kedge.fit(spaces, **options)
@@ -79,8 +79,8 @@ def test_files_and_arrays_of_any_kind_give_the_same_bundle(tmp_path: pathlib.Pat
 def test_integers_are_taken_alike(kind: str, tmp_path: pathlib.Path) -> None:
     """However wide: 64 bits hold numbers that neither float has."""
     wide = np.random.default_rng(0).integers(-2**63, 2**63, (60, 5))
-    rows = {name: made > 0 if kind == "?" else made.astype(kind) for name,
-            made in (("a", wide >> 3), ("b", -wide >> 1))}
+    rows = {name: whole > 0 if kind == "?" else whole.astype(kind) for name,
+            whole in (("a", wide >> 3), ("b", -wide >> 1))}
     for name in rows:
         np.save(tmp_path / f"{name}.npy", rows[name])
     command("fit", "--space", "a=a.npy", "--space", "b=b.npy", "--method", "random", "--anchors", 4, "--support", 20,
@@ -106,7 +106,7 @@ def test_compare_gives_the_commands_numbers(tmp_path: pathlib.Path) -> None:
 @pytest.mark.long
 def test_stitch_gives_the_commands_table(tmp_path: pathlib.Path) -> None:
     files = {**FILES, "use": UNSEEN}
-    options: dict[str, Any] = dict(anchors=20, support=200, head="linear")
+    options: dict[str, Any] = {"anchors": 20, "support": 200, "head": "linear"}
     spaces = [word for name, file in files.items() for word in ("--space", f"{name}={file}")]
     labels = SLM / "labels_action.npy"
     methods = ["absolute", "random-cosine", "consensus"]
@@ -122,7 +122,7 @@ def test_stitch_gives_the_commands_table(tmp_path: pathlib.Path) -> None:
 
 
 def options_in(text: str) -> dict[str, Any]:
-    """Name -> default of every option in a command's help; None where it shows none."""
+    """Name -> default of every option in a command's help; None if it shows none."""
     found = {}
     for line in text.splitlines():
         # A type may have a range, as in N:UINT in [1 - 10000]=1.
@@ -185,7 +185,7 @@ def test_their_defaults_are_the_same(name: str, least: int) -> None:
             continue
         value = found[option]
         if name == "sweep" and value == () and said is not None:
-            value = [fit[option]]  # an axis that is not swept stays where fit has it
+            value = [fit[option]]  # an axis that is not swept keeps the value of fit
         assert is_said(value, said), f"{option} is {value!r}, and the command says {said}"
         shown += said is not None
     assert shown >= least

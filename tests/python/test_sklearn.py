@@ -54,11 +54,11 @@ def test_defaults_are_those_of_fit() -> None:
 
 
 def test_learns_what_fit_learns(spaces: dict[str, np.ndarray]) -> None:
-    learning: dict[str, Any] = dict(method="param", anchors=20, epochs=3, seed=4)
-    made = RelativeTransformer(space="vit", **learning).fit(spaces["vit"])
+    learning: dict[str, Any] = {"method": "param", "anchors": 20, "epochs": 3, "seed": 4}
+    transformer = RelativeTransformer(space="vit", **learning).fit(spaces["vit"])
     bundle = kedge.fit({"vit": spaces["vit"]}, **learning)
-    np.testing.assert_array_equal(made.transform(spaces["vit"]), bundle["vit"].transform(spaces["vit"]))
-    assert made.bundle_.sources == ["vit"] and made.n_features_in_ == 24
+    np.testing.assert_array_equal(transformer.transform(spaces["vit"]), bundle["vit"].transform(spaces["vit"]))
+    assert transformer.bundle_.sources == ["vit"] and transformer.n_features_in_ == 24
 
 
 def test_every_option_reaches_fit(spaces: dict[str, np.ndarray]) -> None:
@@ -92,8 +92,8 @@ def test_makes_as_many_anchors_as_there_can_be(spaces: dict[str, np.ndarray]) ->
     assert RelativeTransformer(method="random").fit(X[:30]).transform(X).shape == (400, 30)
     assert RelativeTransformer(method="random", support=15).fit(X).transform(X).shape == (400, 15)
     assert RelativeTransformer(method="random", support=9000, anchors=8).fit(X).bundle_.support_ids.shape == (400,)
-    made = RelativeTransformer().fit(X)
-    assert made.bundle_.method == "consensus" and made.transform(X).shape == (400, 24)
+    transformer = RelativeTransformer().fit(X)
+    assert transformer.bundle_.method == "consensus" and transformer.transform(X).shape == (400, 24)
 
 
 def test_knows_the_usual_number_of_support_rows() -> None:
@@ -105,9 +105,9 @@ def test_knows_the_usual_number_of_support_rows() -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
 def test_types(spaces: dict[str, np.ndarray], dtype: Any) -> None:
     X = (8 * spaces["vit"]).astype(dtype)
-    made = RelativeTransformer(method="random", anchors=10).fit(X)
-    assert made.transform(X).dtype == np.float32
-    assert_near(made.transform(X), made.transform(X.astype(np.float64)))
+    transformer = RelativeTransformer(method="random", anchors=10).fit(X)
+    assert transformer.transform(X).dtype == np.float32
+    assert_near(transformer.transform(X), transformer.transform(X.astype(np.float64)))
 
 
 def test_encoders_are_swapped_under_a_fitted_pipeline(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
@@ -125,14 +125,14 @@ def test_encoders_are_swapped_under_a_fitted_pipeline(bundle: kedge.Bundle, spac
 
 
 def test_a_bundle_needs_no_fit(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -> None:
-    made = RelativeTransformer(bundle=bundle, space="clip")
-    np.testing.assert_array_equal(made.transform(spaces["clip"]), bundle["clip"].transform(spaces["clip"]))
-    assert made.fit(spaces["clip"]) is made and not hasattr(made, "bundle_")
-    assert made.n_features_in_ == 20
+    transformer = RelativeTransformer(bundle=bundle, space="clip")
+    np.testing.assert_array_equal(transformer.transform(spaces["clip"]), bundle["clip"].transform(spaces["clip"]))
+    assert transformer.fit(spaces["clip"]) is transformer and not hasattr(transformer, "bundle_")
+    assert transformer.n_features_in_ == 20
     with pytest.raises(ValueError, match="X has 16 features, .*expecting 20 features.*'clip'"):
-        made.fit(spaces["rex"])
+        transformer.fit(spaces["rex"])
     with pytest.raises(ValueError, match="X has 16 features"):
-        made.transform(spaces["rex"])
+        transformer.transform(spaces["rex"])
 
 
 def test_a_changed_file_is_read_again(spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
@@ -150,20 +150,20 @@ def test_an_unknown_space_is_refused(bundle: kedge.Bundle, spaces: dict[str, np.
 
 
 def test_is_not_fitted_without_either(spaces: dict[str, np.ndarray]) -> None:
-    made = RelativeTransformer()
+    transformer = RelativeTransformer()
     with pytest.raises(NotFittedError):
-        made.transform(spaces["vit"])
-    assert not hasattr(made, "n_features_in_")
+        transformer.transform(spaces["vit"])
+    assert not hasattr(transformer, "n_features_in_")
 
 
 def test_is_copied_and_kept(bundle: kedge.Bundle, spaces: dict[str, np.ndarray], tmp_path: pathlib.Path) -> None:
     learned = RelativeTransformer(method="random", anchors=8).fit(spaces["vit"])
     assert not hasattr(clone(learned), "bundle_")
     given = RelativeTransformer(bundle=bundle, space="vit")
-    for made in (learned, given, clone(given)):
-        expected = made.transform(spaces["vit"])
-        joblib.dump(made, tmp_path / "made.joblib")
-        for again in (pickle.loads(pickle.dumps(made)), joblib.load(tmp_path / "made.joblib")):
+    for transformer in (learned, given, clone(given)):
+        expected = transformer.transform(spaces["vit"])
+        joblib.dump(transformer, tmp_path / "made.joblib")
+        for again in (pickle.loads(pickle.dumps(transformer)), joblib.load(tmp_path / "made.joblib")):
             np.testing.assert_array_equal(again.transform(spaces["vit"]), expected)
 
 
@@ -172,16 +172,16 @@ def test_names_of_columns(bundle: kedge.Bundle, spaces: dict[str, np.ndarray]) -
     learned = RelativeTransformer(method="random", anchors=3).fit(frame)
     assert learned.get_feature_names_out().tolist() == [f"relativetransformer{i}" for i in range(3)]
     assert learned.feature_names_in_.tolist() == list(frame.columns)
-    for made, columns in ((learned, 3), (RelativeTransformer(bundle=bundle, space="vit"), 10)):
-        table = made.set_output(transform="pandas").transform(frame)
+    for transformer, columns in ((learned, 3), (RelativeTransformer(bundle=bundle, space="vit"), 10)):
+        table = transformer.set_output(transform="pandas").transform(frame)
         assert table.shape == (400, columns) and table.index.equals(frame.index)
         assert table.columns[0] == "relativetransformer0"
 
 
 def test_frames_of_another_encoder_do_not_warn(bundle: kedge.Bundle, spaces: dict[str, np.ndarray],
                                                recwarn: pytest.WarningsRecorder) -> None:
-    made = RelativeTransformer(bundle=bundle, space="vit").fit(pd.DataFrame(spaces["vit"]).add_prefix("v"))
-    made.set_params(space="rex").transform(pd.DataFrame(spaces["rex"]).add_prefix("r"))
+    transformer = RelativeTransformer(bundle=bundle, space="vit").fit(pd.DataFrame(spaces["vit"]).add_prefix("v"))
+    transformer.set_params(space="rex").transform(pd.DataFrame(spaces["rex"]).add_prefix("r"))
     assert [str(warning.message) for warning in recwarn if "feature names" in str(warning.message)] == []
 
 

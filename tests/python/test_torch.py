@@ -17,10 +17,10 @@ pytestmark = pytest.mark.long
 Case = tuple[kedge.RelativeMap, Any, np.ndarray]  # a map, its module, and rows
 
 
-def close(made: torch.Tensor, expected: np.ndarray, tolerance: float = 1e-5) -> None:
+def close(result: torch.Tensor, expected: np.ndarray, tolerance: float = 1e-5) -> None:
     expected = np.asarray(expected)
     scale = np.abs(expected).max()
-    np.testing.assert_allclose(made.detach().float().numpy(), expected, rtol=tolerance, atol=tolerance * scale)
+    np.testing.assert_allclose(result.detach().float().numpy(), expected, rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.fixture(params=SIMILARITIES)
@@ -52,10 +52,10 @@ def test_close_to_an_anchor(maps: dict[str, kedge.RelativeMap], spaces: dict[str
     rr_map = maps["euclidean"]
     anchors = rr_map.weight + rr_map.mean
     x = torch.from_numpy(anchors).requires_grad_()
-    made = rr_map.to_torch()(x)
-    close(made, rr_map.transform(anchors))
-    assert made.diagonal().abs().max() < 1e-5 * np.abs(anchors).max()
-    made.sum().backward()
+    result = rr_map.to_torch()(x)
+    close(result, rr_map.transform(anchors))
+    assert result.diagonal().abs().max() < 1e-5 * np.abs(anchors).max()
+    result.sum().backward()
     assert x.grad is not None and torch.isfinite(x.grad).all()
 
 
@@ -78,15 +78,15 @@ def test_half_precision(maps: dict[str, kedge.RelativeMap], spaces: dict[str, np
                         tolerance: float) -> None:
     for rr_map in maps.values():
         x = torch.from_numpy(spaces["vit"]).to(dtype)
-        made = rr_map.to_torch().to(dtype)(x)
-        assert made.dtype == dtype
-        close(made, rr_map.transform(x), tolerance)
+        result = rr_map.to_torch().to(dtype)(x)
+        assert result.dtype == dtype
+        close(result, rr_map.transform(x), tolerance)
 
 
 def test_half_precision_does_not_overflow_on_long_rows(maps: dict[str, kedge.RelativeMap]) -> None:
     x = torch.full((1, 24), 6e4, dtype=torch.float16)
-    made = maps["cosine"].to_torch().half()(x)
-    close(made, maps["cosine"].transform(x), 5e-3)
+    result = maps["cosine"].to_torch().half()(x)
+    close(result, maps["cosine"].transform(x), 5e-3)
 
 
 def test_any_leading_dimensions(case: Case) -> None:

@@ -16,7 +16,7 @@ DOCUMENTS, QUERIES = 700, 60
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Two views of what texts mean, of which the old one is a curved function; every query is about one document."""
+    """Two views of what texts mean; the old one is a curved function. Every query is about one document."""
     rng = np.random.default_rng(0)
     meaning = rng.normal(size=(DOCUMENTS, 4))
     relevant = rng.choice(DOCUMENTS, QUERIES, replace=False)

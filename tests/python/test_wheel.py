@@ -68,7 +68,7 @@ class Bare(Environment):
 
 
 def emptiest(folder: pathlib.Path, python: pathlib.Path) -> Environment:
-    """A root folder of its own, or a plain environment where that is not permitted."""
+    """A root folder of its own, or a plain environment if that is not permitted."""
     root = BareRoot(folder / "root", python)
     works = root.run(root.python, "-c", "")
     if works.returncode == 0:
@@ -83,16 +83,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
     folder = tmp_path_factory.mktemp("dist")
     must([ROOT / "scripts" / "setup", "wheel"])
     must([ROOT / "scripts" / "wheel", folder])
-    made = {"3.12 or later" if "-abi3-" in file.name else "3.11": file for file in folder.glob("kedge-*.whl")}
-    assert made
-    return made
+    by_python = {"3.12 or later" if "-abi3-" in file.name else "3.11": file for file in folder.glob("kedge-*.whl")}
+    assert by_python
+    return by_python
 
 
 def python_of(wheel: pathlib.Path) -> pathlib.Path:
     """A Python that takes this wheel: the latest that scripts/wheel made an environment of."""
-    made = {int(folder.name.split(".")[1]): folder for folder in (ROOT / "build" / "wheel").glob("python3.*")}
-    fits = [minor for minor in made if minor >= 12] if "-abi3-" in wheel.name else [11]
-    return made[max(fits)] / "bin" / "python"
+    pythons = {int(folder.name.split(".")[1]): folder for folder in (ROOT / "build" / "wheel").glob("python3.*")}
+    fits = [minor for minor in pythons if minor >= 12] if "-abi3-" in wheel.name else [11]
+    return pythons[max(fits)] / "bin" / "python"
 
 
 @pytest.fixture(scope="module", params=["3.11", "3.12 or later"])
@@ -160,8 +160,8 @@ def test_the_command_and_the_package_give_the_same_bits(installed_wheel: Environ
     fit = ("import kedge; kedge.fit({'a': 'data/slm/minilm-l6.npy', 'b': 'data/slm/use-multilingual.npy'}, "
            "method='consensus', anchors=20).save('python.kedge')")
     installed_wheel.ok("python", "-c", fit)
-    made = [(installed_wheel.work / name).read_bytes() for name in ("command.kedge", "python.kedge")]
-    assert made[0] == made[1]
+    bundles = [(installed_wheel.work / name).read_bytes() for name in ("command.kedge", "python.kedge")]
+    assert bundles[0] == bundles[1]
 
 
 def test_pip_install_from_source_runs_the_readme_example(from_source: Environment) -> None:

@@ -110,11 +110,11 @@ def fake_figures(encoders: list[str] = ENCODERS, methods: list[str] = METHODS, c
         y, x = np.mgrid[:28, :28]
         rings = [np.hypot(x - 14 - 3 * np.cos(i), y - 14) - 4 - 0.6 * i for i in range(10)]
         originals = [np.exp(-(ring ** 2) / 3).ravel() for ring in rings]
-        made = {m: [(1 - q) * o + q * rng.uniform(size=784) for o in originals]
+        decoded = {m: [(1 - q) * o + q * rng.uniform(size=784) for o in originals]
                 for m, q in QUALITY.items() if m in methods}
         images = {"shape": [28, 28], "trained_on": encoders[0], "encoder": encoders[-1],
                   "original": [o.tolist() for o in originals],
-                  "methods": {m: [np.round(o, 4).tolist() for o in rows] for m, rows in made.items()}}
+                  "methods": {m: [np.round(o, 4).tolist() for o in rows] for m, rows in decoded.items()}}
     return {"labels": labels.tolist() if classes else None, "raw": {e: turned(1) for e in encoders},
             "relative": relative, "similarities": similarities, "reconstructions": images}
 
@@ -131,8 +131,8 @@ class Report:
             text = results if isinstance(results, str) else json.dumps(results)
             (self.folder / "results.json").write_text(text)
             (self.folder / "tables.json").unlink(missing_ok=True)
-            made = subprocess.run([TABLES_OF, str(self.folder)], capture_output=True, text=True, timeout=600)
-            self.refusal = made.stderr if made.returncode else ""
+            completed = subprocess.run([TABLES_OF, str(self.folder)], capture_output=True, text=True, timeout=600)
+            self.refusal = completed.stderr if completed.returncode else ""
         if figures is not None:
             text = figures if isinstance(figures, str) else json.dumps(figures)
             (self.folder / "figures.json").write_text(text)
@@ -150,7 +150,7 @@ class Report:
             warnings.filterwarnings("error", category=UserWarning, module="kedge")
             return main([str(self.folder), *arguments]), said.getvalue()
 
-    def made(self, results: Results, figures: object = None) -> str:
+    def page_of(self, results: Results, figures: object = None) -> str:
         """The page's text; the run must succeed and say nothing with --quiet."""
         self.write(results, figures)
         assert not self.refusal, self.refusal

@@ -13,7 +13,7 @@ Cell = tuple[str, bool]  # text, bold
 
 
 class Tables(html.parser.HTMLParser):
-    """Sections -> rows of (text, bold) as a reader sees them, row headers repeated where they span rows."""
+    """Sections -> rows of (text, bold) as a reader sees them, row headers repeated if they span rows."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

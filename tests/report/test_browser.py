@@ -40,7 +40,7 @@ def chromium(tmp_path: pathlib.Path) -> Chromium:
 def full(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A page with all there is: every method by default, numbers with their intervals, errors of decoders beside F1."""
     report = Report(tmp_path_factory.mktemp("full"))
-    report.made(fake_results(targets=True), fake_figures(rows=50, pictures=True))
+    report.page_of(fake_results(targets=True), fake_figures(rows=50, pictures=True))
     return report.page
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_asked_from_elsewhere(full: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("names", ["short", "long"])
 def test_nothing_sticks_out_on_a_phone(full: pathlib.Path, report: Report, chromium: Chromium, names: str) -> None:
-    page = full.read_text() if names == "short" else report.made(
+    page = full.read_text() if names == "short" else report.page_of(
         fake_results(encoders=LONG, seeds=2), fake_figures(encoders=LONG, rows=50, pictures=True))
     measured = report.folder / "measured.html"
     script = ("<script>const wide = document.documentElement.clientWidth;"

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 def test_names_are_text_and_never_markup_or_formulas(report: Report) -> None:
     bad = ["<script>alert(1)</script>", "a&b $x_1^2$ $", "\"'><img src=x onerror=alert(2)>", "$\\frac$ %s {{ 7*7 }}"]
     results = fake_results(encoders=bad, methods=["absolute", "random-cosine"], seeds=1)
-    page = report.made(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
+    page = report.page_of(results, fake_figures(encoders=bad, methods=["<i>$m_1$</i>"], pictures=False))
     assert "<script" not in page and "<img src=x" not in page and "<i>" not in page
     for name in bad:
         assert str(html.escape(name)).replace("&quot;", "&#34;").replace("&#x27;", "&#39;") in page
@@ -31,7 +31,7 @@ def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report:
     points = figures["relative"][-1]["points"]
     for space, scale in (("vgg16", 0.02), ("vit-s14", 1e-6), ("tinyvit-sam", 0)):
         points[space] = [[scale * x, scale * y] for x, y in points[space]]
-    page = report.made(fake_results(methods=["consensus"], seeds=1), {**figures, "similarities": [], "raw": {}})
+    page = report.page_of(fake_results(methods=["consensus"], seeds=1), {**figures, "similarities": [], "raw": {}})
     drawn = dict(re.findall(r'<figcaption>([^<]*?)(?: <small>[^<]*</small>)?</figcaption>.*?base64,([^"]*)"',
                             page.split("<h3>consensus")[1], re.S))
     notes = dict(re.findall(r"<figcaption>([^<]*) <small>([^<]*)</small>", page.split("<h3>consensus")[1]))
@@ -48,7 +48,7 @@ def test_a_cloud_that_would_be_a_speck_is_magnified_and_the_page_says_so(report:
 def test_names_of_an_axis_stand_side_by_side(report: Report) -> None:
     swept = fake_results(sweep={"shrinkage": ["oas", 0.9, "ledoit-wolf", 0.05]}, methods=["absolute", "consensus"],
                          seeds=1)
-    page = report.made(swept)
+    page = report.page_of(swept)
     drawing = search(r"(?s)<figcaption>F1.*?</svg>", page.split('<section id="sweep">')[1])[0]
     assert len(re.findall(r'id="f\w+-xtick_(\d+)"', drawing)) == 4  # letters on axes are paths, so ids are counted
 
@@ -56,7 +56,7 @@ def test_names_of_an_axis_stand_side_by_side(report: Report) -> None:
 def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report: Report) -> None:
     results = fake_results(seeds=2)
     results["records"] = [r for r in results["records"] if (r["method"], r["encoder"]) != ("consensus", "vgg16")]
-    assert ("–", False) in Tables(report.made(results)).sections["heads"][-1]
+    assert ("–", False) in Tables(report.page_of(results)).sections["heads"][-1]
     for index, r in enumerate(results["records"]):
         for key in ("weighted_f1", "mrr", "nmse", "accuracy"):
             r[key] = [r[key], None, float("nan"), float("inf")][index % 4]
@@ -68,7 +68,7 @@ def test_absent_numbers_are_dashes_and_do_not_stop_the_page(report: Report) -> N
     page = report.page.read_text()
     assert not re.search(r"\bnan\b|\binf\b", html.unescape(re.sub(r"<[^>]*>", " ", page.split("</style>")[1])))
     only = fake_results(methods=["absolute"], seeds=1)
-    assert "hold no zero-shot measurement" in summary(report.made(only))
+    assert "hold no zero-shot measurement" in summary(report.page_of(only))
 
 
 def with_cell(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_tables_that_are_not_those_of_the_results_are_refused(report: Report,
 def test_twelve_encoders_with_long_names_and_many_classes_make_a_small_page(report: Report) -> None:
     names = [f"organisation/some_vision_transformer_{i:02d}-patch14.reg4.lvd142m" for i in range(12)]
     figures = fake_figures(encoders=names, classes=35, rows=500, pictures=True)
-    page = report.made(fake_results(encoders=names, methods=METHODS[-2:], seeds=1), figures)
+    page = report.page_of(fake_results(encoders=names, methods=METHODS[-2:], seeds=1), figures)
     clouds = page.count('<img alt="PCA of') + page.count('<img alt="RR of')
     assert clouds == 12 * (1 + 4 + 4) and 5e3 < len(page) / clouds < 3e4, (clouds, len(page))
 
@@ -171,7 +171,7 @@ def test_drawings_may_be_fewer(report: Report) -> None:
                             ({"similarities": full["similarities"]}, {"similarities"}),
                             ({**full, "raw": {}, "relative": [{"method": "consensus", "points": {}}],
                               "similarities": None}, {"pictures"}), ({}, set())):
-        page = report.made(results, figures)
+        page = report.page_of(results, figures)
         shown = set(re.findall(r'<section id="(\w+)">', page)) & {"geometry", "similarities", "pictures"}
         assert shown == wanted, figures.keys()
         for entry in figures.get("similarities") or []:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "space/sum_rows.h"
 #include "support.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ void expect_near(const Moments& found, const Moments& expected, double relative)
   };
   compare(found.mean(), expected.mean(), "mean");
   compare(found.covariance().cells(), expected.covariance().cells(), "covariance");
-  compare(found.third(), expected.third(), "third", largest_of(expected.fourth()));  // where skews cancel
+  compare(found.third(), expected.third(), "third", largest_of(expected.fourth()));  // as skews may cancel
   compare(found.fourth(), expected.fourth(), "fourth");
 }
 
@@ -54,13 +55,13 @@ TEST(Moments, PartsMergedInAnyGroupingGiveTheWhole) {
   const Moments none({{"x", 7}});
   Moments whole = none;
   Matrix64 all = block_of(x, 0, 500);
-  whole.add_side_by_side(all.view());
+  add_and_overwrite(whole, all.view());
   Moments left = none;
   Moments right = none;
   for (const auto& [first, rows, sums] :
        {std::tuple{0, 1, &left}, {1, 199, &left}, {200, 30, &right}, {230, 270, &right}}) {
     Matrix64 block = block_of(x, static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
-    sums->add_side_by_side(block.view());
+    add_and_overwrite(*sums, block.view());
   }
   Moments merged;
   merged.merge(right);
@@ -123,7 +124,7 @@ TEST(Moments, DoNotDependOnHowManyThreadsThereAre) {
     Matrix64 all(rows, 7);
     std::ranges::copy(x.cells(), all.cells().begin());
     Moments expected({{"x", 7}});
-    expected.add_side_by_side(all.view());
+    add_and_overwrite(expected, all.view());
     const Matrix64 found = alone.covariance(), wanted = expected.covariance();
     for (std::size_t i = 0; i < 7; ++i) {
       EXPECT_NEAR(alone.mean()[i], expected.mean()[i], rounding_of(rows)) << rows;
@@ -227,7 +228,7 @@ TEST(Moments, RefuseRowsThatDoNotFit) {
   EXPECT_EQ(moments.rows(), 0U) << "what is refused leaves nothing behind";
   Matrix64 narrow(3, 4);
   expect_error(
-      Code::bad_argument, [&] { moments.add_side_by_side(narrow.view()); }, "17 values in all", "found rows of 4");
+      Code::bad_argument, [&] { add_and_overwrite(moments, narrow.view()); }, "17 values in all", "found rows of 4");
   expect_error(
       Code::bad_argument,
       [&] {
@@ -303,7 +304,7 @@ TEST(Moments, SumsThatAreNoNumbersAreNotWritten) {
   Matrix64 large(4, 2);
   for (std::size_t r = 0; r < 4; ++r) large.row(r)[r % 2] = 1e200;
   Moments moments({{"a", 2}});
-  moments.add_side_by_side(large.view());
+  add_and_overwrite(moments, large.view());
   expect_error(
       Code::bad_file, [&] { (void)moments_to_bytes(moments); }, "too large to be added up");
 }

@@ -297,7 +297,7 @@ TEST(RowCheck, NoticesRowsUnderTwoNames) {
               ::testing::ElementsAre(::testing::StartsWith("'a' and 'again' hold the same rows")));
 }
 
-/// Rows of which some cannot be read.
+/// A source with some rows that cannot be read.
 class BrokenRows : public RowSource {
  public:
   BrokenRows(const Matrix& rows, std::size_t readable) : rows_(view_rows(rows.view(), "broken")), readable_(readable) {}

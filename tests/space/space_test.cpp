@@ -89,7 +89,7 @@ TEST(Space, GatherKeepsTheOrderAsked) {
 TEST(Space, ReadsNoRowsThatWereNotChosen) {
   const Matrix x = random_matrix(10, 3, 1);
   const Space all = space_of("x", x);
-  for (const Space& part : {all.with_rows(RowRange{2, 6}), all.with_rows(RowIds{{9, 4, 5, 0}, 0})}) {
+  for (const Space& part : {all.with_rows(RowRange{2, 6}), all.with_rows(RowIds{{9, 4, 5, 0}, {}})}) {
     Matrix out(3, 3), narrow(3, 2);
     EXPECT_NO_THROW(part.read(1, out.view()));
     expect_error(
@@ -109,10 +109,11 @@ TEST(Space, ParallelSpacesHaveTheSameRowsOfTheirFiles) {
   EXPECT_NO_THROW(parallel(all.with_rows(RowRange{5, 20}), other.with_rows(RowRange{5, 20}))());
   expect_error(Code::bad_argument, parallel(all.with_rows(RowRange{0, 20}), other.with_rows(RowRange{10, 30})),
                "row 0 of 'a' is row 0", "of 'b' is row 10", "same rows of every file");
-  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{4, 2, 9}, 0}), other.with_rows(RowIds{{4, 2, 9}, 0}))());
-  expect_error(Code::bad_argument, parallel(all.with_rows(RowIds{{4, 2, 9}, 0}), other.with_rows(RowIds{{4, 9, 2}, 0})),
+  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{4, 2, 9}, {}}), other.with_rows(RowIds{{4, 2, 9}, {}}))());
+  expect_error(Code::bad_argument,
+               parallel(all.with_rows(RowIds{{4, 2, 9}, {}}), other.with_rows(RowIds{{4, 9, 2}, {}})),
                "row 1 of 'a' is row 2");
-  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{5, 6, 7}, 0}), other.with_rows(RowRange{5, 8}))());
+  EXPECT_NO_THROW(parallel(all.with_rows(RowIds{{5, 6, 7}, {}}), other.with_rows(RowRange{5, 8}))());
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Whitening, MakesTheCovarianceTheIdentity) {
   Matrix64 white = block_of(x, 0, 800);
   whiten(make_whitening(moments, {0, 0}), white.view());
   Moments moments_of_white({{"white", 6}});
-  moments_of_white.add_side_by_side(white.view());
+  add_and_overwrite(moments_of_white, white.view());
   const Matrix64 covariance = moments_of_white.covariance();
   for (std::size_t i = 0; i < 6; ++i) {
     for (std::size_t j = 0; j < 6; ++j) EXPECT_NEAR(covariance.row(i)[j], i == j ? 1 : 0, 1e-8);
@@ -108,7 +108,7 @@ TEST(Moments, LeaveOutHigherSumsWhereNobodyNeedsThem) {
   const Matrix x = random_matrix(300, 5, 6);
   const Space space = space_of("x", x);
   const Moments all = compute_moments(space);
-  const Moments second = compute_joint_moments({&space, 1}, {}, Device::cpu, Highest::second);
+  const Moments second = compute_joint_moments({&space, 1}, Device::cpu, Highest::second);
   EXPECT_FALSE(all.fourth().empty());
   EXPECT_TRUE(second.fourth().empty());
   EXPECT_TRUE(std::ranges::equal(all.scatter().cells(), second.scatter().cells()));

@@ -48,8 +48,8 @@ def brief(method: str) -> dict[str, Any]:
     return {"epochs": 3} if method == "param" else {}
 
 
-def hard(made: dict[str, np.ndarray], new: str = "clip", dtype: npt.DTypeLike = np.float32, **options: Any) -> Hard:
-    spaces = {name: rows.astype(dtype) for name, rows in made.items()}
+def hard(given: dict[str, np.ndarray], new: str = "clip", dtype: npt.DTypeLike = np.float32, **options: Any) -> Hard:
+    spaces = {name: rows.astype(dtype) for name, rows in given.items()}
     return Hard(spaces, spaces.pop(new), options or {"anchors": 8, "support": 40})
 
 
@@ -173,9 +173,9 @@ def zero() -> Hard:
 
 @kind("one space of two with every row the same")
 def one_constant() -> Hard:
-    made = views()
-    made["rex"][:] = made["rex"][0]
-    return hard(made)
+    spaces = views()
+    spaces["rex"][:] = spaces["rex"][0]
+    return hard(spaces)
 
 
 @kind("one column the same everywhere")
@@ -226,8 +226,8 @@ for size in (1e6, 1e18, 1e30, 1e38):
 
 @kind("1e-20 beside 1e20")
 def tiny_beside_huge() -> Hard:
-    made = views()
-    return hard({"vit": made["vit"] * 1e-20, "rex": made["rex"] * 1e20, "clip": made["clip"]})
+    spaces = views()
+    return hard({"vit": spaces["vit"] * 1e-20, "rex": spaces["rex"] * 1e20, "clip": spaces["clip"]})
 
 
 @kind("columns from 1e-20 to 1e20")

@@ -46,7 +46,7 @@ class Steps:
 
     def take(self, work: Callable[[], T], values: Callable[[T], Iterable[Any]],
              failures: type[Exception] | tuple[type[Exception], ...] = ValueError) -> T | None:
-        """The result of work(), whose `values` are finite; or None where it was refused."""
+        """The result of work(), whose `values` are finite; or None if it was refused."""
         try:
             result = work()
         except failures as problem:
@@ -77,7 +77,7 @@ class Steps:
         return self.take(lambda: kedge.retrieve(rows, rows, qrels, **options), retrieval_values)
 
     def translate(self, bundle: kedge.Bundle, source: str, target: str, rows: np.ndarray) -> None:
-        translator = self.take(lambda: bundle.translator(source, target), lambda made: [made.weight, made.bias])
+        translator = self.take(lambda: bundle.translator(source, target), lambda found: [found.weight, found.bias])
         if translator is not None:
             self.take(lambda: translator.transform(rows), lambda translated: [translated])
 

@@ -21,8 +21,8 @@ def ways(similarity: str) -> list[str]:
 
 def attach_every_way(steps: Steps, bundle: kedge.Bundle, rows: np.ndarray) -> dict[str, np.ndarray]:
     """The rows by the name of each space that could be attached."""
-    made = {f"new-{by}": steps.attach(bundle, f"new-{by}", rows, by) for by in ways(bundle.similarity)}
-    return {name: rows for name, found in made.items() if found is not None}
+    attached = {f"new-{by}": steps.attach(bundle, f"new-{by}", rows, by) for by in ways(bundle.similarity)}
+    return {name: rows for name, found in attached.items() if found is not None}
 
 
 def require_useful(rr: np.ndarray, rows: np.ndarray) -> None:

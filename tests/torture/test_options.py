@@ -14,26 +14,26 @@ pytestmark = pytest.mark.long
 
 ADAPTERS = ("procrustes", "ridge", "cca")
 OPTIONS: dict[str, dict[str, Any]] = {
-    **{f"{method}, wip": dict(method=method) for method in ADAPTERS},
-    **{f"{method}, inner": dict(method=method, similarity="inner") for method in ADAPTERS[:2]},
-    **{f"support by {select}, {similarity}": dict(method="random", support_select=select, similarity=similarity)
+    **{f"{method}, wip": {"method": method} for method in ADAPTERS},
+    **{f"{method}, inner": {"method": method, "similarity": "inner"} for method in ADAPTERS[:2]},
+    **{f"support by {select}, {similarity}": {"method": "random", "support_select": select, "similarity": similarity}
        for select in ("fps", "kmeans", "leverage")
        for similarity in ("wip", "cosine", "euclidean", "inner", "angular", "manhattan")},
-    "no shrinkage": dict(method="random", shrinkage=0.0),
-    "no shrinkage, no epsilon": dict(method="random", shrinkage=0.0, epsilon=0.0),
-    "consensus, no shrinkage, no epsilon": dict(method="consensus", shrinkage=0.0, epsilon=0.0),
-    "consensus, no epsilon": dict(method="consensus", epsilon=0.0),
-    "all shrinkage": dict(method="consensus", shrinkage=1.0),
-    "shrinkage auto": dict(method="consensus", shrinkage="auto"),
-    "shrinkage oas": dict(method="random", shrinkage="oas"),
-    "shrinkage ledoit-wolf": dict(method="param", shrinkage="ledoit-wolf", epochs=2),
-    "keep 1": dict(method="param", epochs=2, keep=1),
-    "refined": dict(method="consensus", refine_epochs=2),
-    "coverage of all rows": dict(method="param", epochs=2, coverage_rows="all"),
-    "power 0": dict(method="consensus", power=0.0),
-    "power 9": dict(method="consensus", power=9.0),
-    "PARAM by ridge": dict(method="param", epochs=2, attach="ridge"),
-    "ridge 0": dict(method="consensus", ridge=0.0),
+    "no shrinkage": {"method": "random", "shrinkage": 0.0},
+    "no shrinkage, no epsilon": {"method": "random", "shrinkage": 0.0, "epsilon": 0.0},
+    "consensus, no shrinkage, no epsilon": {"method": "consensus", "shrinkage": 0.0, "epsilon": 0.0},
+    "consensus, no epsilon": {"method": "consensus", "epsilon": 0.0},
+    "all shrinkage": {"method": "consensus", "shrinkage": 1.0},
+    "shrinkage auto": {"method": "consensus", "shrinkage": "auto"},
+    "shrinkage oas": {"method": "random", "shrinkage": "oas"},
+    "shrinkage ledoit-wolf": {"method": "param", "shrinkage": "ledoit-wolf", "epochs": 2},
+    "keep 1": {"method": "param", "epochs": 2, "keep": 1},
+    "refined": {"method": "consensus", "refine_epochs": 2},
+    "coverage of all rows": {"method": "param", "epochs": 2, "coverage_rows": "all"},
+    "power 0": {"method": "consensus", "power": 0.0},
+    "power 9": {"method": "consensus", "power": 9.0},
+    "PARAM by ridge": {"method": "param", "epochs": 2, "attach": "ridge"},
+    "ridge 0": {"method": "consensus", "ridge": 0.0},
 }
 METHODS = ["absolute", "random-cosine", "random-wip", "kmeans-euclidean", "param-single", "param-multi", "consensus"]
 
@@ -65,7 +65,7 @@ def test_stitch(kind: str, head: Literal["mlp", "linear", "ridge"], steps: TakeS
     rows = len(hard.new)
     spaces = hard.spaces | {"clip": hard.new}
     train = max(1, rows * 2 // 3)
-    goal = dict(targets=hard_spaces.views(rows)["vit"]) if head == "ridge" else dict(labels=np.arange(rows) % 3)
+    goal = {"targets": hard_spaces.views(rows)["vit"]} if head == "ridge" else {"labels": np.arange(rows) % 3}
     steps("Hard spaces: stitch with the heads mlp, linear and ridge", kind).take(
         lambda: kedge.stitch(spaces, train=slice(0, train), test=slice(train, rows), methods=METHODS, head=head,
                              head_epochs=3, epochs=2, anchors=min(4, train), support=train, **goal),

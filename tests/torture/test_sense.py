@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finite is not enough: what hard spaces give must also be right where it is known what is right."""
+"""Finite is not enough: what hard spaces give must also be right, if the right answer is known."""
 from typing import Any
 
 import kedge

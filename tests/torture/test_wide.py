@@ -15,15 +15,15 @@ DIM = 8192
 
 
 def wide(method: str, similarity: str, steps: TakeSteps) -> None:
-    made = hard_spaces.views(ROWS, dims={"vit": DIM, "rex": 5, "clip": 7})
-    made = {name: rows.astype(np.float32) for name, rows in made.items()}
+    spaces = hard_spaces.views(ROWS, dims={"vit": DIM, "rex": 5, "clip": 7})
+    spaces = {name: rows.astype(np.float32) for name, rows in spaces.items()}
     step = steps("Many values per row", f"{DIM}, {method}, {similarity}")
-    new = made.pop("clip")
-    bundle = step.fit(made, method=method, similarity=similarity, anchors=ANCHORS, support=20,
+    new = spaces.pop("clip")
+    bundle = step.fit(spaces, method=method, similarity=similarity, anchors=ANCHORS, support=20,
                       **hard_spaces.brief(method))
     assert bundle is not None
     step.attach(bundle, "new", new)
-    rr = step.use(bundle, made | {"new": new})
+    rr = step.use(bundle, spaces | {"new": new})
     assert rr["vit"].shape == (ROWS, ANCHORS) and np.ptp(rr["vit"], axis=0).min() > 0
 
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/cuda/logistic_kernels.h"
 
-#include "compute/cuda/check.h"
-#include "compute/cuda/reduce.cuh"
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {

@@ -11,7 +11,7 @@
 // The parts of a logistic regression that are not products, in float64, each queued on a stream.
 namespace kedge::cuda {
 
-/// Rows of `width` values, more than there are features: the features less their mean, then a one, then zeros.
+/// Makes rows of `width` values: the features less their mean, then a one, then zeros.
 void centre_rows(cudaStream_t stream, ConstPanel features, const double* mean, std::size_t width, double* to);
 /// Replaces logits, a row of them for each row, by the gradient of their mean cross-entropy.
 /// `losses`: a double for each row; their sum goes to `loss`.

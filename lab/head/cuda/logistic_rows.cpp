@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
-#include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
-#include "compute/cuda/lane.h"
-#include "compute/cuda/memory.h"
+#include "compute/cuda/runtime.h"
 #include "head/cuda/logistic_kernels.h"
 #include "head/device_heads.h"
 
@@ -14,19 +12,14 @@
 namespace kedge::cuda {
 namespace {
 
-constexpr const char* kCopying = "to copy what a head learns from";
 constexpr std::size_t kBlockRows = 8192;  // copied as float32 before they are centred
 
-/// A one stands beside the features of every row, so that a bias is a weight like the others; then rows are filled up
-/// to an even number of values, because they are read by two.
+/// A one follows the features of every row, so that the bias is a weight like the others; then zeros up to an even
+/// number of values, because values are read in pairs.
 class Logistic final : public LogisticRows {
  public:
   Logistic(MatrixView<const float> features, std::span<const double> mean, std::span<const std::size_t> classes,
            std::size_t class_count);
-  // No memory may go while the GPU still copies from it.
-  ~Logistic() override { (void)cudaStreamSynchronize(lane_.stream()); }
-  Logistic(const Logistic&) = delete;
-  Logistic& operator=(const Logistic&) = delete;
 
   double cross_entropy(MatrixView<const double> weights, std::span<const double> bias,
                        MatrixView<double> weights_gradient, std::span<double> bias_gradient) override;
@@ -36,19 +29,15 @@ class Logistic final : public LogisticRows {
   [[nodiscard]] int rows() const { return checked_int(rows_, "the rows of a head"); }
   [[nodiscard]] int width() const { return checked_int(width_, "the features of a head"); }
   [[nodiscard]] int class_count() const { return checked_int(class_count_, "the classes of a head"); }
-  template <class T>
-  void copy(T* to, const T* from, std::size_t count, cudaMemcpyKind kind) const {
-    check(cudaMemcpyAsync(to, from, count * sizeof(T), kind, lane_.stream()), kCopying);
-  }
   void upload(MatrixView<const float> features, std::span<const double> mean) const;
 
-  Lane lane_;
   std::size_t rows_, dim_, width_, class_count_;
   DeviceArray<double> x_, logits_, losses_;
   DeviceArray<double> weights_;   ///< class_count x width
   DeviceArray<double> gradient_;  ///< the same, then the loss
   PinnedArray<double> host_;      ///< weights on their way there, the gradient and the loss on their way back
   DeviceArray<std::uint32_t> classes_;
+  Lane lane_;
 };
 
 Logistic::Logistic(MatrixView<const float> features, std::span<const double> mean, std::span<const std::size_t> classes,
@@ -65,20 +54,17 @@ Logistic::Logistic(MatrixView<const float> features, std::span<const double> mea
       host_(gradient_.size()),
       classes_(rows_) {
   const std::vector<std::uint32_t> numbers(classes.begin(), classes.end());
-  copy(classes_.data(), numbers.data(), numbers.size(), cudaMemcpyHostToDevice);
+  lane_.copy(numbers.data(), classes_.data(), numbers.size());
   upload(features, mean);
 }
 
 void Logistic::upload(MatrixView<const float> features, std::span<const double> mean) const {
   const DeviceArray<double> device_mean(dim_);
-  copy(device_mean.data(), mean.data(), dim_, cudaMemcpyHostToDevice);
+  lane_.copy(mean.data(), device_mean.data(), dim_);
   const DeviceArray<float> block(std::min(kBlockRows, rows_) * dim_);
-  const std::size_t row_bytes = dim_ * sizeof(float);
   for (std::size_t first = 0; first < rows_; first += kBlockRows) {
     const std::size_t count = std::min(kBlockRows, rows_ - first);
-    check(cudaMemcpy2DAsync(block.data(), row_bytes, features.row(first).data(), features.stride * sizeof(float),
-                            row_bytes, count, cudaMemcpyHostToDevice, lane_.stream()),
-          kCopying);
+    lane_.copy(features.middle_rows(first, count), packed(block, count, dim_));
     centre_rows(lane_.stream(), {block.data(), count, dim_, dim_}, device_mean.data(), width_,
                 x_.data() + first * width_);
   }
@@ -93,7 +79,7 @@ double Logistic::cross_entropy(MatrixView<const double> weights, std::span<const
     row[dim_] = bias[c];
     std::fill(row + dim_ + 1, row + width_, 0.0);
   }
-  copy(weights_.data(), host_.data(), weights_.size(), cudaMemcpyHostToDevice);
+  lane_.copy(host_.data(), weights_.data(), weights_.size());
   const double one = 1, zero = 0;
   // Rows are columns to cuBLAS: logits^T = weights x^T, then gradient^T = x^T logits.
   check(cublasDgemm(lane_.blas(), CUBLAS_OP_T, CUBLAS_OP_N, class_count(), rows(), width(), &one, weights_.data(),
@@ -104,7 +90,7 @@ double Logistic::cross_entropy(MatrixView<const double> weights, std::span<const
   check(cublasDgemm(lane_.blas(), CUBLAS_OP_N, CUBLAS_OP_T, width(), class_count(), rows(), &one, x_.data(), width(),
                     logits_.data(), class_count(), &zero, gradient_.data(), width()),
         "to multiply matrices");
-  copy(host_.data(), gradient_.data(), gradient_.size(), cudaMemcpyDeviceToHost);
+  lane_.copy(gradient_.data(), host_.data(), gradient_.size());
   lane_.wait();
   for (std::size_t c = 0; c < class_count_; ++c) {
     const double* row = host_.data() + c * width_;
@@ -123,9 +109,7 @@ void Logistic::covariance(MatrixView<double> to) {
   check(cublasDsyrk(lane_.blas(), CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, dim, rows(), &share, x_.data(), width(), &zero,
                     products.data(), dim),
         "to sum products of rows");
-  check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), products.data(), dim_ * sizeof(double),
-                          dim_ * sizeof(double), dim_, cudaMemcpyDeviceToHost, lane_.stream()),
-        kCopying);
+  lane_.copy(packed(products, dim_, dim_), to);
   lane_.wait();
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "head/cuda/mlp_kernels.h"
 
-#include "compute/cuda/check.h"
-#include "compute/cuda/reduce.cuh"
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
@@ -11,10 +10,6 @@ constexpr unsigned kThreads = 128;      // of a block, which works on one row
 constexpr unsigned kStrip = 1024;       // threads of a block that works on the 32 columns of a strip, a warp to a row
 constexpr unsigned kAdamThreads = 256;  // each moves one parameter
 constexpr float kNormEpsilon = 1e-5F;   // as torch.nn.LayerNorm
-
-unsigned blocks(std::size_t count, unsigned each = 1) {
-  return static_cast<unsigned>((count + each - 1) / each);
-}
 
 __device__ std::size_t id_of(const Ids& ids, std::size_t row) {
   return ids.data[*ids.turn % ids.batches * ids.count + row];
@@ -25,7 +20,7 @@ __device__ T* row_of(BasicPanel<T> panel, std::size_t row) {
   return panel.data + row * panel.stride;
 }
 
-/// What a LayerNorm takes off a row and divides it by.
+/// What a LayerNorm subtracts from a row, and what it divides by.
 struct Level {
   float mean, length;
 };
@@ -110,7 +105,7 @@ __global__ void cross_entropy_kernel(const std::uint32_t* classes, Ids ids, cons
     largest = fmaxf(largest, row[c]);
   }
   largest = block_reduce(largest, -INFINITY, Larger{});
-  // Read after the threads met in one sum and before they meet in the next, so with its bias and not yet replaced.
+  // Read between two sums over the block: its bias has been added, and it is not replaced yet.
   const float right = row[truth];
   float sum = 0;
   for (std::size_t c = threadIdx.x; c < outputs.cols; c += kThreads) sum += expf(row[c] - largest);
@@ -176,7 +171,7 @@ __global__ void sum_step_kernel(MlpSums sums, MlpAdam adam, MlpState* state) {
   if (threadIdx.x != 0) return;
   state->loss += loss;
   const double count = ++state->taken;
-  // Rounded where the processor rounds: early on little is left of what they are taken from.
+  // Rounded to float32 as on the processor: in early steps these differences are small, and rounding shows.
   state->rate = adam.learning_rate / (1 - static_cast<float>(pow(kBeta1, count)));
   state->root = sqrtf(1 - static_cast<float>(pow(kBeta2, count)));
 }

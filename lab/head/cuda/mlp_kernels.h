@@ -16,7 +16,7 @@ namespace kedge::cuda {
 struct MlpState {
   double loss;  ///< summed over the steps of an epoch
   std::uint32_t taken;
-  float rate, root;  ///< what the number of the step makes of Adam's options
+  float rate, root;  ///< Adam's factors at this step
 };
 
 /// Adam with weight decay in the gradient.
@@ -24,7 +24,7 @@ struct MlpAdam {
   float learning_rate = 0, weight_decay = 0;
 };
 
-/// Which hidden values are dropped: those whose random bits are below the limit. The others are multiplied with `kept`.
+/// Hidden values whose random bits are below the limit are dropped, the others multiplied by `kept`.
 struct MlpDropout {
   const std::uint16_t* bits = nullptr;  ///< one after the other by row; null: nothing is dropped
   std::uint32_t limit = 0;
@@ -39,7 +39,7 @@ struct ColumnSum {
 };
 struct MlpSums {
   static constexpr std::size_t kMost = 4;
-  ColumnSum columns[kMost];  ///< those without values are left out
+  ColumnSum columns[kMost];  ///< those with null values are skipped
   const double* losses = nullptr;
   std::size_t rows = 0;
 };
@@ -47,18 +47,18 @@ struct MlpSums {
 /// unit = LayerNorm of the rows of `features` whose turn it is, scaled = unit * scale + shift.
 void level_rows(cudaStream_t stream, ConstPanel features, Ids ids, const float* scale, const float* shift, Panel unit,
                 Panel scaled);
-/// hidden = tanh(hidden + bias); unit = what is left of it after dropout, levelled by a LayerNorm where `norms`.
+/// hidden = tanh(hidden + bias); unit = hidden after dropout and, if `norms`, a LayerNorm.
 void activate(cudaStream_t stream, const float* bias, const MlpDropout& dropout, bool norms, Panel hidden, Panel unit,
               float* lengths);
-/// Turns the gradient of unit into that of what tanh was taken of.
+/// Turns the gradient by unit into the gradient by the argument of tanh.
 void activate_backward(cudaStream_t stream, ConstPanel hidden, ConstPanel unit, const float* lengths,
                        const MlpDropout& dropout, bool norms, Panel gradient);
-/// Replaces outputs, which lack their bias, by the gradient of their mean cross-entropy; losses: the share of each row.
+/// Adds the bias to outputs and replaces them by the gradient of their mean cross-entropy; losses: one for each row.
 void cross_entropy(cudaStream_t stream, const std::uint32_t* classes, Ids ids, const float* bias, Panel outputs,
                    double* losses);
 /// The same for the mean squared difference to the targets.
 void squared_error(cudaStream_t stream, ConstPanel targets, Ids ids, const float* bias, Panel outputs, double* losses);
-/// Adds up columns and losses, and takes one more step.
+/// Adds up columns and losses, and counts the step.
 void sum_step(cudaStream_t stream, const MlpSums& sums, const MlpAdam& adam, MlpState* state);
 /// Adam's step number state->taken.
 void step_parameters(cudaStream_t stream, const float* gradient, const MlpAdam& adam, const MlpState* state,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
-#include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
-#include "compute/cuda/graph.h"
 #include "compute/cuda/kernels.h"
-#include "compute/cuda/lane.h"
-#include "compute/cuda/memory.h"
+#include "compute/cuda/product.h"
+#include "compute/cuda/runtime.h"
 #include "head/cuda/mlp_kernels.h"
 #include "head/device_heads.h"
 
@@ -16,22 +14,14 @@
 namespace kedge::cuda {
 namespace {
 
-constexpr const char* kCopying = "to copy what a head learns from";
-constexpr const char* kClearing = "to clear memory";
-
-/// An owner of rows one after the other.
+/// Owns rows that lie one after the other.
 struct Rows {
   DeviceArray<float> values;
   std::size_t cols = 0;
 
   Rows() = default;
   Rows(std::size_t rows, std::size_t row_cols) : values(checked_mul(rows, row_cols)), cols(row_cols) {}
-  Rows(const Lane& lane, MatrixView<const float> from) : Rows(from.rows, from.cols) {
-    const std::size_t row_bytes = from.cols * sizeof(float);
-    check(cudaMemcpy2DAsync(values.data(), row_bytes, from.data, from.stride * sizeof(float), row_bytes, from.rows,
-                            cudaMemcpyHostToDevice, lane.stream()),
-          kCopying);
-  }
+  Rows(const Lane& lane, MatrixView<const float> from) : values(lane.copy_of(from)), cols(from.cols) {}
   [[nodiscard]] Panel top(std::size_t rows) const { return {values.data(), rows, cols, cols}; }
 };
 
@@ -57,7 +47,7 @@ struct Parts {
   }
 };
 
-/// Random bits on their way to the GPU, so that the host can draw for the steps to come.
+/// Random bits on their way to the GPU, while the host draws those of later steps.
 struct Slot {
   PinnedArray<std::uint64_t> words;
   Event free;  ///< recorded after the GPU has copied the words
@@ -86,16 +76,8 @@ class Trainer final : public MlpTrainer {
   void work(std::size_t rows);
   void forward(std::size_t rows);
   void backward(std::size_t rows);
-  /// c = a b, of which each may be turned.
+  /// c = a b; each factor may be transposed.
   void multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t turn_b, ConstPanel b, Panel c) const;
-  template <class T>
-  void upload(std::span<const T> from, T* to) const {
-    if (from.empty()) return;
-    check(cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice, lane_.stream()), kCopying);
-  }
-  void clear(const DeviceArray<float>& values) const {
-    check(cudaMemsetAsync(values.data(), 0, values.size() * sizeof(float), lane_.stream()), kClearing);
-  }
 
   MlpRecipe recipe_;
   MlpAdam adam_;
@@ -108,7 +90,7 @@ class Trainer final : public MlpTrainer {
   Ids ids_;  ///< the rows of the step
   DeviceArray<float> parameters_, gradient_, first_moment_, second_moment_;
   Parts p_, g_;
-  // Of a batch. Gradients are made in the place of what they are of, but for those of `scaled_` and `hidden_unit_`.
+  // Matrices of a batch. Gradients replace their values, except for `scaled_` and `hidden_unit_`.
   Rows unit_, scaled_, scaled_gradient_, hidden_, hidden_unit_, hidden_gradient_, outputs_;
   DeviceArray<float> lengths_;
   DeviceArray<double> losses_;
@@ -116,7 +98,7 @@ class Trainer final : public MlpTrainer {
   std::array<Slot, kSlots> slots_;
   std::size_t slot_ = 0;
   std::vector<std::uint32_t> numbers_;
-  GraphRecording full_batch_;
+  std::unique_ptr<Recording> full_batch_;
 };
 
 Trainer::Trainer(const MlpRecipe& recipe, MatrixView<const float> features, const MlpTruth& truth,
@@ -146,26 +128,26 @@ Trainer::Trainer(const MlpRecipe& recipe, MatrixView<const float> features, cons
       outputs_(batch_, recipe.outputs),
       lengths_(batch_),
       losses_(batch_),
-      full_batch_(lane_, [this] { work(batch_); }) {
+      full_batch_(record_graph(lane_, [this] { work(batch_); })) {
   (void)checked_int(rows_, "the rows of a head");
   if (recipe.dropout) {
     bits_ = DeviceArray<std::uint64_t>(words(batch_));
     for (Slot& slot : slots_) slot = {PinnedArray<std::uint64_t>(words(batch_)), make_event()};
   }
   numbers_.assign(truth.classes.begin(), truth.classes.end());
-  upload<std::uint32_t>(numbers_, classes_.data());
-  upload(parameters, parameters_.data());
-  clear(first_moment_);
-  clear(second_moment_);
-  check(cudaMemsetAsync(state_.data(), 0, sizeof(MlpState), lane_.stream()), kClearing);
+  lane_.copy(numbers_.data(), classes_.data(), numbers_.size());
+  lane_.copy(parameters.data(), parameters_.data(), parameters.size());
+  lane_.clear(first_moment_.data(), first_moment_.size());
+  lane_.clear(second_moment_.data(), second_moment_.size());
+  lane_.clear(state_.data(), 1);
   lane_.wait();
 }
 
 void Trainer::start_epoch(std::span<const std::size_t> order) {
   lane_.wait();  // for the copy of the last order
   numbers_.assign(order.begin(), order.end());
-  upload<std::uint32_t>(numbers_, order_.data());
-  check(cudaMemsetAsync(&state_.data()->loss, 0, sizeof(double), lane_.stream()), kClearing);
+  lane_.copy(numbers_.data(), order_.data(), numbers_.size());
+  lane_.clear(&state_.data()->loss, 1);
   done_ = 0;
 }
 
@@ -181,12 +163,12 @@ void Trainer::step() {
   const std::size_t rows = next_rows();
   if (recipe_.dropout) {
     const Slot& slot = slots_[slot_];
-    upload<std::uint64_t>({slot.words.data(), words(rows)}, bits_.data());
+    lane_.copy(slot.words.data(), bits_.data(), words(rows));
     check(cudaEventRecord(slot.free.get(), lane_.stream()), "to record an event");
     slot_ = (slot_ + 1) % kSlots;
   }
   if (rows == batch_) {
-    full_batch_.run(1);
+    full_batch_->run(1);
   } else {
     work(rows);
   }
@@ -195,15 +177,13 @@ void Trainer::step() {
 
 double Trainer::loss() {
   double loss = 0;
-  check(cudaMemcpyAsync(&loss, &state_.data()->loss, sizeof(loss), cudaMemcpyDeviceToHost, lane_.stream()), kCopying);
+  lane_.copy(&state_.data()->loss, &loss, 1);
   lane_.wait();
   return loss;
 }
 
 void Trainer::read(std::span<float> parameters) {
-  check(cudaMemcpyAsync(parameters.data(), parameters_.data(), parameters.size_bytes(), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        kCopying);
+  lane_.copy(parameters_.data(), parameters.data(), parameters.size());
   lane_.wait();
 }
 
@@ -262,16 +242,10 @@ void Trainer::backward(std::size_t rows) {
   }
 }
 
-/// In real float32: heads are small, and this one is to be the processor's.
+/// In real float32: heads are small, and this one should match the processor's.
 void Trainer::multiply(cublasOperation_t turn_a, ConstPanel a, cublasOperation_t turn_b, ConstPanel b, Panel c) const {
-  const float one = 1, zero = 0;
   const std::size_t inner = turn_a == CUBLAS_OP_N ? a.cols : a.rows;
-  // Rows are columns to cuBLAS, so it makes c^T = b^T a^T.
-  check(cublasGemmEx(lane_.blas(), turn_b, turn_a, checked_int(c.cols, "columns"), checked_int(c.rows, "rows"),
-                     checked_int(inner, "the inner size"), &one, b.data, CUDA_R_32F, checked_int(b.stride, "stride"),
-                     a.data, CUDA_R_32F, checked_int(a.stride, "stride"), &zero, c.data, CUDA_R_32F,
-                     checked_int(c.stride, "stride"), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-        "to multiply matrices");
+  cuda::multiply(lane_, {turn_a, turn_b, inner, 1, a, b, 0, c}, Precision::fp32);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadFile, Error, UsageError
+from .._errors import BadFile, Error, UsageError
 
 if TYPE_CHECKING:
     import os

@@ -54,8 +54,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def skip_unreachable_hub(model: str) -> None:
-    """The hub's own library retries for a minute before it looks into its cache; a machine without a network can know
-    at once. Behind a proxy it cannot, so nothing is assumed there."""
+    """The hub's own library retries for a minute before it looks into its cache; without a network, this finds out at
+    once. Behind a proxy it cannot, so it assumes nothing there."""
     import socket
     import urllib.parse
     import urllib.request

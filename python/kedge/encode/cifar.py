@@ -8,7 +8,7 @@ import pathlib
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 from .inputs import Data
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 
+from .._errors import BadFile, UsageError
 from . import cifar, idx, image_folder, text_files
-from .errors import BadFile, UsageError
 from .inputs import Data
 
 

@@ -10,7 +10,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from .errors import BadFile
+from .._errors import BadFile
 from .inputs import Data
 
 if TYPE_CHECKING:

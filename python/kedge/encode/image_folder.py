@@ -7,7 +7,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 from .inputs import Data
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every reader of inputs makes."""
+"""What every reader of inputs makes, and what an encoder says of an input that it cannot embed."""
 from __future__ import annotations
 
 import dataclasses
@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class BadRow(Exception):
+    """One input cannot be embedded; work.py, which knows the rows of the data, turns this into a BadFile."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(why)
+        self.index = index
 
 
 @dataclasses.dataclass

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .._extras import install
-from .errors import BadFile, Error
+from .._errors import BadFile, Error
+from .._extras import what_is_missing
 from .presets import Model
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def load(model: Model, device: str | None, quiet: bool, **options: Any) -> Encod
     except (Error, MemoryError):
         raise
     except ImportError as error:
-        raise Error(f"{model.library} needs {error.name or error}, which is not installed; "
-                    f"{install('encode', error.name)}") from None
+        raise Error(f"{model.library} {what_is_missing(error, 'encode')}") from None
     except Exception as error:
         raise why(error, model) from error

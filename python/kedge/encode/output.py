@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
+from .._errors import Error, UsageError
 from .._output_file import write_file
-from .errors import Error, UsageError
 
 if TYPE_CHECKING:
     import numpy as np

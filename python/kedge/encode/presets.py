@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 
 LIBRARIES = ("timm", "transformers", "sentence-transformers")
 

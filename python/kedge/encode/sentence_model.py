@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import TYPE_CHECKING
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 from .presets import Model
 from .transformers_model import BATCHES_PER_WINDOW
 

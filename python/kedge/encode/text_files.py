@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 from .inputs import Data
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import Error, UsageError
+from .._errors import Error, UsageError
 from .presets import Model
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadRow, Error, UsageError
+from .._errors import Error, UsageError
+from .inputs import BadRow
 from .pooling import pool
 from .presets import Model
 
@@ -21,7 +22,7 @@ BATCHES_PER_WINDOW = 4
 def token_limit(config: Any, tokenizer: Any) -> int | None:
     """How many tokens the model has positions for."""
     limits = []
-    if tokenizer.model_max_length and tokenizer.model_max_length < 10**9:  # where unknown it is a huge number
+    if tokenizer.model_max_length and tokenizer.model_max_length < 10**9:  # a huge number if unknown
         limits.append(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
@@ -45,7 +46,7 @@ class TransformersEncoder:
         import transformers
         where = {"revision": revision, "trust_remote_code": False}
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(model.name, **where)
-        # float32 also where the checkpoint is bfloat16: what is stored is then the model's and not the rounding's.
+        # float32 even if the checkpoint is bfloat16, so that rounding does not change what is stored.
         self.net, loaded = transformers.AutoModel.from_pretrained(model.name, dtype=torch.float32,
                                                                   output_loading_info=True, **where)
         # A pooler that the checkpoint lacks is made up at random, but nothing here reads it. Anything else matters.
@@ -64,7 +65,7 @@ class TransformersEncoder:
             raise UsageError("--pooling cls: the first token of a causal model sees no other, so texts would hardly "
                              "differ; use last or mean")
         self.pooling = pooling or ("last" if causal else "mean")
-        # Padding is hidden by the mask, so where a tokenizer has none (GPT-2) any id does.
+        # Padding is hidden by the mask, so any id will do for a tokenizer that has none (GPT-2).
         self.padding = next((i for i in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id) if i is not None), 0)
         self.device, self.batch, self.window = device, batch, batch * BATCHES_PER_WINDOW
         self.details = {"architecture": type(self.net).__name__, "pooling": self.pooling, "max_length": self.length,

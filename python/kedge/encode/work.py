@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._extras import install
-from .._program import Progress
+from .._errors import BadFile, Error, UsageError
+from .._extras import what_is_missing
+from .._progress import RowProgress, command_progress
 from . import models, output, presets
 from .data import open_data
-from .errors import BadFile, BadRow, Error, Interrupted, UsageError
-from .inputs import Data
+from .inputs import BadRow, Data
 from .models import Encoder
 from .presets import Model
 
@@ -114,7 +114,7 @@ def windows(data: Data, encoder: Encoder, starts: Sequence[int], end: int,
 
 
 def embed_all(data: Data, encoder: Encoder, out: output.Output, first: int, end: int, options: Options,
-              progress: Progress) -> None:
+              progress: RowProgress) -> None:
     """Embeds what is not done yet. Windows begin at fixed rows, so that a resumed run makes the same ones."""
     import torch
     starts = list(range(first + out.done, end, encoder.window))
@@ -165,7 +165,7 @@ def run(options: Options) -> dict[str, Any]:
         import numpy
         import torch
     except ImportError as error:
-        raise Error(f"needs {error.name or error}, which is not installed; {install('encode', error.name)}") from None
+        raise Error(what_is_missing(error, "encode")) from None
     if options.threads:
         torch.set_num_threads(options.threads)
     encoder = models.load(model, options.device, options.quiet, batch=options.batch, pooling=pooling,
@@ -176,13 +176,14 @@ def run(options: Options) -> dict[str, Any]:
     if resumed:
         say(f"continuing after {resumed} rows")
     embedding_began = time.monotonic()
-    progress = Progress("kedge-encode", end - first, options.quiet, resumed)
+    progress = command_progress("kedge-encode", end - first, options.quiet, resumed)
     try:
         embed_all(data, encoder, out, first, end, options, progress)
     except KeyboardInterrupt:
         if not out.done:
             raise
-        raise Interrupted(f"interrupted after {out.done} of {out.rows} rows; the same command continues") from None
+        raise KeyboardInterrupt(f"interrupted after {out.done} of {out.rows} rows; the same command continues"
+                                ) from None
     finally:
         progress.close()
         if out.done < out.rows:

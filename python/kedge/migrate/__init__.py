@@ -4,7 +4,7 @@
 >>> from kedge import migrate
 >>> ids, scores = migrate.search("migrate.toml", old_query, new_query, k=10)
 """
-from .errors import BadFile, Error, UsageError
+from .._errors import BadFile, Error, UsageError
 from .fused import search
 from .migration import Migration
 from .store import Contents, Missing, Rows, Store, open_store

@@ -9,9 +9,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from .._errors import UsageError
 from .._program import run
 from .config import Config, write
-from .errors import UsageError
 from .migration import CONFIG, Migration
 from .types import Found
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._program import Progress
+from .._errors import Error
+from .._progress import command_progress
 from . import draw, pipeline
-from .errors import Error
 from .migration import Migration, usable
 from .store import BATCH_ROWS, Missing, Rows, Store
 from .types import Found, Id, Moment, Vectors
@@ -71,10 +71,11 @@ def first_pass(migration: Migration, quiet: bool) -> None:
     journal = migration.journal
     after = journal.fact("apply_after")
     if after is not None and not list(migration.old.read(ids=[after], vectors=False)):
-        # Not every store knows what comes behind a row that is gone; to write rows again changes nothing.
+        # Not every store knows what comes behind a row that is gone. Writing rows again changes nothing.
         after = None
         journal.note(apply_after=None, apply_rows=None, apply_skipped=None)
-    progress = Progress("kedge-migrate apply", migration.old.describe().rows, quiet, journal.fact("apply_rows", 0))
+    progress = command_progress("kedge-migrate apply", migration.old.describe().rows, quiet,
+                                journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
     def translate(batch: Rows) -> tuple[Rows, Id, int, int]:
@@ -114,8 +115,8 @@ def write_real(migration: Migration) -> None:
 
 
 def still_as_embedded(migration: Migration, ids: Sequence[Id]) -> set[Id]:
-    """Those of the ids whose documents are there and, as far as the sample knows what they were, unchanged. The vector
-    of a document that was removed must not come back, and that of one that was changed is out of date."""
+    """The ids whose documents still exist and, as far as the sample knows, are unchanged. The vector of a document that
+    was removed must not come back, and the vector of a changed one is out of date."""
     sampled, vectors, _ = migration.journal.sample()
     before = dict(zip(sampled, vectors))
     found = {key for rows in migration.old.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)
@@ -128,8 +129,8 @@ def still_as_embedded(migration: Migration, ids: Sequence[Id]) -> set[Id]:
 def catch_up(migration: Migration, undoable: bool = False) -> dict[str, int]:
     """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
 
-    One thing after the other, by one thread: a store may have frozen the table for it, in one connection. What is done
-    then may be undone, so the next pass must look at the same changes again.
+    One thread does it all, because the store may have frozen the table in one connection. 'undoable' says that this
+    may be undone, so that the next pass must look at the same changes again.
     """
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .._errors import BadFile, Error, UsageError
 from . import maps, quality
 from .embed import BATCH_TEXTS, embedder
-from .errors import BadFile, Error, UsageError
 from .migration import Migration, usable
 from .quality import Interval, Judgements, Measured
 from .sample import read_matrix
@@ -27,9 +27,9 @@ SHARES = (0, .25, .5, .75, .9, 1)
 DRAWS = 3
 MOST_QUERIES = 1000
 WHOLE_ROWS = 200_000
-# Where the old model is gone: what translation must keep of the new one to be worth it without embedding again.
+# If the old model is gone: the share of the new model's score that makes translating worth it.
 ENOUGH = .7
-AS_GOOD = .97  # of the old model's score: what fusing lost at worst where it was studied
+AS_GOOD = .97  # of the old model's score: the most that fusing lost in our measurements
 ENOUGH_OVERLAP = .5
 
 
@@ -151,7 +151,7 @@ def read_judgements(path: str, queries: int, ids: Sequence[Id] | None = None) ->
 
 def whole_store(migration: Migration, old_queries: Vectors, new_queries: Vectors) -> Found:
     """{"whole": nDCG@10 in the whole store as it will be after apply}, with the sample's real vectors and all others
-    translated; nothing where too few queries are judged."""
+    translated; nothing if too few queries are judged."""
     judged = read_judgements(migration.config.judgements, len(new_queries))
     if sum(bool(grades) for grades in judged.values()) < LEAST_QUERIES:
         return {}

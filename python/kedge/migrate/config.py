@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .errors import BadFile, UsageError
+from .._errors import BadFile, UsageError
 
 
 def _setting(default: Any, purpose: str, metavar: str = "TEXT", choices: Sequence[str] | None = None) -> Any:
@@ -19,7 +19,7 @@ def _setting(default: Any, purpose: str, metavar: str = "TEXT", choices: Sequenc
 
 @dataclasses.dataclass
 class Config:
-    """The settings of a migration; their help is that of the command's options."""
+    """The settings of a migration; the command's options have the same help."""
     store: str = _setting("", "address of the vectors that are there now, such as "
                              "postgresql://host/db?table=docs&text=body or faiss:docs.index", "ADDRESS")
     into: str = _setting("", "address of the new vectors [beside the old ones, named ..._new]", "ADDRESS")
@@ -60,7 +60,7 @@ _WORDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
 def read(path: str | os.PathLike[str]) -> Config:
-    """The settings in a file; raises BadFile where it is missing or says what nobody asked for."""
+    """The settings in a file; raises BadFile if it is missing or has settings that do not exist."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -87,7 +87,7 @@ def read(path: str | os.PathLike[str]) -> Config:
 
 
 def write(config: Config, path: str | os.PathLike[str]) -> None:
-    """A file with every setting that is not the default's, and what the others would do as comments."""
+    """A file with every setting that differs from its default; the others are there as comments."""
     lines = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)

@@ -2,8 +2,8 @@
 """cutover and rollback: which vectors are in the place that applications ask."""
 from __future__ import annotations
 
+from .._errors import BadFile, Error
 from .apply import catch_up, close, write_real
-from .errors import BadFile, Error
 from .migration import Migration, usable
 from .store import Missing
 from .types import Found
@@ -34,8 +34,8 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
 
 
 def catch_up_and_switch(migration: Migration) -> dict[str, int]:
-    """Also after a run that was stopped before its switch: what it caught up in one transaction with the switch is
-    undone, and more may have come since."""
+    """After a run that was stopped before its switch, too: what it caught up in that transaction is undone,
+    and more may have come since."""
     write_real(migration)
     caught = catch_up(migration)
     migration.new.finish()
@@ -49,7 +49,7 @@ def catch_up_and_switch(migration: Migration) -> dict[str, int]:
 
 
 def ask(migration: Migration, yes: bool) -> None:
-    """What must be known first: whether it was verified, and whether it is one step."""
+    """Refuses unless the new vectors were verified, and the switch is one step or --yes was given."""
     if migration.journal.fact("verified") is None:
         raise Error("the new vectors were not verified since the last apply; run 'kedge-migrate verify'")
     if not migration.journal.fact("verified"):
@@ -126,7 +126,7 @@ def remove(migration: Migration) -> None:
         owner = new.describe().owner
     except Missing:
         return
-    except BadFile:  # damaged; whose it is can be told only by whether apply was at work there
+    except BadFile:  # damaged; only whether apply was at work there shows whose it is
         owner = journal.owner if journal.fact("apply_map") is not None else None
     if owner != journal.owner:
         raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")

@@ -23,7 +23,7 @@ def keys(ids: Sequence[Id], seed: int = 0) -> npt.NDArray[np.uint64]:
 
 
 def as_key(key: Id) -> Id | bytes:
-    """An id as SQLite keeps it: its integers end at 2**63, those of some stores at 2**64."""
+    """An id as SQLite keeps it: its integers end at 2**63, while some stores' go up to 2**64."""
     return str(key).encode() if isinstance(key, int) and key >= 2**63 else key
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._extras import install
-from .errors import Error, UsageError
+from .._errors import Error, UsageError
+from .._extras import what_is_missing
 from .types import Vectors
 
 BATCH_TEXTS = 64
@@ -48,8 +48,8 @@ def _model(name: str) -> Callable[..., Any]:
         model = presets.resolve(name, "text")
         encoder = models.load(model, None, quiet=True, batch=BATCH_TEXTS, pooling=model.pooling)
     except ImportError as error:
-        raise Error(f"{name}: embedding needs {error.name}, which is not installed; {install('encode', error.name)}, "
-                    "or name a function of yours as module:function") from None
+        raise Error(f"{name}: embedding {what_is_missing(error, 'encode')}, or name a function of yours as "
+                    "module:function") from None
     return lambda texts: encoder.embed([encoder.prepare(text) for text in texts])
 
 
@@ -61,7 +61,7 @@ def checked(function: Callable[[list[str]], Any], name: str) -> Embedder:
         except Exception as error:  # whatever the user's code or its API raises
             raise Error(f"{name} failed on {len(texts)} texts: {type(error).__name__}: {error}") from error
         try:
-            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which is told below
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which is refused below
                 rows = np.asarray(rows, np.float32)
         except (ValueError, TypeError) as error:
             raise Error(f"{name} returned what is no matrix of numbers: {error}") from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a map is all that is wanted: inside a FAISS index, or inside the new model itself.
+"""The map alone, without a migration: inside a FAISS index, or inside the new model itself.
 
 Both let a store that stays as it is answer queries of the new model, so the translator goes from the new model to the
 old one: bundle.translator("new", "old"). Both hold an affine map and nothing else. For other places there is ONNX,
@@ -19,8 +19,8 @@ import numpy as np
 
 import kedge
 
-from .._extras import install
-from .errors import Error, UsageError
+from .._errors import Error, UsageError
+from .._extras import what_is_missing
 
 if TYPE_CHECKING:
     import faiss
@@ -43,7 +43,7 @@ def faiss_pre_transform(translator: kedge.Translator, index: Any,
 
     The map is also applied to what is added from now on, so add() takes rows of the new model as well; to add rows of
     the old model, add them to 'index' itself and set ntotal. normalize: whether mapped queries get length 1; by default
-    they do where the index compares by inner product and its rows have length 1. 'index' is not copied.
+    they do if the index compares by inner product and its rows have length 1. 'index' is not copied.
     """
     import faiss
 
@@ -89,10 +89,10 @@ def sentence_transformers_folder(translator: kedge.Translator, model: str | os.P
         from sentence_transformers import SentenceTransformer
         try:
             modules = importlib.import_module("sentence_transformers.sentence_transformer.modules")
-        except ImportError:  # where they were before
+        except ImportError:  # their place in older versions
             modules = importlib.import_module("sentence_transformers.models")
     except ImportError as error:
-        raise Error(f"needs {error.name}, which is not installed; {install('encode', error.name)}") from None
+        raise Error(what_is_missing(error, "encode")) from None
     require_affine(translator, "a Dense module")
     folder = pathlib.Path(out)
     if folder.exists():

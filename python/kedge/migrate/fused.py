@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .address import scheme_of
-from .errors import UsageError
+from .._address import scheme_of
+from .._errors import UsageError
 from .migration import Migration
 from .store import Store
 from .stores.scores import closeness, fuse
@@ -32,8 +32,8 @@ def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_
     store : Migration, path of a migrate.toml, or (old store, new store)
         Where to search.
     old_query, new_query : vector or matrix
-        The query as either model embeds it. Without an old one (None) the new vectors are searched alone; where there
-        are none yet, the query is translated back and the old ones are searched.
+        The query as either model embeds it. Without an old one (None) the new vectors are searched alone; if there are
+        none yet, the query is translated back and the old ones are searched.
     candidates : int
         How many of either list are scored by both models.
     weights : (float, float)

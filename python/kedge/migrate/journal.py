@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._errors import BadFile, Error
 from .draw import as_id, as_key, fingerprints
-from .errors import BadFile, Error
 from .types import Found, Id, Vectors
 
 TABLES = """
@@ -58,8 +58,8 @@ class Journal:
             raise
 
     def _lock(self) -> None:
-        """One command at a time; 'status' reads without. Kept until the database is closed, because closing it earlier
-        would let go of SQLite's own locks on the file too."""
+        """One command at a time; 'status' reads without. The file stays open as long as the database, because closing
+        it earlier would let go of SQLite's own locks too."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             self._open.callback(os.close, file)

@@ -10,7 +10,7 @@ import numpy as np
 
 import kedge
 
-from .errors import Error
+from .._errors import Error
 from .migration import Migration, digest_of
 from .types import Found, Vectors
 
@@ -18,7 +18,7 @@ Curve: TypeAlias = list[tuple[int, float]]  # rows of a sample, and the error of
 
 LEAST_ROWS = 20
 LARGEST_ERROR = .97
-# Raw rows make the better index by ridge, and a kernel does not care: docs/methods.md has the table.
+# By ridge, raw rows make the better index; by kernel it makes no difference: docs/search-scores.md has the table.
 METHODS: dict[str, dict[str, Any]] = {"ridge": {"method": "ridge", "similarity": "inner"},
                                       "kernel": {"method": "kernel"}}
 CURVE_SHARES = (.25, .5, 1)
@@ -70,8 +70,8 @@ def learn(old: Vectors, new: Vectors, which: str = "auto") -> tuple[kedge.Bundle
 def best_ridge(old: Vectors, new: Vectors) -> tuple[float, float]:
     """(strength, leave-one-out error) of the ridge with the smallest such error, a mean over new values as of a kernel.
 
-    Each row is left out exactly. Generalised cross-validation, which kedge.fit chooses by, can be led astray where
-    there are fewer rows than values and some of them are alike.
+    Each row is left out exactly. Generalised cross-validation, which kedge.fit chooses by, can go wrong if there are
+    fewer rows than values and some of them are alike.
     """
     x, y = (np.asarray(rows, np.float64) - rows.mean(axis=0, dtype=np.float64) for rows in (old, new))
     left, values, _ = np.linalg.svd(x, full_matrices=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One migration: its config, its journal, and the two stores, wherever a cutover has put them."""
+"""One migration: its config, its journal, and the two stores, before and after a cutover."""
 from __future__ import annotations
 
 import hashlib
@@ -10,9 +10,9 @@ import numpy as np
 
 import kedge
 
+from .._address import without_password
+from .._errors import Error, UsageError
 from . import config as configs
-from .address import without_password
-from .errors import Error, UsageError
 from .journal import Journal
 from .store import Store, open_store
 from .stores.scores import unit
@@ -35,7 +35,7 @@ class Migration:
         try:
             self._require_unchanged()
         except Error:
-            self.close()  # whoever tries again in this process must not find the journal locked
+            self.close()  # so that another try in this process does not find the journal locked
             raise
 
     def _require_unchanged(self) -> None:
@@ -81,7 +81,7 @@ class Migration:
         return self.place if self.switched else self.beside
 
     def require_settled(self) -> None:
-        """After a switch that was stopped nobody knows which vectors are where, but for switch() itself."""
+        """After a switch that was stopped, only switch() itself can tell which vectors are where."""
         for fact, step in (("switching", "cutover"), ("switching_back", "rollback")):
             if self.journal.fact(fact) is not None:
                 raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads, changes and writes batches at the same time: a store waits for its disk while processors translate."""
+"""Reads, changes and writes batches at the same time: the disk and the processors need not wait for each other."""
 from __future__ import annotations
 
 import concurrent.futures
@@ -18,7 +18,7 @@ AHEAD = 2  # batches between two workers: memory does not grow with rows
 
 
 class _Stopped(Exception):
-    """Another worker has failed; its error is the one to tell."""
+    """Another worker has failed, and its error is the one to raise."""
 
 
 def run(batches: Iterable[Batch], change: Callable[[Batch], Changed], write: Callable[[Changed], None],

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import matplotlib
 from markupsafe import Markup
 
+from .._errors import Error
+from .._output_file import write_file
 from ..report import html, style
-from ..report.output import write_whole
 from ..report.tables import Cell, Table
 from .check import TopUpCurve
-from .errors import Error
 from .migration import Migration
 from .quality import Interval
 from .say import MEASURES, WAYS
@@ -29,7 +29,7 @@ TERMS = [("overlap@10", "how many of the new model's own ten nearest documents a
 
 
 def report(migration: Migration, out: str | None = None) -> Found:
-    """Writes the page; returns where."""
+    """Writes the page; returns its path."""
     from .. import __version__
 
     path = migration.path.with_suffix(".html") if out is None else type(migration.path)(out)
@@ -46,10 +46,11 @@ def report(migration: Migration, out: str | None = None) -> Found:
                                       history(steps)) if part]
     text = html.page(
         title="kedge-migrate: report", heading="Changing the embedding model", headline=headline(migration, state),
-        maker="kedge-migrate report", version=__version__, made=datetime.datetime.now(), terms=TERMS if checked else [],
+        maker="kedge-migrate report", version=__version__, created=datetime.datetime.now(),
+        terms=TERMS if checked else [],
         sentences=sentences(migration, checked, state, share), tiles=tiles(migration, checked, rows, share),
         sections=sections, source=f"All numbers come from {migration.journal.path}, the journal of this migration.")
-    write_whole(path, text)
+    write_file(path, text)
     return {"file": str(path)}
 
 

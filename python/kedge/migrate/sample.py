@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import numpy as np
 
-from .._program import Progress
+from .._errors import BadFile, Error, UsageError
+from .._output_file import write_file
+from .._progress import command_progress
 from . import draw, maps
-from .atomic import write_text
 from .embed import BATCH_TEXTS, embedder
-from .errors import BadFile, Error, UsageError
 from .migration import Migration, usable
 from .store import Store
 from .texts import Texts
 from .types import Found, Id, Vectors
 
 PILOT_ROWS = 400
-STEP = 2  # a sample at most doubles at once: the curve it was judged by may not hold further out
+STEP = 2  # a sample at most doubles at once: the learning curve may not hold further out
 
 
 def sample(migration: Migration, rows: int | None = None, vectors: str | None = None, again: bool = False,
            quiet: bool = True) -> Found:
-    """Draws the sample, up to 'rows' documents in all, and embeds it, takes its 'vectors', or writes what to embed.
+    """Draws the sample, up to 'rows' documents in all; then embeds it, reads its 'vectors', or writes what to embed.
     'again' first forgets what the new model made of it."""
     journal, wanted = migration.journal, rows or migration.config.sample
     if again:
@@ -43,7 +42,7 @@ def sample(migration: Migration, rows: int | None = None, vectors: str | None = 
 
 
 def until(migration: Migration, target: float, quiet: bool = True) -> Found:
-    """Enlarges the sample until a map made from it has no larger error than the target, as far as can be told.
+    """Enlarges the sample until the estimated error of a map made from it is at or below the target.
 
     Without a model to embed with, it goes one step and says how many documents it hands out.
     """
@@ -81,7 +80,7 @@ def draw_more(migration: Migration, wanted: int, quiet: bool) -> None:
     candidates = wanted + wanted // 20 + 50
     while True:
         smallest = draw.Smallest(candidates, migration.config.seed)
-        progress = Progress("kedge-migrate sample", total, quiet)
+        progress = command_progress("kedge-migrate sample", total, quiet)
         for batch in store.read(vectors=False):
             smallest.add(batch.ids)
             progress.advance(len(batch))
@@ -112,10 +111,10 @@ def embed(migration: Migration, quiet: bool) -> None:
     journal = migration.journal
     waiting = journal.unembedded()
     function = embedder(migration.config.embed)
-    progress = Progress("kedge-migrate sample", len(waiting), quiet)
+    progress = command_progress("kedge-migrate sample", len(waiting), quiet)
     for first in range(0, len(waiting), BATCH_TEXTS):
         batch = waiting[first:first + BATCH_TEXTS]
-        rows = function([cast(str, text) for _, text in batch])
+        rows = function([text or "" for _, text in batch])
         require_width(migration, rows.shape[1])
         journal.embed_sample([key for key, _ in batch], rows)
         progress.advance(len(batch))
@@ -170,9 +169,9 @@ def summary(migration: Migration) -> Found:
 
 
 def write_waiting(migration: Migration, what: str, waiting: Iterable[tuple[Id, str | None]]) -> str:
-    """Ids, and texts where there are any, of documents that the user embeds; the name of the file."""
+    """Writes a file of the ids, and texts if there are any, of documents that the user embeds; returns its name."""
     path = pathlib.Path(f"{migration.path.with_suffix('')}.{what}.jsonl")
-    write_text(path, "".join(
+    write_file(path, "".join(
         json.dumps({"id": key, **({} if text is None else {"text": text})}, ensure_ascii=False) + "\n"
         for key, text in waiting))
     return str(path)

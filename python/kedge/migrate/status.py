@@ -2,7 +2,7 @@
 """status: where a migration stands, from its journal; asks the store only for the number of rows."""
 from __future__ import annotations
 
-from .errors import Error
+from .._errors import Error
 from .journal import Journal
 from .migration import Migration
 from .types import Found

@@ -11,15 +11,15 @@ import contextlib
 import dataclasses
 import importlib
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .._extras import install
-from .address import scheme_of, without_password
+from .._address import scheme_of, without_password
+from .._errors import Error, UsageError
+from .._extras import what_is_missing
 from .draw import keys
-from .errors import Error, UsageError
 from .types import Id, Moment, Vectors
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Contents:
 
 
 class Store(abc.ABC):
-    """One set of vectors. Making the object touches nothing; every method raises errors.Error with a whole sentence.
+    """One set of vectors. Making the object touches nothing; every method raises Error with a whole sentence.
 
     A store may be used by one thread at a time; the old and the new one are used by two threads at once.
     """
@@ -95,8 +95,8 @@ class Store(abc.ABC):
              vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
         """Batches of at most 'size' rows that have a vector, in an order that stays the same; writes may come between.
 
-        after: only those behind this id in that order. ids: only those of these ids that exist, in any order.
-        changed: only those whose 'changed' column is at or above this value, where the address names one.
+        after: only rows behind this id in that order. ids: only the rows of these ids that exist, in any order.
+        changed: only rows whose 'changed' column is at or above this value, if the address names one.
         """
 
     @abc.abstractmethod
@@ -108,8 +108,8 @@ class Store(abc.ABC):
         """For every query the ids of the k best, best first, and their scores (larger is better); fewer get -inf."""
 
     @abc.abstractmethod
-    def switch(self, put: Self, keep: Self) -> None:
-        """What is here goes to the place 'keep', what is in 'put' comes here. Where the store can, in one step.
+    def switch(self, incoming: Self, outgoing: Self) -> None:
+        """Moves what is here to the place 'outgoing', and what is in 'incoming' to here; in one step if the store can.
 
         Called again after a crash it completes what was begun, and does nothing if all is done.
         """
@@ -123,18 +123,18 @@ class Store(abc.ABC):
             known = there[place] == found if len(there) else np.zeros(len(found), bool)
             yield from (key for key, is_known in zip(batch.ids, known) if not is_known)
 
-    def switching(self, put: Self, keep: Self) -> bool:
+    def switching(self, incoming: Self, outgoing: Self) -> bool:
         """Whether such a switch was begun, so that only switch() can make sense of the places, or is done."""
         try:
-            keep.describe()
+            outgoing.describe()
             return True
         except Missing:
             return False
 
     @contextlib.contextmanager
     def frozen(self, *others: Self) -> Iterator[None]:
-        """Where the store can: nobody else writes while this lasts, and what is done in it with this store and the
-        others, such as 'put' and 'keep' of switch(), is one step. Elsewhere it does nothing."""
+        """If the store can: nobody else writes while this lasts, and what is done in it with this store and the
+        others, which are those of switch(), is one step. Otherwise it does nothing."""
         yield
 
     def finish(self) -> None:  # noqa: B027  # most stores have nothing to do
@@ -186,6 +186,6 @@ def open_store(address: str) -> Store:
     except ImportError as error:
         if (error.name or "").startswith("kedge"):
             raise
-        raise Error(f"{without_password(address)}: needs {error.name}, which is not installed; "
-                    f"{install('migrate', error.name)}") from None
-    return cast(Store, getattr(found, name)(address))
+        raise Error(f"{without_password(address)}: {what_is_missing(error, 'migrate')}") from None
+    store: Store = getattr(found, name)(address)
+    return store

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from .._program import Progress
+from .._progress import RowProgress, command_progress
 from . import draw
 from .embed import embedder
 from .migration import Migration, usable
@@ -21,7 +21,7 @@ def plan(migration: Migration, quiet: bool = True) -> Found:
     """Reads everything once. Returns what was found, by name."""
     contents = migration.place.describe()
     began = time.monotonic()
-    found = look_at(migration.place, Progress("kedge-migrate plan", contents.rows, quiet))
+    found = look_at(migration.place, command_progress("kedge-migrate plan", contents.rows, quiet))
     seconds = max(time.monotonic() - began, 1e-9)
     texts = Texts(migration)
     found.update(store=migration.place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,
@@ -32,7 +32,7 @@ def plan(migration: Migration, quiet: bool = True) -> Found:
     return found
 
 
-def look_at(store: Store, progress: Progress) -> Found:
+def look_at(store: Store, progress: RowProgress) -> Found:
     """Counts rows, lengths, duplicates, and rows that cannot be translated."""
     rows = bad = zeros = 0
     shortest, longest, lengths = np.inf, 0.0, 0.0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of documents: from the store, or from a file where the store has none."""
+"""Texts of documents: from the store, or from a file if the store has none."""
 from __future__ import annotations
 
 import json
 import pathlib
 from collections.abc import Sequence
 
-from .errors import BadFile, Error
+from .._errors import BadFile, Error
 from .migration import Migration
 from .types import Id
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from .._program import Progress
+from .._errors import Error, UsageError
+from .._progress import command_progress
 from . import draw
 from .apply import write_real
 from .check import read_queries
 from .embed import BATCH_TEXTS, embedder
-from .errors import Error, UsageError
 from .fused import search
 from .migration import Migration
 from .sample import read_matrix, require_width, write_waiting
@@ -95,7 +95,7 @@ def embed(migration: Migration, until: int, quiet: bool) -> int:
     Returns how many documents have no text; others take their turn."""
     texts, function, count = Texts(migration), embedder(migration.config.embed), migration.journal.count_real
     texts.require("top-up")
-    progress = Progress("kedge-migrate top-up", until - count(), quiet)
+    progress = command_progress("kedge-migrate top-up", until - count(), quiet)
     tried: set[Id] = set()
     most_found, without_text = hits(migration), 0
     while count() < until and (chosen := choose(migration, until - count(), most_found, tried)):

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from .._errors import Error
 from . import draw
-from .errors import Error
 from .migration import Migration, usable
 from .store import Rows, Store, sorted_keys
 from .stores.scores import unit
 from .types import Found, Id, Vectors
 
 ROWS = 1000
-PENDING_SHARE = .01  # more rows than this are not those of an ordinary day: apply is to be run again
+PENDING_SHARE = .01  # more rows than come and go on an ordinary day: apply must run again
 # How far apart two processors' results may be, as a share of the largest value; kinds that compress are not here.
 ROUNDING = {"float32": 1e-5, "float32 of length 1": 1e-5, "float32 with rounding": 1e-5, "float16": 1e-3}
 

@@ -48,7 +48,7 @@ class Application:
             raise ValueError(f"there already is a column '{self.into}'; name another one for the results")
 
     def __call__(self, batch: pa.RecordBatch, where: str, first_row: int = 0) -> pa.RecordBatch:
-        """The batch or table with the results; it begins at that row of 'where'."""
+        """The batch or table with the results; its first row is number 'first_row' of 'where', for messages."""
         import pyarrow as pa
 
         parts = [self.results(batch.slice(first, BATCH_ROWS), where, first_row + first)
@@ -73,7 +73,7 @@ class Application:
 
 
 def bundle_of(given: Bundle | Path) -> Bundle:
-    """The bundle, or that of the file."""
+    """The bundle, read if it is a path."""
     if isinstance(given, (str, os.PathLike)):
         return Bundle.load(given)
     if not hasattr(given, "__getitem__"):

@@ -24,12 +24,12 @@ class Columns:
     """Names of the columns, by space, and how many values the vectors of every space have."""
 
     spaces: dict[str, str]
-    id: str
+    id_column: str
     dims: dict[str, int]
 
     @property
     def names(self) -> list[str]:
-        return [self.id, *dict.fromkeys(self.spaces.values())]
+        return [self.id_column, *dict.fromkeys(self.spaces.values())]
 
     @property
     def dim(self) -> int:
@@ -38,7 +38,7 @@ class Columns:
 
     def read(self, batch: pa.RecordBatch, where: str, row: int) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
         """Number of every id, and the vectors of every space. Messages name the file or partition and this row."""
-        numbers = id_numbers(batch.column(self.id), self.id, where, row)
+        numbers = id_numbers(batch.column(self.id_column), self.id_column, where, row)
         try:
             rows = {space: _arrow.rows(batch.column(column), space) for space, column in self.spaces.items()}
         except ValueError as error:
@@ -50,10 +50,10 @@ class Columns:
         return numbers, rows
 
     def texts(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """The ids themselves where they are not whole numbers; None where they are."""
+        """The ids themselves, or None if they are whole numbers."""
         import pyarrow as pa
 
-        ids = one_array(batch.column(self.id))
+        ids = one_array(batch.column(self.id_column))
         kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
         return None if pa.types.is_integer(kind) else pa.concat_arrays([ids.cast(kind)])  # a copy: not the whole batch
 
@@ -63,8 +63,8 @@ class Columns:
             values = batch.column(column)
             row, found = first_wrong(values, self.dims[space])
             if row is not None:
-                row_id = shown(batch.column(self.id)[row].as_py())
-                raise ValueError(f"{where}: the row with {self.id} {row_id} {found} in the column '{column}' "
+                row_id = shown(batch.column(self.id_column)[row].as_py())
+                raise ValueError(f"{where}: the row with {self.id_column} {row_id} {found} in the column '{column}' "
                                  f"({space}); leave that row out for every space, or encode it again")
 
 
@@ -184,8 +184,8 @@ def text_numbers(column: pa.Array) -> NDArray[np.int64]:
 
 
 def first_wrong(values: pa.Array, dim: int, whose: str = "others have") -> tuple[int | None, str]:
-    """The first row that is null, of another length, or holds a null, NaN or infinity; and what is wrong with it. None
-    of a column that holds something else than lists of numbers."""
+    """The first row that is null, of another length, or holds a null, NaN or infinity; and what is wrong with it. The
+    row is None if there is none, or if the column does not hold lists of numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

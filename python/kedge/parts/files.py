@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from .._address import is_uri
 from .._arrow import reading
 from .._typing import Path
 from .columns import chosen
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 256_000_000  # of a file: what one task reads
 FIRST_ROWS = 1000
-OPENED_AT_ONCE = 16  # to see how long they are: far storage takes its time for each
+OPENED_AT_ONCE = 16  # to count their rows: each takes a while on remote storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,17 +64,13 @@ class Files:
 
 
 def absolute(path: Path) -> str:
-    """As workers understand it too, who do not run in the caller's folder."""
+    """An absolute path or a URI, since workers do not run in the caller's folder."""
     path = os.fspath(path)
     return path if is_uri(path) else os.path.abspath(path)
 
 
-def is_uri(path: str) -> bool:
-    return "://" in path
-
-
 def inside(folder: str, name: str) -> str:
-    """The path of a file of the folder. In a URI some letters are written otherwise, and options may follow."""
+    """The path of a file in the folder. In a URI some letters are escaped, and options may follow."""
     if not is_uri(folder):
         return f"{folder.rstrip('/')}/{name}"
     folder, mark, options = folder.partition("?")
@@ -91,7 +88,7 @@ def storage(path: str) -> tuple[Any, str]:
         system, inner = fs.FileSystem.from_uri(path)
         return system, inner
     except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]  # pyarrow goes on with every place where it looked for a library
+        reason = str(error).partition("\n")[0]  # pyarrow then lists every place where it looked for a library
         advice = "; workers read it with pyarrow, to which it is s3://" if path.startswith("s3a://") else ""
         raise OSError(f"cannot read '{path}': {reason}{advice}") from None
 

@@ -6,12 +6,12 @@ import collections
 import contextlib
 import itertools
 import os
-import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._arrays import named
 from .._arrow import is_vectors
+from .._output_file import output_file
 from .._typing import Path
 from . import files
 from .apply import BATCH_ROWS, Application
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Plan = list[tuple[Piece, str]]  # each with the file it becomes
-PARTIAL = ".partial"  # a file that is being written
 
 
 def paths(folder: Path, output: Path | None, instead: str) -> tuple[str, str]:
@@ -102,7 +101,7 @@ def clear(output: str) -> None:
         return
     for place, _, names in os.walk(inner):
         for name in names:
-            if name.startswith(".") and name.endswith(".parquet" + PARTIAL):
+            if name.startswith(".kedge-") and name.endswith(".partial"):
                 os.unlink(os.path.join(place, name))
 
 
@@ -112,27 +111,34 @@ def write_mapped(application: Application, piece: Piece, target: str, keep: Sequ
     import pyarrow.parquet
 
     read = list(dict.fromkeys([*keep, application.column]))
+    writer, rows = None, 0
+    with output_stream(target) as stream:
+        for batch in piece.batches(read, BATCH_ROWS):
+            result = application(batch, str(piece), piece.first_row + rows).select([*keep, application.into])
+            writer = writer or pa.parquet.ParquetWriter(stream, result.schema, **encoding(result.schema))
+            writer.write_batch(result)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+@contextlib.contextmanager
+def output_stream(target: str) -> Iterator[Any]:
+    """What is written here is a file when the block ends, and nothing if that fails."""
     system, inner = files.storage(target)
     system.create_dir(os.path.dirname(inner), recursive=True)
-    local = is_local(system)
-    partial = os.path.join(os.path.dirname(inner), f".{uuid.uuid4().hex}.parquet{PARTIAL}") if local else inner
-    writer, rows = None, 0
+    if is_local(system):
+        with output_file(inner, durable=False) as partial, system.open_output_stream(partial) as stream:
+            yield stream
+        return
     try:
-        with system.open_output_stream(partial) as stream:
-            for batch in piece.batches(read, BATCH_ROWS):
-                result = application(batch, str(piece), piece.first_row + rows).select([*keep, application.into])
-                writer = writer or pa.parquet.ParquetWriter(stream, result.schema, **encoding(result.schema))
-                writer.write_batch(result)
-                rows += batch.num_rows
-            if writer is not None:
-                writer.close()
-        if local:
-            system.move(partial, inner)
+        with system.open_output_stream(inner) as stream:
+            yield stream
     except BaseException:
-        with contextlib.suppress(OSError):  # storage elsewhere keeps what there is of a file when it is closed
-            system.delete_file(partial)
+        with contextlib.suppress(OSError):  # such storage keeps what there is of a file when it is closed
+            system.delete_file(inner)
         raise
-    return rows
 
 
 def is_local(system: Any) -> bool:

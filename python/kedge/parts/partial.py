@@ -33,8 +33,8 @@ class Partial:
         return self.moments.rows
 
     def add(self, batch: pa.RecordBatch, where: str, first_row: int = 0) -> None:
-        """Adds an Arrow batch, some rows at a time, so that memory does not grow with it. 'where' has 'first_row' rows
-        before the first batch of it."""
+        """Adds an Arrow batch, some rows at a time, so that memory does not grow with it. 'where' is its file or
+        partition, whose first batch begins at 'first_row'."""
         for first in range(0, batch.num_rows, BATCH_ROWS):
             self.add_rows(batch.slice(first, BATCH_ROWS), where, self.read.setdefault(where, first_row))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Part = tuple[str, NDArray[np.int64], pa.Array | None]
 
-BYTES_KEPT = 16_000_000  # of ids; when there are more, those of the support rows are kept
+BYTES_KEPT = 16_000_000  # of ids; if there are more, only the ids of support rows are kept
 
 
 class RepeatedId(ValueError):
@@ -22,19 +22,20 @@ class RepeatedId(ValueError):
 
     def __init__(self, repeated: int | str | bytes, first: str, second: str) -> None:
         super().__init__(repeated, first, second)
-        self.id, self.first, self.second = repeated, first, second
+        self.repeated, self.first, self.second = repeated, first, second
 
     def __str__(self) -> str:
         places = f"a row of {self.first} and one of {self.second}"
         places = f"two rows of {self.first}" if self.first == self.second else places
-        return f"{places} have the same id {shown(self.id)}; give every row an id of its own, or drop the repeated ones"
+        return (f"{places} have the same id {shown(self.repeated)}; give every row an id of its own, or drop the "
+                "repeated ones")
 
 
 class Seen:
     """Ids by file or partition: all of them while they are few."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []  # (file or partition, numbers of ids, the ids themselves where they are texts)
+        self.parts: list[Part] = []  # (file or partition, numbers of ids, the ids themselves if they are texts)
         self.whole = True
 
     @property

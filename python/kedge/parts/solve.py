@@ -53,8 +53,8 @@ def require_validate(columns: Mapping[str, str], seed: int, options: Mapping[str
 
 def require_options(call: Callable[..., object], nothing: Mapping[str, Any], options: Mapping[str, Any],
                     fitting: Mapping[str, Any] | None = None) -> None:
-    """Raises what is wrong with the options, before any row is read. Without rows a call says so, unless it has to say
-    something of its options first. Whether there is a GPU is another machine's affair."""
+    """Raises what is wrong with the options, before any row is read: a call without rows complains about its options
+    first, if there is something to complain about. A GPU need not be on this machine."""
     if options.get("device") == "cuda":
         options = {**options, "device": "cpu"}
     error = refusal(call, {**nothing, **options})

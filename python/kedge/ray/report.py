@@ -14,8 +14,8 @@ Reference = ray.ObjectRef[Any]
 
 def row_progress(step: str, rows: int | None, progress: ShowProgress) -> RowProgress:
     """With a bar of Ray's, which lets workers print."""
-    bar = tqdm_ray.tqdm(desc=step, total=rows, unit="rows") if progress is True else None
-    return RowProgress(step, rows, bar=bar, function=progress if callable(progress) else None)
+    return RowProgress(step, rows, progress,
+                       lambda step, total: tqdm_ray.tqdm(desc=step, total=total, unit="rows"))
 
 
 def plain(error: BaseException) -> BaseException:

@@ -52,7 +52,7 @@ def summed(start: Start, batches: Iterable[tuple[Any, str, int]]) -> tuple[Parti
 
 @ray.remote(num_returns=2)
 def merged(partials: list[Reference]) -> tuple[Partial, int]:
-    """The sum of some partials, of which two at a time are in the memory of this worker; and that no row is new."""
+    """The sum of some partials, with two at a time in this worker's memory; and 0, as no row is new."""
     _core.set_threads(1)
     total = ray.get(partials[0])
     for other in partials[1:]:
@@ -105,14 +105,14 @@ class Tree:
         self.note(task.options(name="kedge: sum up rows").remote(self.start, pieces, *blocks))
 
     def note(self, task: Any) -> None:
-        """Of the two references of a task, which Ray's types do not know."""
+        """Remembers a task by its two references, which Ray's types do not know."""
         partial, rows = task
         self.running[rows] = partial
 
     def collect(self, report: RowProgress) -> None:
         """Waits for a task, and merges partials if there are enough."""
         (rows,), _ = ray.wait(list(self.running), num_returns=1)
-        if count := ray.get(rows):  # nothing new where partials were merged
+        if count := ray.get(rows):  # 0 if the task merged partials
             report.advance(count)
         self.done.append(self.running.pop(rows))
         if len(self.done) >= self.at_once:
@@ -133,7 +133,7 @@ class Tree:
 def smallest_store() -> int:
     """Bytes of object store of the node that has the least."""
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    workers = [node for node in alive if node.get("CPU")] or alive  # none yet, where a cluster grows when it has work
+    workers = [node for node in alive if node.get("CPU")] or alive  # none yet, if a cluster grows when it has work
     return min(int(node.get("object_store_memory", 0)) for node in workers)
 
 

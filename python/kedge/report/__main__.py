@@ -7,8 +7,10 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from .._program import Error, run
-from .output import write_whole
+from .._errors import Error
+from .._extras import what_is_missing
+from .._output_file import write_file
+from .._program import run
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -24,13 +26,13 @@ def write(options: argparse.Namespace) -> None:
     try:
         from . import page, results
     except ImportError as error:
-        raise Error(f"needs {error.name or error}, which is not installed; run 'scripts/setup demo' and use "
-                    ".venv/bin/python, or 'pip install numpy pandas matplotlib jinja2'") from None
+        raise Error(f"{what_is_missing(error, None)}; run 'scripts/setup demo' and use .venv/bin/python, or 'pip "
+                    "install numpy pandas matplotlib jinja2'") from None
     found = results.read(options.folder)
     text = page.render(found)
     output = options.output or options.folder / "report.html"
     try:
-        write_whole(output, text)
+        write_file(output, text)
     except OSError as error:
         raise Error(f"cannot write {output}: {error.strerror}; name another place with --output") from None
     if found.trouble:

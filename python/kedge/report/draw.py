@@ -50,8 +50,8 @@ def marks(ax: Axes, table: pd.DataFrame, places: Sequence[float] | NDArray[Any],
 
 
 def show_range(ax: Axes, table: pd.DataFrame, metric: Metric, references: Any = (), room: float = 0.05) -> None:
-    """From the lowest number to the highest, so that differences can be seen, but never less than a tenth of the
-    highest, so that noise does not look like one. `room` is left to the right, as a share."""
+    """Shows the range from the lowest number to the highest, so that differences can be seen, but at least a tenth of
+    the highest, so that noise does not look like a difference. `room` is the share left free on the right."""
     spread = np.nan_to_num(table["std"].to_numpy())
     ends = np.concatenate([table["mean"] - spread, table["mean"] + spread, np.atleast_1d(references)]) * metric.scale
     high = np.nanmax(ends)
@@ -79,7 +79,7 @@ def dots(ax: Axes, table: pd.DataFrame, metric: Metric, look: Looks, reference: 
 
 
 def thinned(values: Sequence[float], logarithmic: bool) -> list[float]:
-    """Ticks at measured values that stand far enough apart to be read."""
+    """Ticks at measured values, as many as can be read."""
     scale = np.log(values) if logarithmic else np.asarray(values, float)
     kept = [len(values) - 1]
     for index in range(len(values) - 2, -1, -1):
@@ -91,7 +91,7 @@ def thinned(values: Sequence[float], logarithmic: bool) -> list[float]:
 def lines(ax: Axes, table: pd.DataFrame, axis: str, metric: Metric, look: Looks, methods: Sequence[str],
           levels: Mapping[str, float]) -> None:
     """A line for each method of `table` (columns mean and std, by method and value of `axis`); `levels`, by method, are
-    level lines. Names stand side by side, with nothing between them."""
+    level lines. If the values are names, no lines join them."""
     values = measure.ordered(table.index.get_level_values(axis))
     named = any(isinstance(value, str) for value in values)
     places = {value: index if named else value for index, value in enumerate(values)}

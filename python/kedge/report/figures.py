@@ -59,7 +59,7 @@ def grouped_dots(results: Results, records: pd.DataFrame, metric: Metric, look: 
 
 
 def sweep_panel(results: Results, records: pd.DataFrame, axis: str, metric: Metric, look: Looks) -> Markup:
-    """A line per method over one swept axis; methods that do not know the axis are level lines."""
+    """A line per method over one swept axis; methods that do not depend on the axis are level lines."""
     tested = measure.common(measure.zero_shot(records), metric, ["method", axis])
     table = measure.over_seeds(tested.dropna(subset=[axis]), metric, ["method", axis])
     levels = {}

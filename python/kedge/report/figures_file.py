@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BadResults
+from .._errors import BadFile
 
 
 def fail(path: pathlib.Path, expected: str, found: object) -> NoReturn:
-    raise BadResults(f"{path}: expected {expected}, found {found}; make the file again, or remove it for a report "
+    raise BadFile(f"{path}: expected {expected}, found {found}; make the file again, or remove it for a report "
                      "without drawings")
 
 
@@ -24,7 +24,7 @@ def array(values: Any, path: pathlib.Path, where: str, columns: int | None = Non
     if result.ndim != 2 or (columns and result.shape[1] != columns) or not result.size:
         wanted = f"rows of {columns} numbers" if columns else "rows of numbers"
         fail(path, f"{wanted} in {where}", f"the shape {list(result.shape)}")
-    return np.where(np.abs(result) < 1e30, result, np.nan)  # what cannot be drawn is not there
+    return np.where(np.abs(result) < 1e30, result, np.nan)  # cannot be drawn
 
 
 def points(values: Any, path: pathlib.Path, where: str, rows: dict[str, int]) -> dict[str, NDArray[np.float64]]:
@@ -40,7 +40,7 @@ def points(values: Any, path: pathlib.Path, where: str, rows: dict[str, int]) ->
 
 
 def share(value: Any) -> float | None:
-    """A number from -1 to 1, but for its rounding; None for what is none."""
+    """A number from -1 to 1, rounding aside; None for anything else."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1.001  # NaN is not
     return float(value) if good else None
 

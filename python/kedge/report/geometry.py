@@ -62,7 +62,7 @@ class Paint:
 
 
 def reach(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lowest and highest x and y, but for the outermost hundredth on each side: one far dot would shrink all others."""
+    """Lowest and highest x and y without the outermost hundredth on each side: one far dot would shrink all others."""
     points = points[np.isfinite(points).all(axis=1)]
     return np.percentile(points, [1, 99], axis=0) if len(points) else np.array([[-1.0, -1.0], [1.0, 1.0]])
 
@@ -133,8 +133,8 @@ def scores(entry: Entry) -> str:
 
 
 def why_wip(drawings: Mapping[str, Any]) -> list[str]:
-    """Why whitening lowers the cosine of the same item and what it is good for nevertheless: one sentence, or none
-    where it is not lower."""
+    """Why whitening lowers the cosine of the same item and why it is useful all the same: one sentence, or none if the
+    cosine is not lower."""
     known = {entry["name"]: entry for entry in drawings.get("similarities", []) if entry["centred_cosine"] is not None}
     if "wip" not in known:
         return []

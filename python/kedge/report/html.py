@@ -46,6 +46,6 @@ def template() -> jinja2.Template:
     return environment.get_template("page.html")
 
 
-def page(*, made: datetime.datetime, **parts: Any) -> str:
+def page(*, created: datetime.datetime, **parts: Any) -> str:
     """The whole page: title, heading, headline, maker, version, sentences, tiles, terms, sections and the source."""
-    return template().render(made=f"{made:%d %B %Y, %H:%M}".lstrip("0"), **parts)
+    return template().render(created=f"{created:%d %B %Y, %H:%M}".lstrip("0"), **parts)

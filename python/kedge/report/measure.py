@@ -25,7 +25,7 @@ class Metric:
     digits: int = 3
     better: int = 1           # 1: more is better, -1: less is better, 0: neither
     unit: str = ""
-    most: float = math.inf    # what is shown for the best there can be
+    most: float = math.inf    # the shown value of a perfect result
     free: bool = False        # of any size, so digits are counted from the first that is not zero
 
     def text(self, value: float | None, digits: int | None = None) -> str:
@@ -140,7 +140,7 @@ KEYS = ["encoder", "trained_on", "seed"]
 
 def common(rows: pd.DataFrame, metric: Metric, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """The rows on which each group of 'by' was measured: the same pairs of encoders and the same seeds for all, so that
-    their means can be compared. Empty where they have none in common."""
+    their means can be compared. Empty if they have none in common."""
     rows = rows[rows[metric.key].notna()]
     return rows[of_all(rows, by)]
 
@@ -182,7 +182,7 @@ def compared(records: pd.DataFrame, metric: Metric) -> pd.DataFrame:
 
 
 def comparison(records: pd.DataFrame, metrics: Iterable[Metric], by: Sequence[str] | None = None) -> list[str]:
-    """Sentences that say on what is compared; none where all was measured on the same pairs and seeds. 'by' names what
+    """Sentences that say what is compared; none if all was measured on the same pairs and seeds. 'by' names what
     is compared in a sweep: methods and values of an axis."""
     said: dict[str, list[str]] = {}
     who = "The methods and points" if by else "The methods"
@@ -204,7 +204,7 @@ def comparison(records: pd.DataFrame, metrics: Iterable[Metric], by: Sequence[st
 
 
 def at(records: pd.DataFrame, point: Point) -> pd.DataFrame:
-    """The records at one point of a sweep; a method that does not know an axis (null) is at each of its values."""
+    """The records at one point of a sweep; a method that does not depend on an axis (null) is at each of its values."""
     for axis, value in point.items():
         records = records[records[axis].isna() | (records[axis] == value)]
     return records
@@ -215,8 +215,8 @@ def reference_point(results: Results) -> Point:
 
 
 def point_of_sweep(records: pd.DataFrame, swept: list[str]) -> Point:
-    """Where tables and dots of a sweep are taken: most anchors, then most support, then the shrinkage nearest 0.15, or
-    the first where all are names."""
+    """The point of a sweep that tables and dots show: most anchors, then most support, then the shrinkage nearest 0.15,
+    or the first one if all are names."""
     points = records.dropna(subset=swept)[swept].drop_duplicates() if swept else pd.DataFrame()
     if points.empty:
         return {axis: ordered(records[axis].dropna())[-1] for axis in swept}

@@ -24,7 +24,7 @@ def where(results: Results) -> list[str]:
 
 
 def whiskers(records: pd.DataFrame) -> str:
-    """What the intervals are over; nothing where they are unknown."""
+    """What the intervals are over; nothing if that is unknown."""
     over = ["test rows"] if any(records.resampled) else []
     over += ["seeds"] if records.seed.nunique() >= (2 if over else measure.SEEDS_OF_STUDENT) else []
     return f" Whiskers are 95 % intervals over {' and '.join(over)}." if over else ""
@@ -159,7 +159,7 @@ def used(results: Results, fit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def complete(results: Results, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings in words: also those that stand in the records, and what 0 or auto means."""
+    """All settings in words, with those that only the records tell, and what 0 or auto means."""
     if isinstance(settings.get("fit"), dict):
         settings = {**settings, "fit": used(results, settings["fit"])}
     settings = {**settings, "seeds": ", ".join(f"{seed:g}" for seed in sorted(results.records.seed.unique()))}
@@ -272,7 +272,7 @@ def render(results: Results) -> str:
     return html.page(
         title=f"kedge {results.command}: report",
         heading="How much is enough" if results.command == "sweep" else "One language for all encoders",
-        headline=headline(results), maker=f"kedge {results.command}", version=results.version, made=results.made,
+        headline=headline(results), maker=f"kedge {results.command}", version=results.version, created=results.created,
         sentences=sentences, tiles=tiles, terms=known, sections=[section for section in sections if section],
         source=Markup("All numbers come from <code>results.json</code> next to this page; "
                       "<code>python -m kedge.report</code> rebuilds it."))

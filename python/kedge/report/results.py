@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads OUT/results.json and OUT/figures.json, and believes nothing they say until it is checked."""
+"""Reads OUT/results.json and OUT/figures.json, and checks everything in them."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._errors import BadFile
 from . import figures_file, tables
-from .errors import BadResults
 
 FORMAT_VERSION = 1
 AXES = ["anchors", "support", "shrinkage"]
@@ -30,14 +30,14 @@ class Results:
     """What one 'kedge stitch' or 'kedge sweep' measured; names are in the order in which they are shown."""
     command: str
     version: str
-    made: datetime.datetime
+    created: datetime.datetime
     settings: dict[str, Any]
     records: pd.DataFrame
     runs: list[dict[str, Any]]
     tables: list[dict[str, Any]]  # as tables.json has them
     warnings: list[str]
     drawings: dict[str, Any]
-    trouble: str = ""         # why there are no drawings, where the file is damaged
+    trouble: str = ""         # why there are no drawings, if their file is damaged
 
     @property
     def encoders(self) -> list[str]:
@@ -70,19 +70,19 @@ def load(path: pathlib.Path) -> Any:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise BadResults(f"cannot read {path}: {error.strerror}; make it with 'kedge stitch -o "
+        raise BadFile(f"cannot read {path}: {error.strerror}; make it with 'kedge stitch -o "
                          f"{path.parent}'") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         reason = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "it is not text"
-        raise BadResults(f"{path} is not valid JSON ({reason}); make it again with 'kedge stitch' or "
+        raise BadFile(f"{path} is not valid JSON ({reason}); make it again with 'kedge stitch' or "
                          "'kedge sweep'") from None
 
 
 def expect(good: object, path: pathlib.Path, expected: str, found: object) -> None:
     if not good:
-        raise BadResults(f"{path}: expected {expected}, found {shorten(found)}; make the file again with 'kedge "
+        raise BadFile(f"{path}: expected {expected}, found {shorten(found)}; make the file again with 'kedge "
                          "stitch' or 'kedge sweep'")
 
 
@@ -92,7 +92,7 @@ def shorten(value: Any) -> str:
 
 
 def number(value: Any, path: pathlib.Path, where: str) -> float:
-    """A float; null, NaN, infinity and numbers beyond all measure are 'not measured'."""
+    """A float; null, NaN, infinity and absurdly large numbers are 'not measured'."""
     if value is None:
         return np.nan
     expect(isinstance(value, numbers.Real) and not isinstance(value, bool), path, f"a number or null in {where}", value)
@@ -108,7 +108,7 @@ def shrinkage(value: Any, path: pathlib.Path, where: str) -> float | str:
 
 
 def as_names(rows: Iterable[dict[str, Any]]) -> None:
-    """Where one value of shrinkage is a name, all become names, since they no longer lie on one line."""
+    """If one value of shrinkage is a name, all become names, since they no longer lie on one line."""
     if any(isinstance(row["shrinkage"], str) for row in rows):
         for row in rows:
             value = row["shrinkage"]
@@ -165,10 +165,10 @@ def read_resamples(document: Mapping[str, Any], records: Sequence[Any],
 
 
 def read_drawings(path: pathlib.Path) -> tuple[dict[str, Any], str]:
-    """What there is to draw, and what is wrong with it: numbers are worth showing without drawings."""
+    """What there is to draw, or what is wrong with it: the numbers are worth showing without drawings."""
     try:
         return (figures_file.check(load(path), path) if path.exists() else {}), ""
-    except BadResults as error:
+    except BadFile as error:
         return {}, str(error)
 
 
@@ -179,7 +179,7 @@ def read(folder: pathlib.Path) -> Results:
            "\"format\": \"kedge results\"", document.get("format") if isinstance(document, dict) else document)
     version = document.get("format_version")
     if version != FORMAT_VERSION or isinstance(version, bool):
-        raise BadResults(f"{path}: this report reads format version {FORMAT_VERSION}, found {shorten(version)}; use "
+        raise BadFile(f"{path}: this report reads format version {FORMAT_VERSION}, found {shorten(version)}; use "
                          "the report of the kedge that wrote it, or make the file again")
     records, runs, settings = document.get("records"), document.get("runs", []), document.get("settings") or {}
     expect(isinstance(records, list), path, "a list in 'records'", records)
@@ -187,14 +187,14 @@ def read(folder: pathlib.Path) -> Results:
     expect(isinstance(settings, dict), path, "an object in 'settings'", settings)
     expect(isinstance(settings.get("spaces", []), list), path, "a list in 'spaces'", settings.get("spaces"))
     if not records:
-        raise BadResults(f"{path}: expected at least one record, found none; did the command end before its first "
+        raise BadFile(f"{path}: expected at least one record, found none; did the command end before its first "
                          "measurement? run it again")
     records = [read_record(record, index, path) for index, record in enumerate(records)]
     runs = [read_run(run, index, path) for index, run in enumerate(runs)]
     as_names(records + runs)
     table = pd.DataFrame(records)
     if table[METRICS].isna().all(axis=None):
-        raise BadResults(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
+        raise BadFile(f"{path}: expected measurements, found nothing but null in every record; give 'kedge stitch' "
                          "labels, targets or at least two spaces")
     table["seed"] = table.seed.fillna(0)
     table["resampled"] = read_resamples(document, document["records"], path)

@@ -40,7 +40,7 @@ def change(loss: float, std: float = np.nan, unit: str = "points of F1") -> str:
 
 
 def own_minus(own: NDArray[Any], other: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
-    """Points of F1 lost in each resample of the test rows; nothing where one of the two has none."""
+    """Points of F1 lost in each resample of the test rows; nothing if one of the two has none."""
     fits = other is not None and len(own) == len(other) > 0
     return {F1.key: 100 * (own - other)} if fits else {}
 
@@ -218,7 +218,7 @@ def seconds(value: float) -> str:
 
 
 def price(results: Results, best: str, other: str) -> str:
-    """What two methods took at the point that is shown; nothing where a run's time is not known."""
+    """What two methods took at the point that is shown; nothing if a run's time is not known."""
     point = measure.reference_point(results)
     runs = [run for run in results.runs if all(pd.isna(run[axis]) or run[axis] == at for axis, at in point.items())]
 

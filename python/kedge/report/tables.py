@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadResults
+from .._errors import BadFile
 
 if TYPE_CHECKING:
     from .results import Results
@@ -43,7 +43,7 @@ def check(document: Any, path: pathlib.Path, records: int) -> tuple[list[dict[st
     """The tables and warnings of a document that holds what the page shows, made of as many records as there are."""
     def expect(good: object, expected: str) -> None:
         if not good:
-            raise BadResults(f"{path}: expected {expected}; make it again with the same 'kedge stitch' or 'kedge "
+            raise BadFile(f"{path}: expected {expected}; make it again with the same 'kedge stitch' or 'kedge "
                              "sweep', which computes nothing twice")
 
     expect(isinstance(document, dict) and document.get("format") == "kedge tables"
@@ -93,7 +93,7 @@ class Heat:
 
 
 def heats(table: Mapping[str, Any]) -> list[list[Heat]]:
-    """One for each cell: those of one metric share it, which is that of the row, of the column, or of all."""
+    """A Heat for each cell: the cells of a row share one in a table of means, the cells of a metric in others."""
     rows, columns = [row["cells"] for row in table["rows"]], table["columns"]
     if table["kind"] == "means":
         return [[heat] * len(columns) for heat in map(Heat, rows)]
@@ -122,7 +122,7 @@ def labels_of(rows: Sequence[Mapping[str, Any]], index: int) -> list[Cell]:
 
 
 def head_of(table: Mapping[str, Any]) -> list[list[Cell]]:
-    """One row of names, or two where every method has several metrics."""
+    """One row of names, or two if every method has several metrics."""
     kinds = ["group", "source"] if len(table["labels"]) == 2 else ["group"] * len(table["labels"])
     metrics = list(dict.fromkeys(column["metric"] for column in table["columns"]))
     many = len(metrics) > 1

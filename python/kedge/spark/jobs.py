@@ -61,9 +61,8 @@ class Report:
 
     def __init__(self, step: str, rows: int | None, progress: ShowProgress, context: SparkContext, group: str) -> None:
         self.rows, self.context, self.group, self.done = rows, context, group, context.accumulator(0)
-        function = progress if callable(progress) else None
-        self.bar = tqdm(desc=step, total=rows, unit=" rows", unit_scale=True) if function is None else None
-        self.progress = RowProgress(step, rows, bar=self.bar, function=function)
+        self.progress = RowProgress(step, rows, progress if callable(progress) else True, lambda step, total:
+                                    tqdm(desc=step, total=total, unit=" rows", unit_scale=True))
         self.shown, self.over = (0, 0), threading.Event()
         self.failed: Exception | None = None
         self.thread = threading.Thread(target=self.look, daemon=True)
@@ -109,7 +108,5 @@ class Report:
         if done == 0 or done < self.shown[0] or (done, total) == self.shown:
             return
         self.shown = done, total
-        self.progress.total = total
-        if self.bar is not None:
-            self.bar.total = total
+        self.progress.expect(total)
         self.progress.advance(done - self.progress.done)

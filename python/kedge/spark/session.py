@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 TASKS_PER_CORE = 4  # so that a slow one does not keep the others waiting, and one that is lost is small
-TASKS_UNKNOWN = 400  # where executors come and go
+TASKS_UNKNOWN = 400  # if executors come and go
 LARGEST_VALUE = 2**31 - 1  # bytes of what a task can give back
 DEFAULT_RESULT_SIZE = "1g"  # of spark.driver.maxResultSize
 OF_DATA = (ValueError, TypeError, MemoryError, OSError, FileNotFoundError, FileExistsError, PermissionError,

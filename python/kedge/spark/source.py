@@ -19,7 +19,7 @@ from . import session
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Batch = tuple[pa.RecordBatch, str, int]  # where it is, and how many rows are there before its first
+    Batch = tuple[pa.RecordBatch, str, int]  # its file or partition, and the number of its first row there
 
 FIRST_ROWS = 100  # to see how long vectors are
 
@@ -94,7 +94,7 @@ def shares(pieces: Sequence[Piece], count: int) -> list[list[Piece]]:
     found: list[list[Piece]] = [[] for _ in range(count)]
     total, row = sum(piece.rows for piece in pieces), 0
     for piece in pieces:
-        found[(2 * row + piece.rows) * count // (2 * total)].append(piece)  # where its middle is
+        found[(2 * row + piece.rows) * count // (2 * total)].append(piece)  # the task its middle falls into
         row += piece.rows
     return found
 
@@ -122,7 +122,7 @@ def picked(df: DataFrame, names: list[str]) -> DataFrame:
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:
-    """What Arrow makes of a DataFrame; columns it has nothing for are none of ours."""
+    """The DataFrame's schema in Arrow's types; a column that Arrow has no type for becomes null."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 

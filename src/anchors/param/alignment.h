@@ -17,13 +17,12 @@ class Alignment {
   /// Floats of those buffers.
   [[nodiscard]] static std::size_t floats_needed(std::size_t spaces, std::size_t batch, std::size_t anchors);
 
-  /// Keeps the rows' directions of one space, of as many rows in all spaces; the products may be overwritten after
-  /// that.
+  /// Keeps the directions of one space's rows, of which all spaces have as many. The products may then be overwritten.
   void take(std::size_t space, ConstPanel products);
   /// Pairs of spaces.
   [[nodiscard]] std::size_t pairs() const { return pairs_.size(); }
-  /// Adds the loss of the rows last taken to `losses`, a row with the share of every pair, and keeps `weight` times its
-  /// gradient for give().
+  /// Adds the loss of the rows that were taken last to `losses`, a row with a place for every pair, and keeps `weight`
+  /// times its gradient for give().
   void align(std::size_t rows, double weight, Panel losses);
   /// Adds the gradient of one space's products to them.
   void give(std::size_t space, Panel dproducts);
@@ -31,8 +30,7 @@ class Alignment {
  private:
   struct Side {
     std::unique_ptr<Tensor> lengths;
-    std::unique_ptr<Tensor>
-        cosines;  ///< with the other spaces side by side, beginning with the next; or their gradient
+    std::unique_ptr<Tensor> cosines;  ///< or their gradient; the other spaces side by side, beginning with the next
     std::unique_ptr<Tensor> ddirections;
   };
   struct Pair {
@@ -46,8 +44,8 @@ class Alignment {
   float tau_;
   std::vector<Side> sides_;
   std::vector<Pair> pairs_;
-  // Of one space after the other, and then of the first ones again: so those of all spaces but one stand together,
-  // beginning with the one after it, and a single product takes the gradient of its cosines back.
+  // One space after the other, and then the first ones again: so the directions of all spaces but one are contiguous,
+  // beginning with the next, and one product takes the gradient of its cosines back.
   std::unique_ptr<Tensor> directions_;
 };
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/checkpoint.h"
 
-#include "anchors/param/history.h"
+#include "anchors/param/param_options.h"
 #include "base/file_version.h"
 #include "base/finite.h"
 #include "base/json.h"
+#include "base/refuse.h"
 #include "io/safetensors.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <kedge/error.h>
 #include <kedge/version.h>
 
 #include <algorithm>
@@ -33,12 +32,12 @@ io::TensorBytes tensor(const char* name, const Matrix& matrix) {
 Matrix read(const io::ByteSource& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
   const io::ArrayInfo& array = info.tensor(name, path);
   if (array.dtype != io::DType::f32 || array.shape.size() != 2) {
-    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' is damaged", path, name));
+    refuse_file("{}: its tensor '{}' is damaged", path, name);
   }
   Matrix matrix(array.shape[0], array.shape[1]);
   io::read_values(file, array, 0, matrix.cells());
   if (!all_finite(std::span<const float>(matrix.cells()))) {
-    throw Error(Code::bad_file, fmt::format("{}: its tensor '{}' holds NaN or infinity", path, name));
+    refuse_file("{}: its tensor '{}' holds NaN or infinity", path, name);
   }
   return matrix;
 }
@@ -71,6 +70,24 @@ std::string differences(const std::string& before, const std::string& now) {
 
 }  // namespace
 
+std::string purpose_of(const ParamTask& task, const Param& options, const Backend& backend) {
+  Param but_epochs = options;
+  but_epochs.epochs = 0;
+  std::uint64_t mark = 0xcbf29ce484222325ULL;  // FNV-1a of the support ids
+  for (const std::int64_t id : task.support_ids) mark = (mark ^ static_cast<std::uint64_t>(id)) * 0x100000001b3ULL;
+  Json json = {{"anchors", task.anchors},
+               {"support", task.support_ids.size()},
+               {"support_mark", mark},
+               {"seed", task.seed},
+               {"shrinkage", task.whitening.shrinkage},
+               {"shrinkage_rule", to_string(task.shrinkage_rule)},
+               {"epsilon", task.whitening.epsilon},
+               {"param", Json::parse(to_json(but_epochs))}};
+  if (backend.name() != "cpu") json["backend"] = backend.name();
+  for (const Space& space : task.spaces) json["spaces"].push_back({space.name(), space.rows(), space.dim()});
+  return json.dump();
+}
+
 void save_checkpoint(const Checkpoint& c, const std::string& path) {
   const io::TensorBytes tensors[] = {tensor("logits", c.logits), tensor("first_moment", c.first_moment),
                                      tensor("second_moment", c.second_moment)};
@@ -85,19 +102,16 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
 
 void require_no_other_file(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return;
-  const auto refuse = [&] {
-    throw Error(Code::bad_argument, fmt::format("'{}' already exists and is not a checkpoint of kedge, so it will not "
-                                                "be overwritten; name another file for checkpoints, or remove it",
-                                                path));
-  };
   try {
-    const io::InputFile file(path);
-    const io::SafetensorsInfo info = io::parse_safetensors(file);
-    const auto format = info.metadata.find("format");
-    if (format == info.metadata.end() || !format->second.starts_with(kFormat)) refuse();
-  } catch (const Error&) {
-    refuse();
+    const auto metadata = io::parse_safetensors(io::InputFile(path)).metadata;
+    const auto format = metadata.find("format");
+    if (format != metadata.end() && format->second.starts_with(kFormat)) return;
+  } catch (const Error&) {  // it is of another kind
   }
+  refuse(
+      "'{}' already exists and is not a checkpoint of kedge, so it will not be overwritten; name another file for "
+      "checkpoints, or remove it",
+      path);
 }
 
 Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) {
@@ -107,29 +121,27 @@ Checkpoint load_checkpoint(const std::string& path, const std::string& purpose) 
 Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose) {
   const std::string& path = file.label();
   const io::SafetensorsInfo info = io::parse_safetensors(file);
-  const auto refuse = [&](std::string_view what) { throw Error(Code::bad_file, fmt::format("{}: {}", path, what)); };
   const auto text = [&](const char* key) {
     const auto found = info.metadata.find(key);
-    if (found == info.metadata.end()) refuse("it is not a checkpoint of kedge");
+    if (found == info.metadata.end()) refuse_file("{}: it is not a checkpoint of kedge", path);
     return found->second;
   };
   const std::string format = text("format");
-  if (!format.starts_with(kFormat)) refuse("it is not a checkpoint of kedge");
+  if (!format.starts_with(kFormat)) refuse_file("{}: it is not a checkpoint of kedge", path);
   const auto written_by = info.metadata.find("kedge_version");
   const std::string problem = format_problem(std::string_view(format).substr(kFormat.size()), kFormatVersion,
                                              written_by == info.metadata.end() ? "" : written_by->second);
-  if (!problem.empty()) refuse(problem);
+  if (!problem.empty()) refuse_file("{}: {}", path, problem);
   if (text("purpose") != purpose) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} belongs to a different training run, so it cannot be resumed with these options: {}",
-                            path, differences(text("purpose"), purpose)));
+    refuse("{} belongs to a different training run, so it cannot be resumed with these options: {}", path,
+           differences(text("purpose"), purpose));
   }
   Checkpoint c;
   c.purpose = purpose;
   try {
     const auto place = parse_json(text("place"), "its place", {.deepest = 1, .longest_list = 3});
     for (std::size_t i = 0; i < 3; ++i) {
-      if (!place.at(i).is_number_unsigned()) throw Error(Code::bad_file, "its position is damaged");
+      if (!place.at(i).is_number_unsigned()) refuse_file("its position is damaged");
     }
     c.epoch = place[0].get<std::size_t>();
     c.step = place[1].get<std::size_t>();
@@ -137,13 +149,13 @@ Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpos
     c.sums = history_from_json(text("sums")).at(0);
     c.history = history_from_json(text("history"));
   } catch (const std::exception&) {
-    refuse("it is damaged");
+    refuse_file("{}: it is damaged", path);
   }
   c.logits = read(file, info, "logits", path);
   c.first_moment = read(file, info, "first_moment", path);
   c.second_moment = read(file, info, "second_moment", path);
   if (std::ranges::any_of(c.second_moment.cells(), [](float value) { return value < 0; })) {
-    refuse("its tensor 'second_moment' holds negative values, which training never produces");
+    refuse_file("{}: its tensor 'second_moment' holds negative values, which training never produces", path);
   }
   return c;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "anchors/param/param.h"
 #include "io/byte_source.h"
 
 #include <kedge/matrix.h>
@@ -12,9 +13,12 @@
 
 namespace kedge {
 
+/// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
+[[nodiscard]] std::string purpose_of(const ParamTask& task, const Param& options, const Backend& backend);
+
 /// All that training needs to go on as if it had never stopped.
 struct Checkpoint {
-  std::string purpose;              ///< describes the training; one with another purpose is not continued
+  std::string purpose;              ///< of the training; only one with the same purpose is continued
   std::size_t epoch = 0, step = 0;  ///< the next step to do, within its epoch
   std::uint64_t steps = 0;          ///< done in all
   Losses sums;                      ///< over the steps of the epoch so far
@@ -28,7 +32,7 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
 void require_no_other_file(const std::string& path);
 /// Throws Error(Code::bad_file) for a file that is no checkpoint, Error(Code::bad_argument) for another purpose.
 [[nodiscard]] Checkpoint load_checkpoint(const std::string& path, const std::string& purpose);
-/// The same of bytes, which are trusted no more.
+/// The same for the bytes of a file.
 [[nodiscard]] Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose);
 
 }  // namespace kedge

@@ -2,17 +2,14 @@
 #include "anchors/param/objective.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace kedge {
 namespace {
 
 bool is_every_row(std::span<const std::uint32_t> ids, std::size_t rows) {
-  if (ids.size() != rows) return false;
-  for (std::size_t i = 0; i < rows; ++i) {
-    if (ids[i] != i) return false;
-  }
-  return true;
+  return std::ranges::equal(ids, std::views::iota(std::size_t{0}, rows));
 }
 
 float inverse(std::size_t value) {
@@ -62,8 +59,8 @@ void Objective::make_parts(std::span<const std::size_t> dims, std::size_t batch,
   }
 }
 
-// What is beside a longer sequence of operations costs next to nothing on a GPU: so the sequence from the mixture to
-// the pairs of spaces and back, in which each operation needs the one before, has all else at its side.
+// On a GPU, operations that run beside a longer sequence cost next to nothing. The longest one goes from the mixture to
+// the pairs of spaces and back, where each operation needs the one before; all else runs beside it.
 void Objective::enqueue(ConstPanel mixture, Ids batch, Panel dmixture, const std::function<void()>& meanwhile) {
   const std::size_t spaces = parts_.size();
   const std::size_t n = batch.count;
@@ -107,7 +104,7 @@ void Objective::compare(std::size_t i) {
   if (unit.rows > 1) backend_.gram(unit, part.gram->panel());
 }
 
-/// All that the spaces do not need each other for.
+/// The losses of each space by itself.
 void Objective::shape(std::size_t rows) {
   backend_.side_by_side(parts_.size(), [&](std::size_t i) {
     const Panel products = parts_[i].products->panel().top_rows(rows);
@@ -148,7 +145,7 @@ void Objective::cover_all_rows(std::size_t i) {
   }
 }
 
-/// Of anchors from each other; the first to write the gradient of a space's anchors.
+/// Orthogonality; the first to write the gradient of a space's anchors.
 void Objective::turn_away(std::size_t i) {
   Part& part = parts_[i];
   const Panel unit = columns(*unit_, i);
@@ -160,7 +157,7 @@ void Objective::turn_away(std::size_t i) {
   backend_.normalize_rows_backward(unit, part.anchor_lengths->panel(), part.dunit->panel(), 0, columns(*danchors_, i));
 }
 
-/// The last: through the products everything that rows have to say.
+/// The last part of the gradient: what comes through the products of rows and anchors.
 void Objective::pull_together(std::size_t i, std::size_t rows) {
   const Panel products = parts_[i].products->panel().top_rows(rows);
   if (alignment_) alignment_->give(i, products);

@@ -33,13 +33,13 @@ class Objective {
   /// Queues what makes the gradient of the total loss of a batch for a mixture (anchors x support), of the same shape,
   /// and adds its losses to losses(). `meanwhile` is called when all losses are there, and may overlap the rest.
   void enqueue(ConstPanel mixture, Ids batch, Panel dmixture, const std::function<void()>& meanwhile = {});
-  /// mixture . dmixture by row, a column: as anchors are mixture x support, it is what their gradient says of them.
+  /// A column of mixture . dmixture by row. It equals anchors . danchors, as anchors are mixture x support.
   [[nodiscard]] ConstPanel inner() { return inner_->panel(); }
-  /// A row of them, one for every space or pair of spaces and kind; losses_of() makes sense of it.
+  /// A row with a place for every kind and space or pair of spaces, which losses_of() adds up.
   [[nodiscard]] Panel losses() { return losses_->panel(); }
   [[nodiscard]] Losses losses_of(std::span<const float> row) const;
 
-  /// The same for one batch of no more than options.batch rows, waiting for its losses.
+  /// The same for one batch of no more than options.batch rows; waits for its losses.
   Losses evaluate(ConstPanel mixture, std::span<const std::uint32_t> batch, Panel dmixture);
 
  private:

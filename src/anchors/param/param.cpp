@@ -4,14 +4,11 @@
 #include "anchors/param/alignment.h"
 #include "anchors/param/checkpoint.h"
 #include "anchors/param/param_options.h"
-#include "anchors/param/purpose.h"
 #include "anchors/param/trainer.h"
 #include "anchors/param/whitened.h"
 #include "base/finite.h"
+#include "base/refuse.h"
 #include "base/wording.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,8 +20,7 @@ namespace {
 std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   const Space& space = task.spaces.front();
   if (space.rows() > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} rows are more than PARAM can learn from at once; choose a range", space.rows()));
+    refuse("{} rows are more than PARAM can learn from at once; choose a range", space.rows());
   }
   const std::vector<std::size_t> rows = space.find(task.support_ids);
   return {rows.begin(), rows.end()};
@@ -44,7 +40,7 @@ std::size_t floats_needed(const ParamTask& task, const Param& options) {
          Alignment::floats_needed(spaces, n, m) + chunk * m;
 }
 
-/// What does not fit names the file.
+/// Names the file if its checkpoint does not fit.
 void restore(Trainer& trainer, const Checkpoint& checkpoint, const std::string& path) {
   try {
     trainer.restore(checkpoint);

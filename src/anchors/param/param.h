@@ -30,9 +30,9 @@ struct ParamResult {
   std::vector<Losses> history;  ///< means by epoch
 };
 
-/// Learns the mixture in whitened coordinates; `whitenings` are those of the spaces, in order. Where an exception out
-/// of `progress` stops it, a checkpoint of the last step is written before the exception goes on; where a loss is not
-/// finite, the last checkpoint stays as it is.
+/// Learns the mixture in whitened coordinates; `whitenings` has one for each space. If an exception out of `progress`
+/// stops it, it writes a checkpoint of the last step before the exception goes on; if a loss is not finite, the last
+/// checkpoint stays as it is.
 [[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
                                         const Param& options, const Progress& progress);
 

@@ -3,12 +3,11 @@
 
 #include "base/json.h"
 #include "base/names.h"
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/backend.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
-
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -19,7 +18,7 @@ namespace {
 constexpr Names<CoverageRows, 2> kCoverageRowsNames{"coverage rows", {"batch", "all"}};
 
 void require(bool good, const std::string& name, double value, const std::string& expected) {
-  if (!good) throw Error(Code::bad_argument, fmt::format("{} is {}, expected {}", name, value, expected));
+  if (!good) refuse("{} is {}, expected {}", name, value, expected);
 }
 
 void require_positive(const std::string& name, double value) {
@@ -83,12 +82,12 @@ Param param_options_from_json(const std::string& text) {
       const auto& found = json.at(name);
       const bool good =
           std::is_integral_v<std::decay_t<decltype(value)>> ? found.is_number_unsigned() : found.is_number();
-      if (!good) throw Error(Code::bad_file, fmt::format("its training option '{}' is not a proper number", name));
+      if (!good) refuse_file("its training option '{}' is not a proper number", name);
       found.get_to(value);
     });
     options.coverage_rows = parse_coverage_rows(json.at("coverage_rows").get<std::string>());
   } catch (const nlohmann::json::exception&) {
-    throw Error(Code::bad_file, "its training options are damaged");
+    refuse_file("its training options are damaged");
   }
   return options;
 }
@@ -110,6 +109,25 @@ void require_valid(const Param& o) {
   require_not_negative(option_words("weight-coverage"), o.weight_coverage);
   require_not_negative(option_words("weight-orthogonality"), o.weight_orthogonality);
   require_not_negative(option_words("weight-length"), o.weight_length);
+}
+
+std::string history_to_json(const std::vector<Losses>& history) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Losses& l : history) rows.push_back({l.total, l.symnce, l.coverage, l.orthogonality, l.length});
+  return rows.dump();
+}
+
+std::vector<Losses> history_from_json(const std::string& text) {
+  try {
+    std::vector<Losses> history;
+    for (const auto& row : parse_json(text, "its loss history is damaged: the text")) {
+      const auto values = row.get<std::array<double, 5>>();
+      history.push_back({values[0], values[1], values[2], values[3], values[4]});
+    }
+    return history;
+  } catch (const nlohmann::json::exception&) {
+    refuse_file("its loss history is damaged");
+  }
 }
 
 }  // namespace kedge

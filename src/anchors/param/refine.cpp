@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/refine.h"
 
-#include "anchors/param/alignment.h"
-#include "anchors/param/refine_objective.h"
 #include "anchors/param/whitened.h"
 #include "base/eigen.h"
 #include "base/random.h"
+#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/products.h"
 #include "regress/repeated_rows.h"
 #include "regress/ridge.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +21,8 @@
 namespace kedge {
 namespace {
 
-/// What turns targets into a ridge solution, support x dim: M^T = targets^T times this, in whitened coordinates.
+/// The matrix, support x dim, whose product with the targets is their ridge regression in whitened coordinates:
+/// M^T = targets^T regressor.
 Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
   const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
   whiten(whitening, support.view());
@@ -60,16 +57,14 @@ std::unique_ptr<Tensor> upload_regressors(Backend& backend, const RefineSources&
   return all;
 }
 
-/// The targets on their way, turned: anchors x support.
+/// The targets while they are refined, transposed: anchors x support.
 class Refiner {
  public:
   Refiner(Backend& backend, RefineObjective& objective, const Matrix& start, double rate)
-      : backend_(backend), objective_(objective), number_(backend.make_integers(1)), adam_{static_cast<float>(rate),
-                                                                                           0.9F,
-                                                                                           0.999F,
-                                                                                           1e-8F,
-                                                                                           0,
-                                                                                           number_->data()} {
+      : backend_(backend),
+        objective_(objective),
+        number_(backend.make_integers(1)),
+        adam_(static_cast<float>(rate), 0.9F, 0.999F, 1e-8F, 0, number_->data()) {
     for (auto* tensor : {&values_, &gradient_, &first_moment_, &second_moment_}) {
       *tensor = backend.make(start.rows(), start.cols());
     }
@@ -101,6 +96,55 @@ class Refiner {
 
 }  // namespace
 
+RefineObjective::RefineObjective(Backend& backend, WhitenedSpaces spaces, ConstPanel regressors, std::size_t anchors,
+                                 std::size_t batch, double tau)
+    : backend_(backend),
+      spaces_(std::move(spaces)),
+      regressors_(regressors),
+      alignment_(backend, spaces_.dims.size(), batch, anchors, tau),
+      ids_(backend.make_integers(batch)),
+      x_(backend.make(batch, regressors.cols)),
+      anchors_(backend.make(anchors, regressors.cols)),
+      danchors_(backend.make(anchors, regressors.cols)),
+      losses_(backend.make(1, alignment_.pairs())) {
+  for (std::size_t i = 0; i < spaces_.dims.size(); ++i) products_.push_back(backend.make(batch, anchors));
+}
+
+/// Calls work(space, its first column, its dim) for all of them, side by side.
+void RefineObjective::for_spaces(const std::function<void(std::size_t, std::size_t, std::size_t)>& work) {
+  backend_.side_by_side(spaces_.dims.size(), [&](std::size_t i) {
+    const auto before = std::span(spaces_.dims).first(i);
+    work(i, std::accumulate(before.begin(), before.end(), std::size_t{0}), spaces_.dims[i]);
+  });
+}
+
+double RefineObjective::evaluate(ConstPanel targets, std::span<const std::uint32_t> rows,
+                                 std::optional<Panel> dtargets) {
+  const Panel x = x_->panel().top_rows(rows.size());
+  backend_.upload(rows, *ids_);
+  backend_.fill(losses_->panel(), 0);
+  backend_.gather_rows(spaces_.rows->panel(), {ids_->data(), rows.size()}, x);
+  backend_.gemm_nn(1, targets, regressors_, 0, anchors_->panel());
+  for_spaces([&](std::size_t i, std::size_t first, std::size_t dim) {
+    const Panel products = products_[i]->panel().top_rows(rows.size());
+    backend_.gemm_nt(1, x.columns(first, dim), anchors_->panel().columns(first, dim), 0, products);
+    alignment_.take(i, products);
+  });
+  alignment_.align(rows.size(), 1, losses_->panel());
+  if (dtargets) {
+    for_spaces([&](std::size_t i, std::size_t first, std::size_t dim) {
+      const Panel products = products_[i]->panel().top_rows(rows.size());
+      backend_.fill(products, 0);
+      alignment_.give(i, products);
+      backend_.gemm_tn(1, products, x.columns(first, dim), 0, danchors_->panel().columns(first, dim));
+    });
+    backend_.gemm_nt(1, danchors_->panel(), regressors_, 0, *dtargets);
+  }
+  Matrix losses(1, alignment_.pairs());
+  backend_.download(losses_->panel(), losses.view());
+  return std::accumulate(losses.cells().begin(), losses.cells().end(), 0.0);
+}
+
 RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_ids, std::size_t most, Random& random) {
   std::vector<bool> taken(space.rows());
   for (const std::size_t row : space.find(support_ids)) taken[row] = true;
@@ -123,20 +167,17 @@ RefineRows split_rows(const Space& space, std::span<const std::int64_t> support_
 
 void require_refinement(std::size_t spaces, const Refinement& options) {
   if (spaces < 2) {
-    throw Error(Code::bad_argument,
-                fmt::format("refinement compares spaces with each other, but there is only one; leave {} at 0",
-                            option_words("refine-epochs")));
+    refuse("refinement compares spaces with each other, but there is only one; leave {} at 0",
+           option_words("refine-epochs"));
   }
   if (!(options.rate > 0) || std::isinf(options.rate)) {
-    throw Error(Code::bad_argument,
-                fmt::format("{} is {}, expected a positive number", option_words("refine-rate"), options.rate));
+    refuse("{} is {}, expected a positive number", option_words("refine-rate"), options.rate);
   }
   if (!(options.tau >= Backend::kLeastTau) || std::isinf(options.tau)) {
-    throw Error(Code::bad_argument, fmt::format("{} is {}, expected a number of {} or more", option_words("refine-tau"),
-                                                options.tau, Backend::kLeastTau));
+    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.tau,
+           Backend::kLeastTau);
   }
-  if (options.batch < 2)
-    throw Error(Code::bad_argument, "the batch of the refinement is too small, expected 2 or more");
+  if (options.batch < 2) refuse("the batch of the refinement is too small, expected 2 or more");
 }
 
 std::size_t refinement_floats(std::span<const std::size_t> dims, std::size_t rows, std::size_t support,
@@ -156,7 +197,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
   Matrix turned(exact.cols(), exact.rows());
   as_eigen(turned.view()) = moving.transpose().cast<float>();
 
-  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // than the numbers that drew the support
+  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // a stream other than the one that drew the support
   Random random(seed ^ kOther);
   const RefineRows split = split_rows(rows.front(), support_ids, options.batch, random);
   const std::size_t batch = std::clamp<std::size_t>(split.learned.size(), 1, options.batch);

@@ -3,9 +3,7 @@
 
 #include "anchors/param/param_options.h"
 #include "base/random.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include "base/refuse.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +26,7 @@ Losses divided(const Losses& l, std::size_t count) {
   return {l.total / n, l.symnce / n, l.coverage / n, l.orthogonality / n, l.length / n};
 }
 
-/// Seeds of different epochs must not overlap those of other seeds' epochs; 0 is the starting logits'.
+/// Streams of one seed must not overlap with those of another. Stream 0 makes the logits, the others shuffle epochs.
 std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) {
   return seed * 0x9e3779b97f4a7c15ULL + stream;
 }
@@ -74,7 +72,7 @@ void Trainer::run(const Progress& progress) {
   }
 }
 
-/// The sequence never changes: batch, step and the losses' place follow from how many steps the backend has counted.
+/// The same operations in every step: the backend counts the steps, and batch and place of the losses follow from that.
 void Trainer::enqueue_step() {
   const Ids batch{order_->data(), batch_, taken_->data(), steps_per_epoch_};
   const AdamStep adam{static_cast<float>(options_.learning_rate), static_cast<float>(options_.beta1),
@@ -142,13 +140,12 @@ void Trainer::restore(const Checkpoint& c) {
   const Panel shape = logits_->panel();
   for (const Matrix* matrix : {&c.logits, &c.first_moment, &c.second_moment}) {
     if (matrix->rows() != shape.rows || matrix->cols() != shape.cols) {
-      throw Error(Code::bad_file,
-                  fmt::format("the checkpoint has {} anchors and {} support rows, but this training has {} and {}",
-                              matrix->rows(), matrix->cols(), shape.rows, shape.cols));
+      refuse_file("the checkpoint has {} anchors and {} support rows, but this training has {} and {}", matrix->rows(),
+                  matrix->cols(), shape.rows, shape.cols);
     }
   }
   if (c.step >= steps_per_epoch_ || c.history.size() != c.epoch || c.steps != c.epoch * steps_per_epoch_ + c.step) {
-    throw Error(Code::bad_file, "the checkpoint's position in the training makes no sense; it is damaged");
+    refuse_file("the checkpoint's position in the training makes no sense; it is damaged");
   }
   epoch_ = c.epoch;
   step_ = c.step;

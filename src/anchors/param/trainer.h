@@ -17,25 +17,24 @@
 
 namespace kedge {
 
-/// A loss that is NaN or infinite: the state it was computed from is lost, so no checkpoint should be made of it.
+/// A loss that is NaN or infinite; the state is useless then, and no checkpoint should be made of it.
 class LossNotFinite : public Error {
  public:
   using Error::Error;
 };
 
-/// Learns the logits of a mixture by Adam on shuffled batches. Every random number follows from the seed and the epoch,
-/// so that training continued from a checkpoint takes the very same steps.
+/// Learns the logits of a mixture by Adam on shuffled batches. All random numbers follow from the seed and the epoch,
+/// so that training continued from a checkpoint takes the same steps.
 class Trainer {
  public:
   Trainer(Backend& backend, const WhitenedSpaces& spaces, std::span<const std::uint32_t> support, std::size_t anchors,
           const Param& options, std::uint64_t seed);
 
-  /// All epochs that are left. Progress is called after each step, or after as many as the backend likes to queue, and
-  /// may throw to stop; the state is then that after the last step. A loss that is not finite throws LossNotFinite,
-  /// which names the step.
+  /// Runs all epochs that are left. Calls `progress` after each step, or after as many as the backend queues at once;
+  /// it may throw to stop, which leaves the state of the last step. Throws LossNotFinite, which names the step.
   void run(const Progress& progress);
 
-  /// Steps on the next batches, no more than are left of the epoch.
+  /// Takes steps on the next batches, no more than are left of the epoch.
   void take_steps(std::size_t count);
   void step() { take_steps(1); }
   [[nodiscard]] bool done() const { return epoch_ >= options_.epochs; }
@@ -64,10 +63,10 @@ class Trainer {
   std::size_t rows_, batch_, steps_per_epoch_;
   std::unique_ptr<Tensor> logits_, mixture_, dmixture_, first_moment_, second_moment_;
   std::unique_ptr<Tensor> log_;          ///< losses of the steps of an epoch
-  std::unique_ptr<Integers> order_;      ///< rows of the epoch under way, as the backend knows them
-  std::unique_ptr<Integers> taken_;      ///< steps taken, as the backend knows them
-  std::size_t given_epoch_;              ///< whose order that is
-  std::vector<std::uint32_t> shuffled_;  ///< the order of an epoch to come, made while the backend works
+  std::unique_ptr<Integers> order_;      ///< rows of the epoch under way, in the backend
+  std::unique_ptr<Integers> taken_;      ///< how many steps were taken, in the backend
+  std::size_t given_epoch_;              ///< the epoch of that order
+  std::vector<std::uint32_t> shuffled_;  ///< the order of the next epoch, made while the backend works
   std::size_t shuffled_epoch_;
   std::unique_ptr<Recording> recording_;
   std::size_t epoch_ = 0, step_ = 0;

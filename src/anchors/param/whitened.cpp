@@ -12,7 +12,7 @@
 namespace kedge {
 namespace {
 
-// So many that starting the threads is nothing beside reading.
+// Enough to make starting a thread cheap beside reading.
 constexpr std::size_t kValuesOfAThread = std::size_t{1} << 20;
 
 /// The mean may be far larger than what varies around it, so it is taken off before the cast.
@@ -46,7 +46,7 @@ void read_centred(const Space& space, std::span<const double> mean, std::size_t 
   });
 }
 
-/// Transposed, as an affine operation takes its weight.
+/// Transposed, as affine() takes it.
 std::unique_ptr<Tensor> upload_whitener(Backend& backend, const Whitening& whitening) {
   const std::size_t dim = whitening.mean.size();
   Matrix transposed(dim, dim);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cpu/exponentials.h"
-
+// Apart from the other kernels, because here arithmetic must happen in the order it is written.
 #include "base/every_processor.h"
+#include "compute/cpu/kernels.h"
 
 #include <bit>
 #include <cstddef>
@@ -19,10 +19,11 @@ namespace {
   return (high * square + low) * square;
 }
 
-constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;  // the first has few digits
+constexpr float kLn2High = 0.693359375F,
+                kLn2Low = -2.12194440e-4F;  // the first has so few digits that n times it is exact
 
 /// exp(x) for x <= 0 without a branch, within two units in the last place. `rest` is made in two steps because the
-/// first of them is exact; a compiler that may reorder sums merges them.
+/// first of them is exact; a compiler that may reorder sums would merge them.
 [[gnu::always_inline]] inline float exp_not_positive(float x) {
   x = x < -87.0F ? -87.0F : x;
   const auto power = static_cast<std::int32_t>(x * 1.44269504F - 0.5F);  // rounds to the nearest, as x is not positive
@@ -32,7 +33,7 @@ constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;  // the firs
 }
 
 /// e^x - 1 - x without a branch. With x = n ln(2) + rest it is 2^n curve(rest) + (2^n - 1) (rest + 1) - n ln(2): what
-/// cancels is gone before it is rounded, and all but the curve is 0 where n is.
+/// cancels is gone before it is rounded, and all but the curve is 0 if n is.
 [[gnu::always_inline]] inline float without_line(float x) {
   constexpr float kMost = 80, kRound = 0x1.8p23F;  // numbers of that size have no digits after the point
   x = x > kMost ? kMost : x;
@@ -45,34 +46,22 @@ constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;  // the firs
   return (scale * curve(rest) + more * rest) + ((more - whole * kLn2High) - whole * kLn2Low);
 }
 
-KEDGE_EVERY_PROCESSOR void below(const float* x, float most, float factor, float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = exp_not_positive(factor * (x[i] - most));
+}  // namespace
+
+KEDGE_EVERY_PROCESSOR void exp_below(std::span<const float> x, float most, float factor, std::span<float> out) {
+  for (std::size_t i = 0; i < x.size(); ++i) out[i] = exp_not_positive(factor * (x[i] - most));
 }
 
-KEDGE_EVERY_PROCESSOR void below_one(float* __restrict row, float factor, float* __restrict columns, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
+KEDGE_EVERY_PROCESSOR void exp_below_one(std::span<float> row, float factor, std::span<float> columns) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
     const float below = row[i] < 1.0F ? row[i] - 1.0F : 0.0F;  // rounding may leave a cosine above 1
     row[i] = exp_not_positive(factor * below);
     columns[i] += row[i];
   }
 }
 
-KEDGE_EVERY_PROCESSOR void take_line_off(float* u, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) u[i] = without_line(u[i]);
-}
-
-}  // namespace
-
-void exp_below(std::span<const float> x, float most, float factor, std::span<float> out) {
-  below(x.data(), most, factor, out.data(), x.size());
-}
-
-void exp_below_one(std::span<float> row, float factor, std::span<float> columns) {
-  below_one(row.data(), factor, columns.data(), row.size());
-}
-
-void exp_without_line(std::span<float> u) {
-  take_line_off(u.data(), u.size());
+KEDGE_EVERY_PROCESSOR void exp_without_line(std::span<float> u) {
+  for (float& value : u) value = without_line(value);
 }
 
 }  // namespace kedge::cpu

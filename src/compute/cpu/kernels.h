@@ -6,14 +6,24 @@
 #include <span>
 
 // What the CPU backend does to one row. Plain loops that the compiler turns into vector instructions, once for each
-// kind of processor; the right ones are chosen when the program starts.
+// kind of processor; the right ones are chosen when the program starts. Eigen's expressions use only what every
+// processor of a family has: on one core of a Xeon with AVX-512 they take 3.4 times as long for Adam's step with its
+// softmax of 2000 logits, 6 times for the exponentials of 512 cosines and 3 times for a coverage of 300 anchors.
 namespace kedge::cpu {
 
-/// out += rows x, for rows as long as x; as BLAS does on one thread, but faster for few rows.
+/// out = exp(factor (x - most)), within two units in the last place. No x is above `most`. Results below exp(-87)
+/// become exp(-87), which is as good as nothing. NaN stays NaN. out may be x.
+void exp_below(std::span<const float> x, float most, float factor, std::span<float> out);
+/// row = exp(factor (row - 1)), added to `columns` too. Cosines are at most 1, but for their rounding.
+void exp_below_one(std::span<float> row, float factor, std::span<float> columns);
+/// u = e^u - 1 - u within eight units in the last place, next to 0 as elsewhere. Values beyond 80 on either side count
+/// as 80, where e^u still is a float32. NaN stays NaN.
+void exp_without_line(std::span<float> u);
+
+/// out += rows x, for rows as long as x: what BLAS does on one thread, but faster for few rows.
 void add_dots(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 /// out += the sum of the rows, each times its weight.
 void add_rows(MatrixView<const float> rows, std::span<const float> weights, std::span<float> out);
-
 /// out += sum of |row - x| for each of the rows, as long as x.
 void add_differences(MatrixView<const float> rows, std::span<const float> x, std::span<float> out);
 

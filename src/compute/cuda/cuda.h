@@ -2,9 +2,8 @@
 #pragma once
 
 #include "compute/backend.h"
-#include "compute/block_covariance.h"
-#include "compute/centred_rows.h"
-#include "compute/eigh.h"
+#include "compute/covariance.h"
+#include "compute/lapack.h"
 #include "compute/kernel_function.h"
 #include "compute/kernel_system.h"
 #include "compute/row_worker.h"
@@ -30,7 +29,7 @@ void require();
 /// Gives the calling thread back the GPU that it had before require().
 void put_back() noexcept;
 /// Makes CUDA load what decompositions need, which takes it longer than they do. Errors are swallowed: whatever fails
-/// here fails again, and is told, in the work itself.
+/// here fails again, and is reported, in the work itself.
 void warm_up() noexcept;
 /// On the first GPU. Throws what require() throws.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(Precision precision);
@@ -38,10 +37,10 @@ void warm_up() noexcept;
 /// All eigenpairs of a symmetric matrix, ascending, by cuSOLVER. Only its upper triangle is read.
 [[nodiscard]] Eigenpairs eigh(const Matrix64& symmetric);
 
-/// The same, and the inverse square root that they make.
+/// The same, and the inverse square root of the matrix.
 [[nodiscard]] Eigenpairs eigh_with_root(const Matrix64& symmetric, Matrix64& inverse_root);
 
-/// The same rows in the GPU's memory, where all that is made of them stays.
+/// Rows less their mean, in the GPU's memory; what is made of them stays there.
 [[nodiscard]] std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double> rows,
                                                              std::span<const double> mean);
 /// In the GPU's memory; `share` times the lower triangle of `scatter` is the covariance.
@@ -59,7 +58,7 @@ void warm_up() noexcept;
 /// In the GPU's memory. `rows` have length 1, or 0.
 [[nodiscard]] std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float> rows);
 
-/// Products in float32 decide all but those within `near` of each other, which float64 decides.
+/// Decided by products in float32, and by float64 if they are within `near` of each other.
 void count_larger(MatrixView<const float> queries, MatrixView<const float> keys, float near,
                   std::span<std::size_t> counts, const std::function<void(std::size_t)>& tell);
 

@@ -2,100 +2,101 @@
 #include "compute/cuda/dense.h"
 
 #include "base/checked.h"
-#include "compute/cuda/check.h"
+#include "base/wording.h"
+
+#include <fmt/format.h>
+#include <kedge/error.h>
+
+#include <algorithm>
 
 namespace kedge::cuda {
 namespace {
 
-constexpr const char* kCopying = "to copy a matrix";
+constexpr const char* kDecomposing = "to find eigenvectors";
 
 int size_of(std::size_t value) {
   return checked_int(value, "a matrix's dimension");
 }
 
-cublasOperation_t order_of(Dense::Side side) {
-  return side == Dense::Side::turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-}
-
 }  // namespace
 
-DeviceArray<double> Dense::upload(MatrixView<const double> rows) const {
-  DeviceArray<double> array(checked_mul(rows.rows, rows.cols));
-  if (array.size() == 0) return array;
-  const std::size_t row = rows.cols * sizeof(double);
-  const bool whole = rows.stride == rows.cols;  // one row to it, as the number of those has a limit
-  const cudaError_t status =
-      whole ? cudaMemcpyAsync(array.data(), rows.data, rows.rows * row, cudaMemcpyHostToDevice, stream())
-            : cudaMemcpy2DAsync(array.data(), row, rows.data, rows.stride * sizeof(double), row, rows.rows,
-                                cudaMemcpyHostToDevice, stream());
-  check(status, kCopying);
-  return array;
-}
-
-void Dense::download(const Block& from, MatrixView<double> to) const {
-  const std::size_t column = from.rows * sizeof(double);
-  const bool whole = from.stride == from.rows && to.stride == from.rows;
-  check(whole ? cudaMemcpyAsync(to.data, from.data, from.cols * column, cudaMemcpyDeviceToHost, stream())
-              : cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double), column,
-                                  from.cols, cudaMemcpyDeviceToHost, stream()),
-        kCopying);
-  wait();
-}
-
-void Dense::copy(const Block& from, const Block& to) const {
-  check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(double), from.data, from.stride * sizeof(double),
-                          from.rows * sizeof(double), from.cols, cudaMemcpyDeviceToDevice, stream()),
-        kCopying);
-}
-
-void Dense::multiply(double scale, const Block& a, Side a_side, const Block& b, Side b_side, const Block& c) const {
+void Dense::multiply(double scale, Rows64 a, cublasOperation_t turn_a, Rows64 b, cublasOperation_t turn_b,
+                     Rows64 c) const {
   const double keep = 0;
-  const std::size_t shared = a_side == Side::turned ? a.rows : a.cols;
-  check(cublasDgemm(blas(), order_of(a_side), order_of(b_side), size_of(c.rows), size_of(c.cols), size_of(shared),
-                    &scale, a.data, size_of(a.stride), b.data, size_of(b.stride), &keep, c.data, size_of(c.stride)),
+  const std::size_t shared = turn_a == CUBLAS_OP_T ? a.rows : a.cols;
+  check(cublasDgemm(blas(), turn_b, turn_a, size_of(c.cols), size_of(c.rows), size_of(shared), &scale, b.data,
+                    size_of(b.stride), a.data, size_of(a.stride), &keep, c.data, size_of(c.stride)),
         "to multiply matrices");
 }
 
-/// By the factor R whose inverse B is.
-void Dense::divide(const ChangeOfBasis& basis, cublasSideMode_t side, cublasOperation_t order, const Block& x) const {
+/// By the factor whose inverse B is.
+void Dense::divide(const ChangeOfBasis& basis, cublasSideMode_t side, cublasOperation_t turn, Rows64 x) const {
   const Matrix64& factor = basis.factor().value().factor();
-  const DeviceArray<double> own = upload(factor.view());
+  const DeviceArray<double> own = copy_of(factor.view());
   const double one = 1;
-  check(cublasDtrsm(blas(), side, CUBLAS_FILL_MODE_LOWER, order, CUBLAS_DIAG_NON_UNIT, size_of(x.rows), size_of(x.cols),
+  check(cublasDtrsm(blas(), side, CUBLAS_FILL_MODE_LOWER, turn, CUBLAS_DIAG_NON_UNIT, size_of(x.cols), size_of(x.rows),
                     &one, own.data(), size_of(factor.rows()), x.data, size_of(x.stride)),
         "to divide by a triangular matrix");
-  wait();  // the factor goes
+  wait();  // before the factor goes
 }
 
-/// By B, which is our rows and so turned here already.
-void Dense::multiply_in_place(const ChangeOfBasis& basis, bool from_left, Side side, const Block& x) const {
-  const Matrix64& matrix = basis.matrix();
-  const DeviceArray<double> own = upload(matrix.view());
-  const DeviceArray<double> given(checked_mul(x.rows, x.cols));
-  const Block before = packed(given, x.rows, x.cols);
-  copy(x, before);
-  const Block b = packed(own, matrix.rows(), matrix.rows());
-  if (from_left) {
-    multiply(1, b, side, before, Side::plain, x);
-  } else {
-    multiply(1, before, Side::plain, b, side, x);
-  }
-  wait();  // what was uploaded goes
-}
-
-void Dense::apply_to_columns(const ChangeOfBasis& basis, const Block& x) const {
+void Dense::apply_to_rows(const ChangeOfBasis& basis, Rows64 x) const {
   if (basis.factor()) return divide(basis, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, x);
-  multiply_in_place(basis, true, Side::turned, x);
+  const DeviceArray<double> own = copy_of(basis.matrix().view()), before = copy_of(x);
+  multiply(1, packed(before, x.rows, x.cols), CUBLAS_OP_N, packed(own, x.cols, x.cols), CUBLAS_OP_T, x);
+  wait();
 }
 
-void Dense::apply_to_rows(const ChangeOfBasis& basis, const Block& x) const {
+void Dense::apply_to_columns(const ChangeOfBasis& basis, Rows64 x) const {
   if (basis.factor()) return divide(basis, CUBLAS_SIDE_RIGHT, CUBLAS_OP_T, x);
-  multiply_in_place(basis, false, Side::plain, x);
+  const DeviceArray<double> own = copy_of(basis.matrix().view()), before = copy_of(x);
+  multiply(1, packed(own, x.rows, x.rows), CUBLAS_OP_N, packed(before, x.rows, x.cols), CUBLAS_OP_N, x);
+  wait();
 }
 
-void Dense::adjoint_to_columns(const ChangeOfBasis& basis, const Block& x) const {
+void Dense::adjoint_to_rows(const ChangeOfBasis& basis, Rows64 x) const {
   if (basis.factor()) return divide(basis, CUBLAS_SIDE_LEFT, CUBLAS_OP_T, x);
-  multiply_in_place(basis, true, Side::plain, x);
+  const DeviceArray<double> own = copy_of(basis.matrix().view()), before = copy_of(x);
+  multiply(1, packed(before, x.rows, x.cols), CUBLAS_OP_N, packed(own, x.cols, x.cols), CUBLAS_OP_N, x);
+  wait();
+}
+
+std::vector<double> Dense::decompose(Rows64 symmetric, std::size_t count) const {
+  const auto dim = static_cast<std::int64_t>(symmetric.rows);
+  count = std::min(count, symmetric.rows);
+  const bool all = count == symmetric.rows;
+  const cusolverEigRange_t range = all ? CUSOLVER_EIG_RANGE_ALL : CUSOLVER_EIG_RANGE_I;
+  const std::int64_t first = all ? 1 : dim - static_cast<std::int64_t>(count) + 1;  // cuSOLVER counts from 1
+  double no_lowest = 0, no_highest = 0;
+  std::int64_t found = 0;
+  const DeviceArray<double> values(symmetric.rows);
+  const DeviceArray<int> info(1);
+  std::size_t device_bytes = 0, host_bytes = 0;
+  check(cusolverDnXsyevdx_bufferSize(solver_.handle.get(), solver_.params.get(), CUSOLVER_EIG_MODE_VECTOR, range,
+                                     CUBLAS_FILL_MODE_LOWER, dim, CUDA_R_64F, symmetric.data, dim, &no_lowest,
+                                     &no_highest, first, dim, &found, CUDA_R_64F, values.data(), CUDA_R_64F,
+                                     &device_bytes, &host_bytes),
+        kDecomposing);
+  const DeviceArray<std::byte> device_work(device_bytes);
+  std::vector<std::byte> host_work(host_bytes);
+  check(cusolverDnXsyevdx(solver_.handle.get(), solver_.params.get(), CUSOLVER_EIG_MODE_VECTOR, range,
+                          CUBLAS_FILL_MODE_LOWER, dim, CUDA_R_64F, symmetric.data, dim, &no_lowest, &no_highest, first,
+                          dim, &found, CUDA_R_64F, values.data(), CUDA_R_64F, device_work.data(), device_bytes,
+                          host_work.data(), host_bytes, info.data()),
+        kDecomposing);
+  int status = 0;
+  std::vector<double> result(count);
+  copy(info.data(), &status, 1);
+  copy(values.data(), result.data(), count);
+  wait();
+  if (status != 0) {
+    throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
+  }
+  if (found != static_cast<std::int64_t>(count)) {
+    throw Error(Code::failed, fmt::format("the GPU found {} of the {} largest eigenvectors of a {} x {} matrix; use {}",
+                                          found, count, dim, dim, option_words("device", "cpu")));
+  }
+  return result;
 }
 
 }  // namespace kedge::cuda

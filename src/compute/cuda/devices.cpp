@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
-#include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
+#include "compute/cuda/runtime.h"
 
 #include <fmt/format.h>
 #include <kedge/error.h>
@@ -16,7 +16,7 @@ constexpr int kLeastMajor = 8;  // compute capability; older GPUs have no TF32, 
 
 thread_local std::optional<int> before;  // the calling thread's GPU, if require() made another its own
 
-/// Every thread has a current GPU, and in a program of others that may not be ours.
+/// Every thread has a current GPU, and in somebody else's program that may not be ours.
 void select(int device) {
   int current = 0;
   check(cudaGetDevice(&current), "to be asked for");
@@ -45,7 +45,7 @@ std::string version_of(int number) {
 }
 
 [[noreturn]] void refuse_status(cudaError_t status) {
-  (void)cudaGetLastError();  // it is told here, and must not be found again by a later check
+  (void)cudaGetLastError();  // reported here, so a later check must not find it
   if (status == cudaErrorInsufficientDriver) refuse_driver();
   if (status == cudaErrorNoDevice || status == cudaSuccess) {
     refuse("the NVIDIA driver finds none", "look for it with nvidia-smi and check CUDA_VISIBLE_DEVICES");

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/cuda/affine.h"
-#include "compute/cuda/lane.h"
-#include "compute/cuda/memory.h"
+#include "compute/backend.h"
+#include "compute/cuda/runtime.h"
 #include "compute/kernel_function.h"
-
-#include <kedge/device.h>
 
 namespace kedge::cuda {
 
@@ -22,8 +19,8 @@ struct DeviceKernel {
   DeviceArray<float> projection, rows, coefficients, weight, bias, mean;
 };
 
-/// Takes rows in the GPU's memory through a kernel function: some of them at a time, and those through some of the
-/// rows of the function at a time, so that what lies between its products is bounded whatever the number of either.
+/// Takes rows in the GPU's memory through a kernel function: a block of them at a time, and each block through a tile
+/// of the function's own rows at a time, so that the memory between its two products is bounded.
 class KernelApply {
  public:
   KernelApply(const DeviceKernel& function, std::size_t most_rows);
@@ -38,7 +35,6 @@ class KernelApply {
 
   const DeviceKernel& function_;
   std::size_t tile_, rows_;
-  AffinePlans plans_;
   DeviceArray<float> unit_, curves_;
 };
 

@@ -11,7 +11,7 @@
 // The operations of Backend that are not products, each queued on a stream; see there for what they compute.
 namespace kedge::cuda {
 
-// Those that are often done for several matrices at once: a whole list of them costs one launch, or two.
+// Operations that are often done for several matrices: a list of them costs one launch or two.
 struct Fill {
   Panel x;
   float value;
@@ -55,7 +55,7 @@ struct SymmetricNce {
 
 constexpr std::size_t kMostAtOnce = 8;
 
-/// Doubles that an operation needs for the sums it makes on its way.
+/// How many doubles an operation needs for its intermediate sums.
 constexpr std::size_t scratch_of(const Coverage& c) {
   return c.r.rows;
 }
@@ -68,7 +68,7 @@ constexpr std::size_t scratch_of(const SymmetricNce& n) {
   return tiles * n.cosines.rows + tiles + 1;
 }
 
-// At most kMostAtOnce of them. `scratch` holds what all of them need, and is theirs until the stream has run them.
+// A list has at most kMostAtOnce operations. `scratch` has room for all of them, and is theirs until they have run.
 void run(cudaStream_t stream, std::span<const Fill> all);
 void run(cudaStream_t stream, std::span<const Gather> all);
 void run(cudaStream_t stream, std::span<const Normalize> all);
@@ -78,7 +78,7 @@ void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch);
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch);
 void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch);
 
-/// Of a matrix in bfloat16, whose rows start on 16 bytes.
+/// The stride of a bfloat16 matrix whose rows start on 16 bytes.
 constexpr std::size_t narrow_stride(std::size_t cols) {
   return (cols + 7) / 8 * 8;
 }
@@ -88,9 +88,11 @@ void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t st
 void turn(cudaStream_t stream, ConstPanel from, Panel to);
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths);
 void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel dots);
-void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax);
+/// How many doubles a softmax needs for its intermediate sums.
+[[nodiscard]] std::size_t softmax_scratch(ConstPanel logits);
+void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax, double* scratch);
 void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam,
-                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax);
+                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax, double* scratch);
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);

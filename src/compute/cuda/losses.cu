@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/check.h"
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/launch.cuh"
-#include "compute/cuda/many.cuh"
-#include "compute/cuda/reduce.cuh"
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
@@ -13,11 +9,6 @@ constexpr unsigned kWarps = 8;     // of a block whose warps work on a row each
 constexpr unsigned kFew = 8;       // columns of a block that adds up columns: 32 bytes are read at once anyway
 constexpr unsigned kStrip = 1024;  // its threads
 
-template <class T>
-__device__ T* row_of(BasicPanel<T> p, std::size_t row) {
-  return p.data + row * p.stride;
-}
-
 /// The sum of values[0 ... count), for every thread of a block.
 __device__ double sum_of(const double* values, std::size_t count) {
   double sum = 0;
@@ -25,9 +16,8 @@ __device__ double sum_of(const double* values, std::size_t count) {
   return block_sum(sum);
 }
 
-/// A warp to a row: the expected distance to the scratch, and the gradient.
+/// A warp per row: writes the expected distance to the scratch, and the gradient.
 __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
-  wait_for_earlier();
   const Coverage& o = many.mine();
   const std::size_t row = blockIdx.x * std::size_t{kWarps} + threadIdx.x / kWarp;
   if (row >= o.r.rows) return;
@@ -40,7 +30,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
     const float length = *row_of(o.a_lengths, a);
     return x_length * x_length + length * length - 2 * products[a];
   };
-  // The sums are relative to the closest column met so far, so that one pass finds it and them.
+  // The sums are relative to the closest column met so far, so one pass finds both.
   float closest = INFINITY, sum = 0, weighted = 0;
 #pragma unroll 4
   for (std::size_t a = lane; a < cols; a += kWarp) {
@@ -56,7 +46,7 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
   sum = warp_reduce(keep * sum, Plus{});
   const float mean = warp_reduce(keep * weighted, Plus{}) / sum;
   const float factor = -2 * o.weighted.share * o.weighted.weight / sum;
-  float* gradient = o.dr.data + row * o.dr.stride;
+  float* gradient = row_of(o.dr, row);
 #pragma unroll 4
   for (std::size_t a = lane; a < cols; a += kWarp) {
     const float d = distance(a);
@@ -65,9 +55,8 @@ __global__ void cover_kernel(const __grid_constant__ Many<Coverage> many, double
   if (lane == 0) own_scratch(many, scratch)[row] = mean;
 }
 
-/// pull -= the column sums of dr, a block to a few columns; one more adds the loss up.
+/// pull -= the column sums of dr, a block per few columns; one more block adds up the loss.
 __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double* scratch) {
-  wait_for_earlier();
   const Coverage& o = many.mine();
   const std::size_t strips = (o.dr.cols + kFew - 1) / kFew;
   if (blockIdx.x > strips) return;
@@ -90,12 +79,11 @@ __global__ void pull_kernel(const __grid_constant__ Many<Coverage> many, double*
   float total = 0;
 #pragma unroll 8
   for (unsigned w = 0; w < kStrip / kWarp; ++w) total += sums[w][threadIdx.x];
-  o.pull.data[column * o.pull.stride] -= total;
+  *row_of(o.pull, column) -= total;
 }
 
-/// A block to a row; one more adds the loss up.
+/// A block per row; one more adds up the loss.
 __global__ void pull_rows_kernel(const __grid_constant__ Many<PullRows> many) {
-  wait_for_earlier();
   const PullRows& o = many.mine();
   const std::size_t row = blockIdx.x;
   const auto rows = static_cast<float>(o.a.rows);
@@ -115,14 +103,13 @@ __global__ void pull_rows_kernel(const __grid_constant__ Many<PullRows> many) {
   const float factor = *row_of(o.pull, row) + (length > 0 ? strength * (length - 1) / length : 0);
 #pragma unroll 4
   for (std::size_t c = threadIdx.x; c < o.a.cols; c += kRowThreads) {
-    o.da.data[row * o.da.stride + c] += factor * row_of(o.a, row)[c];
+    row_of(o.da, row)[c] += factor * row_of(o.a, row)[c];
   }
 }
 
-/// Squares off the diagonal. On it stand ones, or the zero of a row that is zero; there a product's rounding would
-/// count as much as what is to be measured.
+/// Sums the squares off the diagonal. The diagonal holds ones, or the zero of a zero row; a product's rounding there
+/// would count as much as what is measured.
 __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
-  wait_for_earlier();
   const ConstPanel gram = many.mine().gram;
   const std::size_t row = blockIdx.x;
   if (row >= gram.rows) return;
@@ -136,7 +123,6 @@ __global__ void orthogonality_kernel(const __grid_constant__ Many<Orthogonality>
 }
 
 __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogonality> many, double* scratch) {
-  wait_for_earlier();
   const Orthogonality& o = many.mine();
   const auto m = static_cast<double>(o.gram.rows);
   const double sum = sum_of(own_scratch(many, scratch), o.gram.rows);
@@ -147,23 +133,28 @@ __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogona
 
 void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
   const auto many = many_of(all);
-  const dim3 rows = grid_of(all, [](const Coverage& o) { return (o.r.rows + kWarps - 1) / kWarps; });
-  launch(stream, {rows, kWarps * kWarp}, "to cover rows", cover_kernel, many, scratch);
-  const dim3 strips = grid_of(all, [](const Coverage& o) { return (o.r.cols + kFew - 1) / kFew + 1; });
-  launch(stream, {strips, kStrip}, "to add up what pulls the rows", pull_kernel, many, scratch);
+  const dim3 rows = grid_of(all, [](const Coverage& o) { return blocks(o.r.rows, kWarps); });
+  cover_kernel<<<rows, kWarps * kWarp, 0, stream>>>(many, scratch);
+  check_launch("to cover rows");
+  const dim3 strips = grid_of(all, [](const Coverage& o) { return blocks(o.r.cols, kFew) + 1; });
+  pull_kernel<<<strips, kStrip, 0, stream>>>(many, scratch);
+  check_launch("to add up what pulls the rows");
 }
 
 void run(cudaStream_t stream, std::span<const PullRows> all) {
   const dim3 grid = grid_of(all, [](const PullRows& o) { return o.a.rows + 1; });
-  launch(stream, {grid, kRowThreads}, "to pull rows", pull_rows_kernel, many_of(all));
+  pull_rows_kernel<<<grid, kRowThreads, 0, stream>>>(many_of(all));
+  check_launch("to pull rows");
 }
 
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch) {
   const auto many = many_of(all);
   const dim3 rows = grid_of(all, [](const Orthogonality& o) { return o.gram.rows; });
-  launch(stream, {rows, kRowThreads}, "to compare rows", orthogonality_kernel, many, scratch);
+  orthogonality_kernel<<<rows, kRowThreads, 0, stream>>>(many, scratch);
+  check_launch("to compare rows");
   const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
-  launch(stream, {each, kStrip}, "to sum a loss", orthogonality_loss_kernel, many, scratch);
+  orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
+  check_launch("to sum a loss");
 }
 
 }  // namespace kedge::cuda

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symmetric InfoNCE in two launches: one adds up each tile's rows and columns, the other makes the gradient, tile by
-// tile. Both read a cosine once; its exponential is sooner made again than fetched.
-#include "compute/cuda/check.h"
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/launch.cuh"
-#include "compute/cuda/many.cuh"
-#include "compute/cuda/reduce.cuh"
-#include "compute/cuda/vector.cuh"
+// tile. Both read each cosine once: computing its exponential again is faster than fetching it.
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
@@ -23,8 +18,8 @@ __host__ __device__ std::size_t tiles_of(std::size_t n) {
   return (n + kTile - 1) / kTile;
 }
 
-/// The sums of an operation: of rows and columns for each tile they cross, of the loss for each tile on the diagonal,
-/// and how many of those are there.
+/// An operation's sums: of the rows and columns within each tile, of the loss in each tile on the diagonal, and how
+/// many of the latter are done.
 struct Sums {
   float *rows, *columns;
   double* losses;
@@ -61,7 +56,7 @@ __device__ void store_four(float* row, std::size_t first, std::size_t n, bool fo
   }
 }
 
-/// What of a tile is a thread's: kRows rows of four columns. All are read before any is used.
+/// A thread's part of a tile: kRows rows of four columns, all read before any is used.
 struct Part {
   Floats<4> values[kRows];
 
@@ -69,8 +64,7 @@ struct Part {
 #pragma unroll
     for (unsigned k = 0; k < kRows; ++k) {
       const std::size_t row = first_row + k * kApart;
-      values[k] = row < cosines.rows ? load_four(cosines.data + row * cosines.stride, first_column, cosines.rows, fours)
-                                     : Floats<4>{};
+      values[k] = row < cosines.rows ? load_four(row_of(cosines, row), first_column, cosines.rows, fours) : Floats<4>{};
     }
   }
 };
@@ -91,7 +85,6 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t first_row = tile_row * kTile + line, first_column = tile_column * kTile + 4 * four;
   const float inverse_tau = 1 / many.mine().tau;
   const Sums to(many, scratch);
-  wait_for_earlier();
   if (blockIdx.x == 0 && threadIdx.x == 0) *to.done = 0;
   const Part part(cosines, first_row, first_column, in_fours(cosines));
   float columns[4] = {};
@@ -120,7 +113,7 @@ __global__ void __launch_bounds__(kThreads)
   to.columns[tile_row * n + column] = sum;
 }
 
-/// Of all tiles' parts of a sum, those of `which` modulo `step`.
+/// Adds up every `step`th tile's part of a sum, from tile `which` on.
 __device__ float add_parts(const float* parts, std::size_t n, std::size_t which, std::size_t step, std::size_t at) {
   float sum = 0;
 #pragma unroll 4
@@ -128,7 +121,7 @@ __device__ float add_parts(const float* parts, std::size_t n, std::size_t which,
   return sum;
 }
 
-/// 1 / the sums of kTile rows or columns, from the first on; the block must meet before they are read.
+/// to = 1 / the sums of kTile rows or columns from `first` on; the block has to synchronise before it reads them.
 __device__ void invert_sums(const float* parts, std::size_t n, std::size_t first, float* to) {
   const unsigned own = threadIdx.x / kPerSum, which = threadIdx.x % kPerSum;
   float sum = first + own < n ? add_parts(parts, n, which, kPerSum, first + own) : 0;
@@ -136,8 +129,8 @@ __device__ void invert_sums(const float* parts, std::size_t n, std::size_t first
   if (which == 0) to[own] = first + own < n ? 1 / sum : 0;
 }
 
-/// Of a tile on the diagonal, from 1 / the sums of its rows and columns and its cosines on the diagonal; the last one
-/// adds up all, in their order.
+/// Adds the loss of a tile on the diagonal, from 1 / the sums of its rows and columns and its cosines on the diagonal.
+/// The tile that comes last adds up all of them, in a fixed order.
 __device__ void add_loss(const SymmetricNce& o, const Sums& sums, std::size_t tile, const float* of_row,
                          const float* of_column, const float* right) {
   const std::size_t n = o.cosines.rows, tiles = tiles_of(n);
@@ -163,7 +156,7 @@ __device__ void add_loss(const SymmetricNce& o, const Sums& sums, std::size_t ti
   *o.loss.data += static_cast<float>(o.weighted.share * all / (2 * static_cast<double>(n)));
 }
 
-/// The tiles on the diagonal come first, as the loss is theirs.
+/// Tiles on the diagonal come first, because they have more to do: the loss.
 __device__ uint2 tile_of(unsigned block, unsigned tiles) {
   if (block < tiles) return {block, block};
   const unsigned row = (block - tiles) / (tiles - 1), column = (block - tiles) % (tiles - 1);
@@ -184,7 +177,6 @@ __global__ void __launch_bounds__(kThreads)
   const float inverse_tau = 1 / o.tau;
   const float step = o.weighted.share * o.weighted.weight * inverse_tau / (2 * static_cast<float>(n));
   const bool fours = in_fours(o.cosines), turned_fours = in_fours(o.turned);
-  wait_for_earlier();
   Part part(o.cosines, top + line, left + four, fours);
   invert_sums(sums.rows, n, top, of_row);
   invert_sums(sums.columns, n, left, of_column);
@@ -200,7 +192,7 @@ __global__ void __launch_bounds__(kThreads)
       value = step * weight_of(value, inverse_tau) * (of_row[r] + of_column[four + i]) - (is_right ? 2 * step : 0);
       tile[r][four + i] = value;
     }
-    if (top + r < n) store_four(o.cosines.data + (top + r) * o.cosines.stride, left + four, n, fours, part.values[k]);
+    if (top + r < n) store_four(row_of(o.cosines, top + r), left + four, n, fours, part.values[k]);
   }
   __syncthreads();
 #pragma unroll
@@ -208,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned r = line + k * kApart;
     if (left + r >= n) continue;
     const Floats<4> turned{{tile[four][r], tile[four + 1][r], tile[four + 2][r], tile[four + 3][r]}};
-    store_four(o.turned.data + (left + r) * o.turned.stride, top + four, n, turned_fours, turned);
+    store_four(row_of(o.turned, left + r), top + four, n, turned_fours, turned);
   }
   if (top == left) add_loss(o, sums, own.x, of_row, of_column, right);
 }
@@ -219,8 +211,10 @@ void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch
   const auto many = many_of(all);
   const dim3 grid =
       grid_of(all, [](const SymmetricNce& o) { return tiles_of(o.cosines.rows) * tiles_of(o.cosines.rows); });
-  launch(stream, {grid, kThreads}, "to sum cosines", nce_sums_kernel, many, scratch);
-  launch(stream, {grid, kThreads}, "in the gradient of cosines", nce_gradient_kernel, many, scratch);
+  nce_sums_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
+  check_launch("to sum cosines");
+  nce_gradient_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
+  check_launch("in the gradient of cosines");
 }
 
 }  // namespace kedge::cuda

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/checked.h"
-#include "compute/cuda/check.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
-#include "compute/cuda/lane.h"
-#include "compute/cuda/memory.h"
 #include "compute/row_sums.h"
 
 #include <algorithm>
@@ -14,7 +11,7 @@
 namespace kedge::cuda {
 namespace {
 
-/// Rows one after the other are, to cuBLAS, columns of a dim x rows matrix X.
+/// cuBLAS counts by columns: packed rows are a dim x rows matrix to it.
 template <class T>
 class Sums final : public RowSums<T> {
  public:
@@ -31,15 +28,11 @@ class Sums final : public RowSums<T> {
         slots_(buffers) {
     for (Slot& slot : slots_) slot = {PinnedArray<T>(given_.size()), make_event()};
     const std::vector<double> ones(most_rows, 1.0);
-    upload(ones, ones_);
-    check(cudaMemsetAsync(sums_.data(), 0, sums_.size() * sizeof(double), lane_.stream()), kClearing);
-    check(cudaMemsetAsync(products_.data(), 0, products_.size() * sizeof(double), lane_.stream()), kClearing);
-    lane_.wait();  // the ones are copied from here
+    lane_.copy(ones.data(), ones_.data(), most_rows);
+    lane_.clear(sums_.data(), sums_.size());
+    lane_.clear(products_.data(), products_.size());
+    lane_.wait();  // before the ones go
   }
-  // No memory may go while the GPU still copies from it.
-  ~Sums() override { (void)cudaStreamSynchronize(lane_.stream()); }
-  Sums(const Sums&) = delete;
-  Sums& operator=(const Sums&) = delete;
 
   std::vector<MatrixView<T>> buffer(std::size_t number, std::size_t rows) override {
     require();
@@ -57,18 +50,16 @@ class Sums final : public RowSums<T> {
 
   void set_pilot(std::span<const double> pilot) override {
     about_.assign(pilot.begin(), pilot.end());
-    upload(about_, pilot_);
+    lane_.copy(about_.data(), pilot_.data(), dim_);
   }
 
   void add(std::size_t number, std::size_t rows) override {
     const Slot& slot = slots_.at(number);
-    check(cudaMemcpyAsync(given_.data(), slot.values.data(), rows * dim_ * sizeof(T), cudaMemcpyHostToDevice,
-                          lane_.stream()),
-          kCopying);
+    lane_.copy(slot.values.data(), given_.data(), rows * dim_);
     check(cudaEventRecord(slot.free.get(), lane_.stream()), "to record an event");
     std::size_t first = 0;
     for (const std::size_t dim : dims_) {
-      centre(given_.data() + first * rows, pilot_.data() + first, {rows_.data() + first, dim, rows, dim_},
+      centre(given_.data() + first * rows, pilot_.data() + first, {rows_.data() + first, rows, dim, dim_},
              lane_.stream());
       first += dim;
     }
@@ -88,37 +79,29 @@ class Sums final : public RowSums<T> {
     check(cublasDsyr(lane_.blas(), CUBLAS_FILL_MODE_UPPER, blas_dim_, &minus_share, sums_.data(), 1, products_.data(),
                      blas_dim_),
           "to centre products of rows");
-    mirror({products_.data(), dim_, dim_, dim_}, 1, lane_.stream());
+    const Rows64 products = packed(products_, dim_, dim_);
+    mirror(products, 1, lane_.stream());
+    lane_.copy(sums_.data(), mean.data(), dim_);
+    lane_.copy(products, scatter);
     lane_.wait();
-    check(cudaMemcpy(mean.data(), sums_.data(), dim_ * sizeof(double), cudaMemcpyDeviceToHost), kCopying);
-    check(cudaMemcpy2D(scatter.data, scatter.stride * sizeof(double), products_.data(), dim_ * sizeof(double),
-                       dim_ * sizeof(double), dim_, cudaMemcpyDeviceToHost),
-          kCopying);
     for (std::size_t c = 0; c < dim_; ++c) mean[c] = about_[c] + mean[c] / static_cast<double>(total_);
   }
 
  private:
-  /// On the lane's stream, as that does not wait for copies on another.
-  void upload(std::span<const double> from, const DeviceArray<double>& to) const {
-    check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyHostToDevice, lane_.stream()), kCopying);
-  }
-
   struct Slot {
     PinnedArray<T> values;
     Event free;  ///< recorded after the GPU has copied the values
   };
-  static constexpr const char* kCopying = "to copy rows";
-  static constexpr const char* kClearing = "to clear memory";
 
   std::vector<std::size_t> dims_;
   std::size_t dim_;
   int blas_dim_;
-  Lane lane_;
   DeviceArray<T> given_;
   DeviceArray<double> rows_, ones_, pilot_, sums_, products_;
   std::vector<double> about_;
   std::vector<Slot> slots_;
   std::size_t total_ = 0;
+  Lane lane_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <type_traits>
@@ -14,7 +13,7 @@
 namespace kedge::cuda {
 namespace {
 
-// Two halves run beside each other, and in each the up to three products; further ones take turns.
+// Two halves run beside each other, each with up to three products at once; further ones take turns.
 constexpr std::size_t kLanes = 6;
 
 /// Whether one call of cuBLAS can do both.
@@ -30,7 +29,7 @@ std::size_t work_of(const std::vector<Product>& alike) {
   return alike.size() * alike.front().c.rows * alike.front().c.cols * alike.front().inner;
 }
 
-/// Products in groups that are alike. The longest first: if all run at once, the others end before it.
+/// Groups of products that are alike, the longest first: if all run at once, the others end before it.
 std::vector<std::vector<Product>> groups_of(std::span<const Product> all) {
   std::vector<std::vector<Product>> groups;
   for (const Product& product : all) {
@@ -52,14 +51,7 @@ concept NeedsScratch = requires(const Kind& operation) {
 
 }  // namespace
 
-bool is_aligned(const Product& p) {
-  constexpr std::uintptr_t kBytes = 16;
-  const auto begins = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % kBytes == 0; };
-  return begins(p.a.data) && begins(p.b.data) && begins(p.c.data);
-}
-
-Runner::Runner(Precision precision)
-    : compute_(compute_type(precision)), lanes_(kLanes), range_{0, kLanes}, scratch_(kLanes) {}
+Runner::Runner(Precision precision) : precision_(precision), lanes_(kLanes), range_{0, kLanes}, scratch_(kLanes) {}
 
 double* Runner::scratch(std::size_t count) {
   auto& pieces = scratch_[range_.first];
@@ -117,17 +109,8 @@ void Runner::run_alike(std::span<const Product> all) {
   join(lanes);
 }
 
-void Runner::multiply(const Product& p) {
-  if (compute_ == CUBLAS_COMPUTE_32F_FAST_TF32 && multiply_large(lane(), p)) return;
-  check(cublasGemmEx(lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
-                     checked_int(p.inner, "the inner size"), &p.alpha, p.b.data, CUDA_R_32F,
-                     checked_int(p.b.stride, "stride"), p.a.data, CUDA_R_32F, checked_int(p.a.stride, "stride"),
-                     &p.beta, p.c.data, CUDA_R_32F, checked_int(p.c.stride, "stride"), compute_, CUBLAS_GEMM_DEFAULT),
-        "to multiply matrices");
-}
-
 void Runner::multiply_all(std::span<const Product> all) {
-  if (all.size() == 1) return multiply(all.front());
+  if (all.size() == 1) return multiply(lane(), all.front(), precision_);
   const auto table = [&](auto matrix) {
     std::vector<const void*> of;
     for (const Product& product : all) of.push_back(matrix(product));
@@ -137,22 +120,21 @@ void Runner::multiply_all(std::span<const Product> all) {
   const auto b = table([](const Product& p) -> const void* { return p.b.data; });
   const auto c = table([](const Product& p) -> const void* { return p.c.data; });
   const Product& p = all.front();
-  check(cublasGemmBatchedEx(
-            lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"), checked_int(p.c.rows, "rows"),
-            checked_int(p.inner, "the inner size"), &p.alpha, b, CUDA_R_32F, checked_int(p.b.stride, "stride"), a,
-            CUDA_R_32F, checked_int(p.a.stride, "stride"), &p.beta, const_cast<void**>(c), CUDA_R_32F,
-            checked_int(p.c.stride, "stride"), static_cast<int>(all.size()), compute_, CUBLAS_GEMM_DEFAULT),
+  check(cublasGemmBatchedEx(lane().blas(), p.turn_b, p.turn_a, checked_int(p.c.cols, "columns"),
+                            checked_int(p.c.rows, "rows"), checked_int(p.inner, "the inner size"), &p.alpha, b,
+                            CUDA_R_32F, checked_int(p.b.stride, "stride"), a, CUDA_R_32F,
+                            checked_int(p.a.stride, "stride"), &p.beta, const_cast<void**>(c), CUDA_R_32F,
+                            checked_int(p.c.stride, "stride"), static_cast<int>(all.size()), compute_type(precision_),
+                            CUBLAS_GEMM_DEFAULT),
         "to multiply matrices");
 }
 
-/// A table of them in the GPU's memory, made once. A graph is recorded after a plain run, so it finds its tables there.
+/// A table of addresses in the GPU's memory, made once: a graph is recorded after a plain run, so it finds its tables.
 const void** Runner::addresses(const std::vector<const void*>& of) {
   const auto known = addresses_.find(of);
   if (known != addresses_.end()) return known->second.data();
   DeviceArray<const void*> table(of.size());
-  check(cudaMemcpyAsync(static_cast<void*>(table.data()), static_cast<const void*>(of.data()),
-                        of.size() * sizeof(void*), cudaMemcpyHostToDevice, lane().stream()),
-        "to copy addresses");
+  lane().copy(of.data(), table.data(), of.size());
   lane().wait();
   return addresses_.emplace(of, std::move(table)).first->second.data();
 }

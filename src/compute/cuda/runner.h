@@ -2,7 +2,6 @@
 #pragma once
 
 #include "compute/cuda/kernels.h"
-#include "compute/cuda/lane.h"
 #include "compute/cuda/product.h"
 
 #include <functional>
@@ -16,8 +15,9 @@ namespace kedge::cuda {
 using Operation =
     std::variant<Fill, Gather, Normalize, NormalizeBackward, Coverage, PullRows, Orthogonality, SymmetricNce, Product>;
 
-/// Runs operations on the lanes of a backend. Launches are what a step's time is lost to, so those that are alike and
-/// independent become one.
+/// Runs operations on the lanes of a backend. A step's time is lost to launches, so operations that are alike and
+/// independent become one: on an H200, a step of PARAM with 5,000 support rows takes 5 % longer if each space's are
+/// launched one by one on a lane of its own, 7 % if products alone are, and 22 % with a single lane.
 class Runner {
  public:
   explicit Runner(Precision precision);
@@ -43,16 +43,15 @@ class Runner {
   template <class Kind>
   void run_alike(std::span<const Kind> all);
   void run_alike(std::span<const Product> all);
-  void multiply(const Product& product);
   void multiply_all(std::span<const Product> alike);
   [[nodiscard]] const void** addresses(const std::vector<const void*>& of);
   void fork(std::span<const std::size_t> lanes);
   void join(std::span<const std::size_t> lanes);
 
-  cublasComputeType_t compute_;
+  Precision precision_;
   std::vector<Lane> lanes_;
-  Range range_;  ///< operations are queued on its first; the others are for what runs beside them
-  std::vector<std::vector<DeviceArray<double>>> scratch_;  ///< by lane; a recorded graph may use earlier pieces too
+  Range range_;  ///< operations are queued on its first lane; the others are for what runs beside it
+  std::vector<std::vector<DeviceArray<double>>> scratch_;  ///< by lane; recorded graphs go on using earlier pieces
   std::map<std::vector<const void*>, DeviceArray<const void*>> addresses_;
 };
 

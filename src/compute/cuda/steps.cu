@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/check.h"
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/launch.cuh"
-#include "compute/cuda/reduce.cuh"
-#include "compute/cuda/vector.cuh"
-
-#include <cooperative_groups.h>
-
-#include <algorithm>
+#include "compute/cuda/device.cuh"
 
 namespace kedge::cuda {
 namespace {
 
-namespace groups = cooperative_groups;
-
-constexpr unsigned kThreads = 256;  // of a block, which works on a row, or with others of its cluster on one
+constexpr unsigned kThreads = 256;  // of a block, which works on a row or a part of one
 constexpr unsigned kResident = 5;   // blocks of a multiprocessor, so that all those of 300 rows start at once
 constexpr unsigned kMostBlocks = 8;
 constexpr std::size_t kEnoughValues = 2560;  // of a row, for one block
-constexpr std::size_t kMostKept = 12'000;    // floats that a block may keep: its shared memory holds 48 KiB
 
-/// A product that no compiler joins with the sum after it: a softmax must be the same bits whichever kernel made it,
-/// or training that was resumed would end elsewhere.
+/// A product that the compiler does not fuse with the sum after it: all kernels must make the same bits of a softmax,
+/// or resumed training would end elsewhere.
 __device__ float times(float a, float b) {
   return __fmul_rn(a, b);
 }
 
-/// exp(x - most) summed, over whatever has been added so far.
+/// The sum of exp(x - most) over all x added so far.
 struct Softmax {
   float most = -INFINITY, sum = 0;
 
@@ -39,94 +28,65 @@ struct Softmax {
     }
   }
   [[nodiscard]] __device__ float sum_below(float all) const { return sum == 0 ? 0 : sum * expf(most - all); }
-  /// Of all threads of the block.
-  [[nodiscard]] __device__ Softmax of_block() const {
+  /// The block's own part, of all its threads.
+  __device__ void write_of_block(float2* parts) const {
     const float all = block_reduce(most, -INFINITY, Larger{});
-    return {all, block_sum(sum_below(all))};
+    const float below = block_sum(sum_below(all));
+    if (threadIdx.x == 0) parts[blockIdx.x] = {all, below};
   }
 };
 
-/// Blocks that work on a row between them, and the part of this one.
+/// The part of a row that is this block's, of `blocks` that work on it.
 struct Share {
-  std::size_t first, end;  ///< groups of N columns
+  std::size_t row, first, end;  ///< groups of N columns
 
-  __device__ Share(std::size_t count, unsigned blocks) {
+  __device__ Share(std::size_t count, unsigned blocks) : row(blockIdx.x / blocks) {
     const std::size_t each = (count + blocks - 1) / blocks, rank = blockIdx.x % blocks;
     first = min(rank * each, count);
     end = min(first + each, count);
   }
 };
 
-/// Of all blocks that work on the row, in the order of their parts. They have to wait for each other before they end.
-__device__ Softmax of_cluster(Softmax own, unsigned blocks) {
-#if __CUDA_ARCH__ >= 900
-  if (blocks > 1) {
-    __shared__ float2 part;
-    const groups::cluster_group cluster = groups::this_cluster();
-    if (threadIdx.x == 0) part = {own.most, own.sum};
-    cluster.sync();
-    Softmax each[kMostBlocks], all;
-#pragma unroll
-    for (unsigned i = 0; i < kMostBlocks; ++i) {
-      if (i >= blocks) break;
-      const float2 theirs = *cluster.map_shared_rank(&part, i);
-      each[i] = {theirs.x, theirs.y};
-      all.most = fmaxf(all.most, theirs.x);
-    }
-#pragma unroll
-    for (unsigned i = 0; i < kMostBlocks; ++i) all.sum += each[i].sum_below(all.most);
-    return all;
-  }
-#endif
-  return own;
-}
-
-__device__ void end_cluster(unsigned blocks) {
-#if __CUDA_ARCH__ >= 900
-  if (blocks > 1) groups::this_cluster().sync();
-#endif
-}
-
-/// Second half of a softmax: the row of logits is known to the block, and so are its maximum and sum.
+/// First half of a softmax: the largest value and the sum of each block's part of a row.
 template <int N>
-__device__ void write_softmax(const float* logits, float inverse_temperature, Softmax all, Share share,
-                              const Panel& softmax, std::size_t row) {
-  float* to = softmax.data + row * softmax.stride;
+__global__ void __launch_bounds__(kThreads)
+    softmax_parts_kernel(ConstPanel logits, float inverse_temperature, unsigned blocks, float2* parts) {
+  const Share share(logits.cols / N, blocks);
+  Softmax own;
+  for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
+    for (const float value : load<N>(row_of(logits, share.row), k).values) own.add(times(inverse_temperature, value));
+  }
+  own.write_of_block(parts);
+}
+
+/// Second half: all parts of a row, in their order, make its softmax.
+template <int N>
+__global__ void __launch_bounds__(kThreads)
+    softmax_kernel(ConstPanel logits, float inverse_temperature, unsigned blocks, const float2* parts, Panel softmax) {
+  const Share share(logits.cols / N, blocks);
+  Softmax all;
+  parts += share.row * blocks;
+  for (unsigned i = 0; i < blocks; ++i) all.most = fmaxf(all.most, parts[i].x);
+  for (unsigned i = 0; i < blocks; ++i) all.sum += Softmax{parts[i].x, parts[i].y}.sum_below(all.most);
   __nv_bfloat16* narrow = nullptr;
   if (softmax.narrow != nullptr) {
-    narrow = static_cast<__nv_bfloat16*>(softmax.narrow) + row * narrow_stride(softmax.cols);
+    narrow = static_cast<__nv_bfloat16*>(softmax.narrow) + share.row * narrow_stride(softmax.cols);
   }
   const float inverse = 1 / all.sum;
   for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
-    Floats<N> values = load<N>(logits, k);
+    Floats<N> values = load<N>(row_of(logits, share.row), k);
     for (float& value : values.values) value = inverse * expf(times(inverse_temperature, value) - all.most);
-    store<N>(to, k, values);
+    store<N>(row_of(softmax, share.row), k, values);
     if (narrow != nullptr) store_narrow<N>(narrow, k, values);
   }
 }
 
-template <int N>
-__global__ void __launch_bounds__(kThreads)
-    softmax_kernel(ConstPanel logits, float inverse_temperature, Panel softmax, unsigned blocks) {
-  const std::size_t row = blockIdx.x / blocks;
-  const Share share(logits.cols / N, blocks);
-  const float* from = logits.data + row * logits.stride;
-  wait_for_earlier();
-  Softmax own;
-  for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
-    for (const float value : load<N>(from, k).values) own.add(times(inverse_temperature, value));
-  }
-  const Softmax all = of_cluster(own.of_block(), blocks);
-  write_softmax<N>(from, inverse_temperature, all, share, softmax, row);
-  end_cluster(blocks);
-}
-
-/// What the step's number makes of Adam's options.
+/// Adam's factors that depend on the number of the step.
 struct AdamFactors {
   float rate, root;
 };
 
-/// Written by one thread: the block must meet before it is read.
+/// One thread writes them; the block has to synchronise before it reads them.
 __device__ void make_factors(const AdamStep& adam, AdamFactors& to) {
   if (threadIdx.x != 0) return;
   const double count = *adam.number;
@@ -149,62 +109,33 @@ struct LogitsStep {
   Panel logits, first, second, softmax;
 };
 
-/// A row of each matrix of a step.
-struct StepRow {
-  const float* gradients;
-  float *weights, *logits, *first, *second;
-
-  __device__ StepRow(const LogitsStep& o, std::size_t row)
-      : gradients(o.dsoftmax.data + row * o.dsoftmax.stride),
-        weights(o.softmax.data + row * o.softmax.stride),
-        logits(o.logits.data + row * o.logits.stride),
-        first(o.first.data + row * o.first.stride),
-        second(o.second.data + row * o.second.stride) {}
-};
-
-template <int N>
-struct StepValues {
-  Floats<N> gradients, weights, logits, first, second;
-
-  __device__ StepValues(const StepRow& row, std::size_t k)
-      : gradients(load<N>(row.gradients, k)),
-        weights(load<N>(row.weights, k)),
-        logits(load<N>(row.logits, k)),
-        first(load<N>(row.first, k)),
-        second(load<N>(row.second, k)) {}
-};
-
-/// Where `keep` says so, the block keeps its logits until it makes the softmax of them; otherwise each thread reads
-/// back those it wrote itself.
+/// Adam's step for a part of a row, and the first half of the softmax of what comes out.
 template <int N>
 __global__ void __launch_bounds__(kThreads, kResident)
-    step_logits_kernel(const __grid_constant__ LogitsStep o, unsigned blocks, bool keep) {
-  extern __shared__ float4 kept[];
+    step_logits_kernel(const __grid_constant__ LogitsStep o, unsigned blocks, float2* parts) {
   __shared__ AdamFactors factors;
-  const std::size_t row = blockIdx.x / blocks;
   const Share share(o.logits.cols / N, blocks);
-  const StepRow own(o, row);
-  wait_for_earlier();
+  const float* gradients = row_of(o.dsoftmax, share.row);
+  const float* weights = row_of(o.softmax, share.row);
+  float *logits = row_of(o.logits, share.row), *first = row_of(o.first, share.row),
+        *second = row_of(o.second, share.row);
   make_factors(o.adam, factors);
-  const float inner = o.inner.data[row * o.inner.stride];
-  float* held = keep ? reinterpret_cast<float*>(kept) - share.first * N : own.logits;
+  const float inner = *row_of(o.inner, share.row);
   __syncthreads();
   Softmax softmax;
   for (std::size_t k = share.first + threadIdx.x; k < share.end; k += kThreads) {
-    StepValues<N> values(own, k);
+    const Floats<N> dsoftmax = load<N>(gradients, k), weight = load<N>(weights, k);
+    Floats<N> logit = load<N>(logits, k), moment = load<N>(first, k), square = load<N>(second, k);
     for (int i = 0; i < N; ++i) {
-      const float gradient = o.inverse_temperature * values.weights.values[i] * (values.gradients.values[i] - inner);
-      move(o.adam, factors, gradient, values.logits.values[i], values.first.values[i], values.second.values[i]);
-      softmax.add(times(o.inverse_temperature, values.logits.values[i]));
+      const float gradient = o.inverse_temperature * weight.values[i] * (dsoftmax.values[i] - inner);
+      move(o.adam, factors, gradient, logit.values[i], moment.values[i], square.values[i]);
+      softmax.add(times(o.inverse_temperature, logit.values[i]));
     }
-    store<N>(own.logits, k, values.logits);
-    store<N>(own.first, k, values.first);
-    store<N>(own.second, k, values.second);
-    if (keep) store<N>(held, k, values.logits);
+    store<N>(logits, k, logit);
+    store<N>(first, k, moment);
+    store<N>(second, k, square);
   }
-  const Softmax all = of_cluster(softmax.of_block(), blocks);
-  write_softmax<N>(held, o.inverse_temperature, all, share, o.softmax, row);
-  end_cluster(blocks);
+  softmax.write_of_block(parts);
 }
 
 __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel values, Panel first, Panel second) {
@@ -213,14 +144,12 @@ __global__ void step_values_kernel(ConstPanel dvalues, AdamStep adam, Panel valu
   __syncthreads();
   const std::size_t row = blockIdx.x;
   for (std::size_t c = threadIdx.x; c < values.cols; c += kThreads) {
-    move(adam, factors, dvalues.data[row * dvalues.stride + c], values.data[row * values.stride + c],
-         first.data[row * first.stride + c], second.data[row * second.stride + c]);
+    move(adam, factors, row_of(dvalues, row)[c], row_of(values, row)[c], row_of(first, row)[c], row_of(second, row)[c]);
   }
 }
 
 __global__ void end_step_kernel(Panel losses, Panel log, std::uint32_t* taken) {
-  wait_for_earlier();
-  float* row = log.data + *taken % log.rows * log.stride;
+  float* row = row_of(log, *taken % log.rows);
   for (std::size_t c = threadIdx.x; c < losses.cols; c += kThreads) {
     row[c] = losses.data[c];
     losses.data[c] = 0;
@@ -229,37 +158,46 @@ __global__ void end_step_kernel(Panel losses, Panel log, std::uint32_t* taken) {
   if (threadIdx.x == 0) ++*taken;
 }
 
-unsigned blocks(std::size_t rows) {
-  return static_cast<unsigned>(rows);
-}
-
-/// How many blocks work on a row: a power of two, the same for all kernels that make a softmax.
+/// How many blocks work on a row. All kernels that make a softmax agree on it, so that they make the same bits.
 unsigned blocks_of_row(std::size_t cols) {
   unsigned count = 1;
-  while (is_hopper_or_later() && count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
+  while (count < kMostBlocks && cols > count * kEnoughValues) count *= 2;
   return count;
+}
+
+void finish_softmax(cudaStream_t stream, ConstPanel logits, float temperature, const float2* parts, Panel softmax) {
+  const unsigned per_row = blocks_of_row(logits.cols);
+  const auto kernel = in_fours(logits, softmax) ? softmax_kernel<4> : softmax_kernel<1>;
+  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(logits, 1 / temperature, per_row, parts, softmax);
+  check_launch("in a softmax");
 }
 
 }  // namespace
 
-void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax) {
-  const bool fours = in_fours(logits) && in_fours(softmax);
+std::size_t softmax_scratch(ConstPanel logits) {
+  static_assert(sizeof(float2) == sizeof(double));
+  return logits.rows * blocks_of_row(logits.cols);
+}
+
+void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Panel softmax, double* scratch) {
+  auto* parts = reinterpret_cast<float2*>(scratch);
   const unsigned per_row = blocks_of_row(logits.cols);
-  launch(stream, {dim3(blocks(logits.rows * per_row)), kThreads, 0, per_row}, "in a softmax",
-         fours ? softmax_kernel<4> : softmax_kernel<1>, logits, 1 / temperature, softmax, per_row);
+  const auto kernel = in_fours(logits, softmax) ? softmax_parts_kernel<4> : softmax_parts_kernel<1>;
+  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(logits, 1 / temperature, per_row, parts);
+  check_launch("in a softmax");
+  finish_softmax(stream, logits, temperature, parts, softmax);
 }
 
 void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, float temperature, const AdamStep& adam,
-                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax) {
-  const bool fours =
-      in_fours(dsoftmax) && in_fours(logits) && in_fours(first_moment) && in_fours(second_moment) && in_fours(softmax);
+                 Panel logits, Panel first_moment, Panel second_moment, Panel softmax, double* scratch) {
+  auto* parts = reinterpret_cast<float2*>(scratch);
   const unsigned per_row = blocks_of_row(logits.cols);
-  const std::size_t values = (logits.cols / per_row + 8) / 4 * 4;  // no less than a block's part
-  const bool keep = values <= kMostKept;
-  const Shape shape{dim3(blocks(logits.rows * per_row)), kThreads, keep ? values * sizeof(float) : 0, per_row};
-  launch(stream, shape, "to step", fours ? step_logits_kernel<4> : step_logits_kernel<1>,
-         LogitsStep{dsoftmax, inner, 1 / temperature, adam, logits, first_moment, second_moment, softmax}, per_row,
-         keep);
+  const auto kernel =
+      in_fours(dsoftmax, logits, first_moment, second_moment, softmax) ? step_logits_kernel<4> : step_logits_kernel<1>;
+  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(
+      LogitsStep{dsoftmax, inner, 1 / temperature, adam, logits, first_moment, second_moment, softmax}, per_row, parts);
+  check_launch("to step");
+  finish_softmax(stream, logits, temperature, parts, softmax);
 }
 
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
@@ -269,7 +207,8 @@ void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, 
 }
 
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken) {
-  launch(stream, {dim3(1), kThreads}, "to end a step", end_step_kernel, losses, log, taken);
+  end_step_kernel<<<1, kThreads, 0, stream>>>(losses, log, taken);
+  check_launch("to end a step");
 }
 
 }  // namespace kedge::cuda

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/consensus.h"
 #include "anchors/param/refine.h"
-#include "anchors/param/refine_objective.h"
 #include "compute/devices.h"
 #include "support.h"
 

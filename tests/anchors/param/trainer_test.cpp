@@ -111,7 +111,7 @@ TEST(Param, AnotherTrainingsCheckpointIsRefused) {
       "0.01");
   options = small_fit();
   std::get<Param>(options.method).checkpoint = {folder.file("checkpoint"), 10, true};
-  std::get<Param>(options.method).epochs = 9;  // more of the same is no other training
+  std::get<Param>(options.method).epochs = 9;  // more epochs continue the same training
   EXPECT_EQ(fit(toy.spaces(), options).anchors().history.size(), 9U);
   test::write_file(folder.file("checkpoint"), "nonsense");
   expect_error(

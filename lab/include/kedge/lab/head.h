@@ -31,7 +31,7 @@ enum class HeadKind {
 struct HeadOptions {
   HeadKind kind = HeadKind::mlp;
   std::uint64_t seed = 0;
-  Device device = Device::cpu;  ///< where heads are trained; small ones, and ridge regression, on the processor anyway
+  Device device = Device::cpu;  ///< small heads and ridge regression always use the processor
 
   /// Of mlp, on all rows; default: until a held-out share of them stops improving.
   std::optional<std::size_t> epochs = {};
@@ -45,26 +45,26 @@ struct HeadOptions {
   double l2 = 1;  ///< of logistic regression, added as l2/2 |W|^2 to the sum of losses: 1/C of scikit-learn
 
   static constexpr std::size_t kDecoderHidden = 512;
-  static constexpr std::size_t kHeldOutOneIn = 10;  ///< rows of which one is held out
+  static constexpr std::size_t kHeldOutOneIn = 10;  ///< one row in so many is held out
 };
 
-/// The options with their names, but for seed and device; they point into `options`, which must outlive the list.
+/// The options with their names, except seed and device. They point into `options`, which must outlive the list.
 [[nodiscard]] std::vector<Option> options_of(HeadOptions& options);
 
 /// Throws Error(Code::bad_argument) for options out of range.
 void require_valid(const HeadOptions& options);
-/// Throws Error(Code::bad_argument) for a kind of head that cannot tell classes.
+/// Throws Error(Code::bad_argument) for a kind of head that cannot classify.
 void require_classifier(HeadKind kind);
 
 /// A head's function of rows, features -> outputs; safe to call from several threads.
 using HeadFunction = std::function<Matrix(MatrixView<const float> features)>;
 
-/// A head that tells the class of a row. Cheap to copy.
+/// A head that predicts the class of a row. Cheap to copy.
 class Classifier {
  public:
   Classifier(std::vector<std::int64_t> classes, HeadFunction logits);
 
-  /// Ascending: what column c of the logits stands for.
+  /// Ascending; column c of the logits belongs to class c of these.
   [[nodiscard]] const std::vector<std::int64_t>& classes() const { return classes_; }
   [[nodiscard]] Matrix logits(MatrixView<const float> features) const { return logits_(features); }
   [[nodiscard]] std::vector<std::int64_t> predict(MatrixView<const float> features) const;

@@ -21,10 +21,11 @@ from chromadb.api.types import Include
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
-from ..address import join_address, split_address
-from ..errors import Error, UsageError
+from ..._address import join_address, secret, split_address, uses_https
+from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
+from .files import reason_for
 from .require import require_free, require_same_place, require_width
 
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
@@ -52,24 +53,20 @@ class ChromaStore(Store):
             text = str(error) or type(error).__name__
             if "Could not connect" in text:
                 text = f"no answer from {self.place}; is the server running?"
-            for sign, reason in (("readonly database", "this user may not write to the folder"),
-                                 ("disk is full", "the disk is full; make room and run it again"),
-                                 ("No space left", "the disk is full; make room and run it again")):
-                if sign in text:
-                    text = reason
-            raise Error(f"{self.address}: cannot {doing} it: {text}") from None
+            raise Error(f"{self.address}: cannot {doing} it: {reason_for(text) or text}") from None
 
     def _open(self) -> ClientAPI:
         if self._client is None:
-            # Nothing of what is stored here, or of its being used, is told to anyone.
+            # Chroma's authors learn nothing of what is stored here, nor that it is used.
             quiet = Settings(anonymized_telemetry=False)
             where: dict[str, Any] = {key: self.options[key] for key in ("tenant", "database") if key in self.options}
             if self.remote:
                 host, _, port = self.place.partition(":")
+                token = secret(self.address, self.options, "token_env", "token")
                 with self._errors("open"):
                     self._client = chromadb.HttpClient(
-                        host=host, port=int(port or 8000), ssl=self.options.get("https", "0") not in ("", "0"),
-                        headers=self._token(), settings=quiet, **where)
+                        host=host, port=int(port or 8000), ssl=uses_https(self.options),
+                        headers={"x-chroma-token": token} if token else None, settings=quiet, **where)
             else:
                 self._require_writable(pathlib.Path(self.place, "chroma.sqlite3"))
                 with self._errors("open"):
@@ -77,21 +74,13 @@ class ChromaStore(Store):
         return self._client
 
     def _require_writable(self, file: pathlib.Path) -> None:
-        """Chroma writes even to open a folder; where it cannot, it leaves this process unable to try again."""
+        """Chroma writes even to open a folder; if it cannot, this process is unable to try again."""
         if not file.is_file():
             raise Missing(f"{self.address}: there is no Chroma database in the folder {self.place}")
         if not all(os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
                    for path in (file, file.parent)):
             raise Error(f"{self.address}: cannot open it: this user may not write to the folder {self.place}, which "
                         "Chroma needs even to read; change its permissions, or run as a user who may")
-
-    def _token(self) -> dict[str, str] | None:
-        variable = self.options.get("token_env")
-        if variable is None:
-            return None
-        if not os.environ.get(variable):
-            raise Error(f"{self.address}: the variable {variable} is not set; it should hold the token")
-        return {"x-chroma-token": os.environ[variable]}
 
     def _persistent(self, settings: Settings, where: dict[str, Any]) -> ClientAPI:
         try:
@@ -272,20 +261,20 @@ class ChromaStore(Store):
             row[:len(far)] = -np.sqrt(np.maximum(far, 0)) if metric == "euclidean" else 1 - far
         return got["ids"], scores
 
-    def switch(self, put: ChromaStore, keep: ChromaStore) -> None:
-        old, new, kept = self._collection(), self._collection(put.name), self._collection(keep.name)
+    def switch(self, incoming: ChromaStore, outgoing: ChromaStore) -> None:
+        old, new, kept = self._collection(), self._collection(incoming.name), self._collection(outgoing.name)
         if new is None:
             if old is None or kept is None:
-                raise Missing(f"{put.address}: there is no such collection, so nothing can take the place of "
+                raise Missing(f"{incoming.address}: there is no such collection, so nothing can take the place of "
                               f"{self.address}")
             return
         if old is not None and kept is not None:
-            raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; delete it")
+            raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; delete it")
         if old is None and kept is None:
             raise Missing(f"{self.address}: there is no collection {self.name!r}")
         with self._errors("switch"):
             if old is not None:
-                old.modify(name=keep.name)
+                old.modify(name=outgoing.name)
             new.modify(name=self.name)
 
     def drop(self) -> None:

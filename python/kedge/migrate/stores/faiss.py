@@ -22,22 +22,22 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..address import path_of
-from ..atomic import appearing, sync_folder, with_ending
-from ..errors import BadFile, Error
+from ..._address import path_of
+from ..._errors import BadFile, Error
+from ..._output_file import output_file, sync
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Places, Vectors
 from . import faiss_flat, faiss_kinds
 from .faiss_rows import View, lookup
 from .faiss_staged import LOG, ROWS, Staged
-from .files import Mark, file_errors, switch_files, write_all, write_durably
+from .files import Mark, file_errors, switch_files, with_ending, write_all, write_durably
 from .require import require_free
 from .scores import best_of, unit
 
 Stamp: TypeAlias = tuple[int, int, int]  # what changes with a file
 
-MADE = ".made.json"
-BESIDE = [MADE, LOG, ROWS]
+MARK = ".made.json"
+BESIDE = [MARK, LOG, ROWS]
 METRICS = {faiss.METRIC_INNER_PRODUCT: "inner", faiss.METRIC_L2: "euclidean"}
 SAMPLE_ROWS = 256
 BLOCK_ROWS = 8192
@@ -59,7 +59,7 @@ class FaissStore(Store):
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self.path = pathlib.Path(path_of(address))
-        self.mark = Mark(with_ending(self.path, MADE))
+        self.mark = Mark(with_ending(self.path, MARK))
         self._loaded: tuple[Stamp, Any] | None = None                # the file's stamp, and the index
         self._seen: tuple[list[Stamp | None], View] | None = None    # the stamps of all files, and what is in them
         self._kept: Staged | None = None                             # remembers how far its log goes
@@ -132,7 +132,7 @@ class FaissStore(Store):
         return self._kept
 
     def _view(self, recipe: Recipe | None = None) -> View:
-        """All rows of the place: those of the file, and over them those that are staged."""
+        """All rows of the place: the file's, replaced by staged ones."""
         recipe = recipe or self._recipe()
         staged = self._staged(recipe)
         stamps = [stamp_of(path) for path in (self.path, staged.log_path, staged.rows_path)]
@@ -265,9 +265,9 @@ class FaissStore(Store):
             write_durably(staged.rows_path, head, 0)
             write_durably(staged.rows_path, tail, behind, cut=True)
             os.replace(staged.rows_path, self.path)
-            sync_folder(self.path.parent)
+            sync(self.path.parent)
         else:
-            with appearing(self.path) as partial, open(partial, "wb", buffering=0) as file:
+            with output_file(self.path) as partial, open(partial, "wb", buffering=0) as file:
                 write_all(file.fileno(), head, 0)
                 for first in range(0, len(view.ids), BLOCK_ROWS):
                     places = np.arange(first, min(first + BLOCK_ROWS, len(view.ids)))
@@ -279,8 +279,8 @@ class FaissStore(Store):
     def _finish_built(self, recipe: Recipe, metric: int, view: View, staged: Staged) -> None:
         try:
             index = faiss_kinds.build(recipe["words"], recipe["width"], metric, recipe["settings"], view.ids, view.take)
-            with appearing(self.path) as partial:
-                faiss.write_index(index, str(partial))
+            with output_file(self.path) as partial:
+                faiss.write_index(index, partial)
         except RuntimeError as error:
             raise Error(f"{self.path}: FAISS cannot make the index {recipe['words']} of {len(view.ids)} rows: "
                         f"{reason(error)}") from None
@@ -288,12 +288,12 @@ class FaissStore(Store):
         self.mark.write({"owner": None, **recipe})
         self.close()
 
-    def switch(self, put: FaissStore, keep: FaissStore) -> None:
-        if not keep.path.exists() and put.mark.path.exists() and put._pending(put._recipe()):
-            put.finish()
-        for store in (self, put, keep):
+    def switch(self, incoming: FaissStore, outgoing: FaissStore) -> None:
+        if not outgoing.path.exists() and incoming.mark.path.exists() and incoming._pending(incoming._recipe()):
+            incoming.finish()
+        for store in (self, incoming, outgoing):
             store.close()
-        switch_files(self.path, put.path, keep.path, BESIDE)
+        switch_files(self.path, incoming.path, outgoing.path, BESIDE)
 
     def drop(self) -> None:
         self.close()
@@ -319,7 +319,8 @@ def load(path: pathlib.Path, flat: bool) -> Any:
     if start[:2] == b"IB":
         raise BadFile(f"{path} is a binary index, whose rows are bits; kedge-migrate translates vectors of floats")
     with reading(path):
-        # FAISS maps files without a look at their size: one that is cut short would end the process.
+        # FAISS maps a file without checking its size: one that is cut short would end the process, so only a Flat
+        # file, which faiss_flat has checked, is mapped.
         return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if flat else 0)
 
 

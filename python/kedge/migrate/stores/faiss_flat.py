@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FAISS files whose rows stand as plain floats, Flat and IDMap around it, read and written without loading them.
+"""FAISS files with rows of plain floats, Flat and IDMap around it, read and written without loading them.
 
 A Flat file is a head and the rows. An IDMap is a head, a Flat file, and the ids. Heads are made by FAISS; only the
 numbers of rows in them are filled in here.
@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadFile
+from ..._errors import BadFile
 from ..types import Places, Vectors
 
 Ids: TypeAlias = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ class Layout:
 
 
 def layout(path: pathlib.Path) -> Layout | None:
-    """Where things are in a Flat or IDMap,Flat file; None if it is neither. The sizes fit the file."""
+    """Where things are in a Flat or IDMap,Flat file, checked against its size; None if it is neither."""
     with open(path, "rb") as file:
         start = file.read(COMMON.size + FLAT_HEAD)
         size = os.fstat(file.fileno()).st_size

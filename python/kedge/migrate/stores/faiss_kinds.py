@@ -2,7 +2,7 @@
 """What a FAISS index is made of: its word for index_factory, the rows in it, and an empty one of the same kind.
 
 FAISS' own reconstruct is not used. IndexIDMap2.reconstruct_n ends the process for ids that do not begin at 0, and that
-of an IVF index with ids of its own gives other rows than asked for. The codes are read where they stand instead.
+of an IVF index with ids of its own gives other rows than asked for. The codes are read from its memory instead.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadFile, Error
+from ..._errors import BadFile, Error
 from ..types import Places, Vectors
 from .faiss_flat import Ids, Take
 
@@ -208,7 +208,7 @@ def is_flat(words: str) -> bool:
 
 
 def kind_of(words: str) -> str:
-    """Contents.kind: float32 where rows come back as they were given, else the word."""
+    """Contents.kind: float32 if rows come back as they were given, else the word."""
     core = words.removeprefix("IDMap,").removeprefix("IDMap2,")
     parts = core.split(",")
     if len(parts) == 2 and parts[0].startswith(("IVF", "HNSW")) and parts[1] == "Flat" or core == "Flat":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import Error
+from ..._errors import Error
 from ..types import Id, Places, Vectors
 from .faiss_flat import Ids, Take
 from .faiss_staged import Staged
@@ -19,12 +19,12 @@ class View:
 
     def __init__(self, ids: Ids, take: Take, straight: bool = False, keeping: Any = None) -> None:
         self.ids, self.take = ids, take
-        self.keeping = keeping    # FAISS frees an index with its last name, whatever still reads from it
+        self.keeping = keeping    # FAISS frees an index with its last Python reference, whatever still reads from it
         self.straight = straight  # whether the staged rows are all rows, in this order
 
     @staticmethod
     def over(base: View | None, staged: Staged, own_ids: bool) -> View:
-        """Staged rows replace, remove and follow those of the file. Without own ids the numbers give the order."""
+        """The file's rows, with staged ones replaced, removed and appended. Without ids, row numbers give the order."""
         if not staged.exists():
             return base if base is not None else View(np.empty(0, np.int64), empty(staged.width))
         ids, slots, removed = staged.live()
@@ -90,7 +90,7 @@ def empty(width: int) -> Take:
 
 
 def lookup(ids: Ids, wanted: npt.ArrayLike) -> tuple[Places, Places]:
-    """For those of 'wanted' that are in ids: which of 'wanted' they are, and their places in ids."""
+    """Which of 'wanted' are in ids, as indices into 'wanted', and their places in ids."""
     wanted = np.asarray(wanted, np.int64)
     if len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1 and (np.diff(ids) == 1).all():
         found = np.flatnonzero((wanted >= 0) & (wanted < len(ids)))

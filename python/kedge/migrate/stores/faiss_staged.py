@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..atomic import sync_folder, with_ending
+from ..._output_file import sync
 from ..types import Vectors
 from .faiss_flat import Ids, Matrix
-from .files import write_durably
+from .files import with_ending, write_durably
 
 Entries: TypeAlias = npt.NDArray[np.void]  # of ENTRY
 
@@ -47,7 +47,7 @@ class Staged:
         self.log_path.unlink(missing_ok=True)
         self.log_path.touch()
         self.rows_path.touch()
-        sync_folder(self.rows_path.parent)
+        sync(self.rows_path.parent)
 
     def _catch_up(self) -> None:
         """Reads the log if it is not what this object left behind."""

@@ -11,14 +11,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..atomic import sync_folder, with_ending, write_text
-from ..errors import Error
+from ..._errors import Error
+from ..._output_file import sync, write_file
 from ..store import Missing
 
 EXCHANGE = 2              # RENAME_EXCHANGE of Linux
 AT_FDCWD = -100
 SWITCHING = ".switching.json"  # beside a folder while it is switched
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+FULL = "the disk is full; make room and run it again"
+REFUSED = "this user may not; change its permissions, or run as a user who may"
+READ_ONLY = "the disk is mounted read-only"
+# What libraries say of a folder, by a part of it, and what that means to the user.
+REASONS = {"readonly database": "this user may not write to the folder", "ermission denied": REFUSED,
+           "Read-only file system": READ_ONLY, "disk is full": FULL, "No space left": FULL}
+
+
+def reason_for(said: str) -> str | None:
+    return next((reason for sign, reason in REASONS.items() if sign in said), None)
+
+
+def with_ending(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
 
 
 @contextlib.contextmanager
@@ -28,11 +42,8 @@ def file_errors(doing: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = {
-            errno.ENOSPC: "the disk is full; make room and run it again",
-            errno.EDQUOT: "the disk quota is used up; make room and run it again",
-            errno.EACCES: "this user may not; change its permissions, or run as a user who may",
-            errno.EPERM: "this user may not; change its permissions, or run as a user who may",
-            errno.EROFS: "the disk is mounted read-only",
+            errno.ENOSPC: FULL, errno.EDQUOT: "the disk quota is used up; make room and run it again",
+            errno.EACCES: REFUSED, errno.EPERM: REFUSED, errno.EROFS: READ_ONLY,
             errno.ENOENT: "there is no such file or folder",
         }.get(error.errno or 0, error.strerror or str(error))
         raise Error(f"{path}: cannot {doing} it: {reason}") from None
@@ -56,7 +67,7 @@ class Mark:
         return found
 
     def write(self, facts: Mapping[str, object]) -> None:
-        write_text(self.path, json.dumps(facts))
+        write_file(self.path, json.dumps(facts))
 
 
 def switch_files(here: Path, incoming: Path, outgoing: Path, endings: Sequence[str] = ()) -> None:
@@ -72,15 +83,15 @@ def switch_files(here: Path, incoming: Path, outgoing: Path, endings: Sequence[s
                 raise Error(f"{outgoing} is taken, and would hold what is now in {here}; move it away")
             for ending in ("", *endings):
                 second_name(with_ending(here, ending), with_ending(outgoing, ending))
-            sync_folder(here.parent)
+            sync(here.parent)
             os.replace(incoming, here)
         for ending in endings:
             move_beside(*(with_ending(path, ending) for path in (here, incoming, outgoing)))
-        sync_folder(here.parent)
+        sync(here.parent)
 
 
 def switch_folders(here: Path, incoming: Path, outgoing: Path, endings: Sequence[str] = ()) -> None:
-    """The same for folders, which have no second names: they change names in one step where the system can.
+    """The same for folders, which have no second names: they change names in one step if the system can.
 
     A file beside says which folder was which before, so that a switch that was cut short is not undone by the next.
     """
@@ -95,16 +106,16 @@ def switch_folders(here: Path, incoming: Path, outgoing: Path, endings: Sequence
             if here.exists():
                 exchanged = Mark(begun).read().get("put") == here.stat().st_ino
                 if not exchanged:
-                    write_text(begun, json.dumps({"put": incoming.stat().st_ino}))
+                    write_file(begun, json.dumps({"put": incoming.stat().st_ino}))
                     exchanged = exchange(here, incoming)
                 os.rename(incoming if exchanged else here, outgoing)
             if incoming.exists():
                 os.rename(incoming, here)
-            sync_folder(here.parent)
+            sync(here.parent)
         for ending in endings:
             move_beside(*(with_ending(path, ending) for path in (here, incoming, outgoing)))
         begun.unlink(missing_ok=True)
-        sync_folder(here.parent)
+        sync(here.parent)
 
 
 def require_something(here: Path, incoming: Path, outgoing: Path) -> None:
@@ -131,7 +142,7 @@ def move_beside(here: Path, incoming: Path, outgoing: Path) -> None:
 
 
 def can_exchange() -> bool:
-    """Whether the system knows how; some disks still refuse."""
+    """Whether the system can exchange names; some disks still refuse."""
     try:
         return hasattr(ctypes.CDLL(None), "renameat2")
     except OSError:
@@ -139,7 +150,7 @@ def can_exchange() -> bool:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Two files or folders change names in one step; False where the system cannot."""
+    """Two files or folders change names in one step; False if the system cannot."""
     if not can_exchange():
         return False
     rename = ctypes.CDLL(None, use_errno=True).renameat2

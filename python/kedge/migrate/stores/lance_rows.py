@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.table import Table
 
-from ..errors import Error
+from ..._errors import Error
 from ..types import Id, Moment, Places, Vectors
 
 Ids: TypeAlias = list[str] | npt.NDArray[np.integer[Any]]

@@ -23,24 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lancedb.table import Table
 
-from ..address import join_address, split_address
-from ..errors import BadFile, Error, UsageError
+from ..._address import is_uri, join_address, split_address
+from ..._errors import BadFile, Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Places, Vectors
 from . import lance_rows as rows_of
+from .files import reason_for
 from .require import require_free, require_width
 
 OPTIONS = ("id", "text", "changed", "metric")
 MARK = "kedge-migrate"
 BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause "
         "and run it again")
-REASONS = {
-    "ermission denied": "this user may not; change the permissions of the folder, or run as a user who may",
-    "Read-only file system": "the disk is mounted read-only",
-    "No space left": "the disk is full; make room and run it again",
-    "oo many concurrent writers": BUSY,
-    "commit conflict": BUSY,
-}
 METRICS = {"cosine": "cosine", "dot": "inner", "l2": "euclidean"}
 NEVER = datetime.timedelta(days=365_000)   # the table's versions are the user's, to keep or to clean up
 AN_HOUR = datetime.timedelta(hours=1)      # so that whoever is reading the new vectors can go on
@@ -105,13 +99,14 @@ class LanceStore(Store):
         try:
             yield
         except (OSError, RuntimeError, ValueError, TypeError, pa.ArrowException) as error:
-            text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            text = next((reason for sign, reason in REASONS.items() if sign in str(error)), text)
-            raise Error(f"{self.address}: cannot {doing} it: {text}") from None
+            text = str(error).strip()
+            busy = BUSY if "oo many concurrent writers" in text or "commit conflict" in text else None
+            reason = busy or reason_for(text) or (text.splitlines() or [type(error).__name__])[0]
+            raise Error(f"{self.address}: cannot {doing} it: {reason}") from None
 
     def _connect(self) -> lancedb.DBConnection:
         if self._link is None:
-            if "://" not in self.path and not pathlib.Path(self.path).is_dir():
+            if not is_uri(self.path) and not pathlib.Path(self.path).is_dir():
                 raise Missing(f"{self.address}: there is no folder {self.path}")
             with self._errors("open"):
                 self._link = lancedb.connect(self.path)
@@ -152,7 +147,7 @@ class LanceStore(Store):
         return f"{self.table_name}__{self.column_name}"
 
     @property
-    def _unfinished(self) -> str:
+    def _joining_column(self) -> str:
         """What the column is called while it is filled."""
         return f"{self.column_name}__joining"
 
@@ -316,19 +311,21 @@ class LanceStore(Store):
         word = {name: word for word, name in METRICS.items()}[place.mark["metric"]]
         place.table.create_index(place.column, config=INDEXES[kind](distance_type=word))
 
-    def switch(self, put: LanceStore, keep: LanceStore) -> None:
+    def switch(self, incoming: LanceStore, outgoing: LanceStore) -> None:
         names = self._main().schema.names
-        if put._is_apart():
-            put._join()
+        if incoming._is_apart():
+            incoming._join()
             names = self._main().schema.names
-        if put.column_name in names:
-            if keep.column_name in names:
-                raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; drop that column")
+        if incoming.column_name in names:
+            if outgoing.column_name in names:
+                raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; drop that "
+                            "column")
             with self._errors("switch"):
-                self._change(lambda table: rename(table, (self._column(table), keep.column_name),
-                                                  (put.column_name, self.column_name)))
-        elif keep.column_name not in names:
-            raise Missing(f"{put.address}: there is no such column, so nothing can take the place of {self.address}")
+                self._change(lambda table: rename(table, (self._column(table), outgoing.column_name),
+                                                  (incoming.column_name, self.column_name)))
+        elif outgoing.column_name not in names:
+            raise Missing(f"{incoming.address}: there is no such column, so nothing can take the place of "
+                          f"{self.address}")
 
     def _is_apart(self) -> bool:
         """Whether there is a table of new vectors, or what a removal that was killed has left of it."""
@@ -344,23 +341,23 @@ class LanceStore(Store):
         again, and a table whose removal was killed, which may still open and be empty, is not read."""
         with self._errors("join"):
             if self.column_name not in self._main().schema.names:
-                self._fill(self._unfinished)
+                self._fill(self._joining_column)
             self._change(lambda table: self._index(Place(table, self.column_name, False)))
             self._connect().drop_table(self._apart_name)
 
-    def _fill(self, unfinished: str) -> None:
+    def _fill(self, joining: str) -> None:
         apart = self._place()
-        if unfinished in self._main().schema.names:
-            self._change(lambda table: table.drop_columns([unfinished]))
-        self._change(lambda table: table.add_columns(apart.field.with_name(unfinished)))
+        if joining in self._main().schema.names:
+            self._change(lambda table: table.drop_columns([joining]))
+        self._change(lambda table: table.add_columns(apart.field.with_name(joining)))
         batches = apart.table.search().select([self.id_name, apart.column]).to_batches()
-        names = [self.id_name, unfinished]
-        schema = pa.schema([apart.table.schema.field(self.id_name), apart.field.with_name(unfinished)])
+        names = [self.id_name, joining]
+        schema = pa.schema([apart.table.schema.field(self.id_name), apart.field.with_name(joining)])
         renamed = pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in batches))
         self._main().merge_insert(self.id_name).when_matched_update_all().execute(renamed, timeout=A_DAY)
         # The join moved the rows, and they have to come back into the other indexes.
         self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
-        self._change(lambda table: rename(table, (unfinished, self.column_name)))
+        self._change(lambda table: rename(table, (joining, self.column_name)))
 
     def _change(self, change: Callable[[Table], object]) -> None:
         """Changes the table; once more with its newest version if an application's change came between."""
@@ -382,7 +379,7 @@ class LanceStore(Store):
             if apart:
                 self._connect().drop_table(self._apart_name)
             names = self._main().schema.names
-            left = [column for column in (self.column_name, self._unfinished) if column in names]
+            left = [column for column in (self.column_name, self._joining_column) if column in names]
             if left:
                 self._change(lambda table: table.drop_columns(left))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """npy:docs.npy: rows of a .npy file; the number of a row is its id, and a row of NaN is one that is not there.
 
-The new file is as large as it will be from the start. A row is replaced where it stands, so a process that is killed
-while it writes a batch leaves some of that batch's rows as they were, and the batch is to be written again.
+The new file has its full size from the start. Rows are replaced in place, so a process that is killed while it writes a
+batch leaves some of that batch's rows as they were, and the batch is to be written again.
 """
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..address import path_of
-from ..atomic import appearing, with_ending
-from ..errors import BadFile, Error
+from ..._address import path_of
+from ..._errors import BadFile, Error
+from ..._output_file import output_file
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Floats, Id, Mask, Moment, Places, Vectors
-from .files import Mark, file_errors, switch_files, write_all
+from .files import Mark, file_errors, switch_files, with_ending, write_all
 from .require import require_free
 from .scores import best_of
 
@@ -54,7 +54,7 @@ class NpyStore(Store):
         kind = np.dtype(np.float16 if old.kind == "float16" else np.float32)
         with file_errors("write", self.path):
             self.mark.write({"owner": owner})
-            with appearing(self.path) as partial, open(partial, "wb") as file:
+            with output_file(self.path) as partial, open(partial, "wb") as file:
                 file.write(header(kind, old.rows, width))
                 for first in range(0, old.rows, BATCH_ROWS):
                     np.full((min(BATCH_ROWS, old.rows - first), width), np.nan, kind).tofile(file)
@@ -104,7 +104,7 @@ class NpyStore(Store):
             self._write(file, rows, numbers, stored)
 
     def _write(self, file: BinaryIO, rows: np.memmap[Any, np.dtype[Any]], ids: Places, vectors: Floats) -> None:
-        # Not through the map: on a full disk that ends the process without a word.
+        # Not through the memory map: on a full disk that would kill the process.
         step = rows.dtype.itemsize * rows.shape[1]
         if ids.max() >= len(rows):
             missing = np.full((int(ids.max()) + 1 - len(rows), rows.shape[1]), np.nan, rows.dtype)
@@ -123,8 +123,8 @@ class NpyStore(Store):
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         return best_of(self.read(), queries, k, self.describe().metric)
 
-    def switch(self, put: NpyStore, keep: NpyStore) -> None:
-        switch_files(self.path, put.path, keep.path, [MARK])
+    def switch(self, incoming: NpyStore, outgoing: NpyStore) -> None:
+        switch_files(self.path, incoming.path, outgoing.path, [MARK])
 
     def drop(self) -> None:
         with file_errors("remove", self.path):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """parquet:folder#column?id=id&text=body&changed=updated_at: a column of vectors in a Parquet file or a folder of them.
 
-Ids are those of the column 'id', or the one named in the address; without one they are the numbers of the rows, over
+Ids are in the column 'id', or the one named in the address; without one they are the numbers of the rows, over
 all files in the order of their names. The new place, folder_new, gets the same files with all other columns, the same
 row groups (those with more than 256 MB of vectors are split), schema metadata and compression. Vectors are staged in
 folder_new.staged, an SQLite file as large as they are, until finish() writes the files, one by one, each whole.
@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..address import join_address, split_address
-from ..atomic import appearing, with_ending
-from ..errors import Error, UsageError
+from ..._address import join_address, split_address
+from ..._errors import Error, UsageError
+from ..._output_file import output_file
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Mask, Moment, Vectors
-from .files import SWITCHING, Mark, can_exchange, file_errors, switch_files, switch_folders
+from .files import SWITCHING, Mark, can_exchange, file_errors, switch_files, switch_folders, with_ending
 from .parquet_files import Files, Part, matrix, rewrite
 from .parquet_staged import Staged
 from .require import require_free
@@ -135,7 +135,7 @@ class ParquetStore(Store):
             raise UsageError(f"{self.address}: names no column that says when a row changed; add changed= to it")
         width = self.mark.read().get("width") or (files.width() if vectors else None)
         for part in files.parts if ids is None else files.parts_with(ids):
-            wanted = [files.id, files.text if texts else None, files.changed if changed is not None else None,
+            wanted = [files.id_column, files.text if texts else None, files.changed if changed is not None else None,
                       files.column if vectors or part.nulls else None]
             # Some column must be read to know how many rows there are.
             columns = [name for name in wanted if name] or [files.schema.names[0]]
@@ -152,7 +152,7 @@ class ParquetStore(Store):
 
     def _overlaid(self, files: Files, first: int, batch: Any, keys: list[Id], width: int | None, vectors: bool,
                   seen: set[Id]) -> tuple[Mask, Vectors | None]:
-        """Which rows of a batch have a vector, and their vectors, with what is staged over those of the file."""
+        """Which rows of a batch have a vector, and their vectors; staged ones replace the file's."""
         there, rows = np.ones(len(keys), bool), np.zeros((len(keys), width or 0), np.float32) if vectors else None
         if files.column in batch.schema.names:
             there, found = matrix(batch.column(files.column), f"{self.path}, from row {first}")
@@ -215,21 +215,21 @@ class ParquetStore(Store):
     def _pending(self) -> bool:
         return self.mark.path.exists() and (self.staged.exists() or not self.path.exists())
 
-    def switch(self, put: ParquetStore, keep: ParquetStore) -> None:
-        if put.path.exists() or put.staged.exists():
-            if not keep.path.exists():
-                put.finish()
-            known = put.mark.read()
+    def switch(self, incoming: ParquetStore, outgoing: ParquetStore) -> None:
+        if incoming.path.exists() or incoming.staged.exists():
+            if not outgoing.path.exists():
+                incoming.finish()
+            known = incoming.mark.read()
             if known.get("like"):  # from now on the other columns are its own
-                with file_errors("write", put.path):
-                    put.mark.write({**known, "like": None})
-        for store in (self, put, keep):
+                with file_errors("write", incoming.path):
+                    incoming.mark.write({**known, "like": None})
+        for store in (self, incoming, outgoing):
             store.close()
         way = switch_files if self.path.is_file() else switch_folders
-        way(self.path, put.path, keep.path, [MARK, STAGED])
+        way(self.path, incoming.path, outgoing.path, [MARK, STAGED])
 
-    def switching(self, put: ParquetStore, keep: ParquetStore) -> bool:
-        return keep.path.exists() or with_ending(self.path, SWITCHING).exists()
+    def switching(self, incoming: ParquetStore, outgoing: ParquetStore) -> bool:
+        return outgoing.path.exists() or with_ending(self.path, SWITCHING).exists()
 
     def drop(self) -> None:
         self.staged.remove()
@@ -248,7 +248,7 @@ def chosen(values: Sequence[Value], there: Mask) -> list[Value]:
 
 
 def overlay(keys: Sequence[Id], staged: Mapping[Id, bytes | None], there: Mask, rows: Vectors | None) -> None:
-    """Puts staged vectors in the place of those of the same keys."""
+    """Replaces vectors by staged ones of the same key."""
     for place, key in enumerate(keys if staged else ()):
         if key in staged:
             vector = staged[key]
@@ -292,7 +292,7 @@ def merge_file(store: ParquetStore, template: Files, path: pathlib.Path, parts: 
         return there, rows
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    with appearing(target) as partial:
+    with output_file(target) as partial:
         rewrite(path, partial, template.column, width, fill, offset)
     return matched
 
@@ -305,7 +305,7 @@ def concerned(store: ParquetStore, template: Files, parts: list[Part]) -> bool:
 
 def stage_again(store: ParquetStore, known: Files) -> None:
     """The vectors of a file whose rows are not the template's any more, staged unless newer ones are."""
-    for first, batch in known.batches([name for name in (known.id, known.column) if name]):
+    for first, batch in known.batches([name for name in (known.id_column, known.column) if name]):
         there, rows = matrix(batch.column(known.column), str(known.place))
         if rows is not None:
             keys = chosen(known.ids(first, batch), there)

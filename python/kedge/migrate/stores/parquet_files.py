@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ... import _arrow
-from ..errors import BadFile, Error, UsageError
+from ..._errors import BadFile, Error, UsageError
 from ..store import Missing
 from ..types import Floats, Id, Mask, Moment, Vectors
 
@@ -53,15 +53,15 @@ class Files:
         with reading(self.paths[0]):
             self.schema = pq.read_schema(self.paths[0])
             self.column = column or _arrow.choose(self.schema, str(place)) or ""
-        self.id, self.text, self.changed = (options.get(name) for name in ("id", "text", "changed"))
-        if self.id is None and "id" in self.schema.names:
-            self.id = "id"
+        self.id_column, self.text, self.changed = (options.get(name) for name in ("id", "text", "changed"))
+        if self.id_column is None and "id" in self.schema.names:
+            self.id_column = "id"
         self._require_columns()
         self.parts = list(self._look())
         self.rows = sum(part.rows for part in self.parts)
 
     def _require_columns(self) -> None:
-        for name in (self.column, self.id, self.text, self.changed):
+        for name in (self.column, self.id_column, self.text, self.changed):
             if name is not None and name not in self.schema.names:
                 raise UsageError(f"{self.paths[0]} has no column '{name}'; it has {', '.join(self.schema.names)}")
         field = self.schema.field(self.column)
@@ -75,8 +75,8 @@ class Files:
             with reading(path):
                 file = pq.ParquetFile(path)
                 schema, found = file.schema_arrow, file.metadata
-            if self.column not in schema.names or (self.id and self.id not in schema.names):
-                missing = self.id if self.column in schema.names else self.column
+            if self.column not in schema.names or (self.id_column and self.id_column not in schema.names):
+                missing = self.id_column if self.column in schema.names else self.column
                 raise BadFile(f"{path} has no column '{missing}', which {self.paths[0]} has")
             for group in range(found.num_row_groups):
                 about = found.row_group(group)
@@ -120,57 +120,58 @@ class Files:
 
     def known_by(self) -> list[str]:
         """The column that ids() needs; without ids any will do, as it has as many rows."""
-        return [self.id or self.schema.names[0]]
+        return [self.id_column or self.schema.names[0]]
 
     def ids(self, first: int, batch: Any) -> list[Id]:
-        if self.id is None:
+        if self.id_column is None:
             return list(range(first, first + len(batch)))
-        column = batch.column(self.id)
+        column = batch.column(self.id_column)
         if column.null_count:
             raise BadFile(f"{self.place}: row {first + _arrow.first_null(column)} has no id")
         if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)
                 or pa.types.is_large_string(column.type)):
-            raise BadFile(f"{self.place}: the ids in the column '{self.id}' are {column.type}; expected whole numbers "
-                          "or text")
+            raise BadFile(f"{self.place}: the ids in the column '{self.id_column}' are {column.type}; expected whole "
+                          "numbers or text")
         return list(column.to_pylist())
 
     def parts_with(self, ids: set[Id]) -> list[Part]:
         """The parts in which some of these ids are."""
         if not ids:
             return []
-        if self.id is None:
+        if self.id_column is None:
             return [part for part in self.parts
                     if any(isinstance(key, int) and part.first <= key < part.first + part.rows for key in ids)]
         wanted = self.id_values(ids)
-        return [part for part in self.parts if any(pc.any(pc.is_in(batch.column(self.id), wanted)).as_py()
-                                                   for _, batch in self.batches([self.id], parts=[part]))]
+        return [part for part in self.parts if any(pc.any(pc.is_in(batch.column(self.id_column), wanted)).as_py()
+                                                   for _, batch in self.batches([self.id_column], parts=[part]))]
 
     def id_values(self, ids: Collection[Id]) -> Any:
+        kind = self.schema.field(self.id_column).type
         try:
-            return pa.array(list(ids), self.schema.field(self.id).type)
+            return pa.array(list(ids), kind)
         except (pa.ArrowException, OverflowError, TypeError):
-            raise Error(f"{self.place}: the ids in the column '{self.id}' are {self.schema.field(self.id).type}; found "
+            raise Error(f"{self.place}: the ids in the column '{self.id_column}' are {kind}; found "
                         f"{next(iter(ids))!r}") from None
 
     def row_of(self, key: Id) -> int | None:
         """The number of the row with this id; None if there is none."""
-        if self.id is None:
+        if self.id_column is None:
             return key if isinstance(key, int) and 0 <= key < self.rows else None
         value = self.id_values([key])[0]
-        for first, batch in self.batches([self.id]):
-            place = int(pc.index(batch.column(self.id), value).as_py())
+        for first, batch in self.batches([self.id_column]):
+            place = int(pc.index(batch.column(self.id_column), value).as_py())
             if place >= 0:
                 return first + place
         return None
 
     def same_ids(self, other: Files, path: pathlib.Path) -> bool:
-        """Whether the rows of this one file are those of one of the other's."""
+        """Whether this one file has the same rows as the other's file 'path'."""
         parts = [part for part in other.parts if part.path == path]
         if [part.rows for part in self.parts] != [part.rows for part in parts]:
-            return sum(part.rows for part in self.parts) == sum(part.rows for part in parts) and self.id is None
-        if self.id is None:
+            return sum(part.rows for part in self.parts) == sum(part.rows for part in parts) and self.id_column is None
+        if self.id_column is None:
             return True
-        ours, theirs = self.batches([self.id]), other.batches([self.id], parts=parts)
+        ours, theirs = self.batches([self.id_column]), other.batches([self.id_column], parts=parts)
         return all(mine.column(0).equals(its.column(0)) for (_, mine), (_, its) in zip(ours, theirs))
 
     def vectors(self, first: int, count: int, width: int) -> tuple[Mask, Vectors]:
@@ -242,7 +243,7 @@ def matrix(column: Any, label: str) -> tuple[Mask, Vectors | None]:
 
 
 def vectors_like(kind: Any, width: int, there: Mask, rows: Floats) -> Any:
-    """A column of the old one's type, but for the width; null where no row is there."""
+    """A column of the old one's type, but for the width; rows that are not there are null."""
     inner = value_type(kind)
     values = pa.array(np.asarray(rows, inner.to_pandas_dtype()).ravel())
     lists = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(~there))
@@ -253,7 +254,7 @@ def vectors_like(kind: Any, width: int, there: Mask, rows: Floats) -> Any:
     return lists.cast(pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner))
 
 
-def rewrite(source: pathlib.Path, target: pathlib.Path, column: str, width: int,
+def rewrite(source: pathlib.Path, target: str, column: str, width: int,
             fill: Callable[[int, Any], tuple[Mask, Vectors]], first: int) -> None:
     """Copies a file with its row groups and everything else, but for the vectors: fill(first row, batch) gives them as
     (which rows have one, matrix). Groups that are too large to hold are split."""

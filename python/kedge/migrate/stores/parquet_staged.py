@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors that are written but not yet in Parquet files, in an SQLite file beside the place: files are written whole,
-rows come in batches and may be replaced."""
+"""Vectors that are written but not yet in Parquet files, in an SQLite file beside the place: Parquet files are written
+whole, but rows come in batches and may be replaced."""
 from __future__ import annotations
 
 import contextlib
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ..._errors import BadFile, Error
 from ..draw import as_id, as_key
-from ..errors import BadFile, Error
 from ..types import Id, Vectors
 
 MAKE = "CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, id UNIQUE NOT NULL, vector BLOB)"

@@ -7,7 +7,7 @@ import re
 
 from psycopg import sql
 
-from ..errors import Error
+from ..._errors import Error
 from .postgres_link import Connection
 from .postgres_table import Column, Table
 
@@ -53,7 +53,7 @@ def on_column(connection: Connection, table_oid: int, number: int) -> list[Index
 
 
 def worth_turns(connection: Connection, table_oid: int, number: int) -> bool:
-    """Whether rows go into an index that is slow to take them, though not for the sake of this column."""
+    """Whether the table has an index that is slow to take rows, and this column has none."""
     mine = {index.name for index in on_column(connection, table_oid, number)}
     others = connection.execute(
         "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE "
@@ -62,7 +62,7 @@ def worth_turns(connection: Connection, table_oid: int, number: int) -> bool:
 
 
 def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width: int) -> str:
-    """The definition for another column: its name, and its width where a cast in an expression gives one."""
+    """The definition for another column: its name, and its width if a cast in an expression gives one."""
     previous = ""
 
     def replace(match: re.Match[str]) -> str:

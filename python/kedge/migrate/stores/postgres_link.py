@@ -17,7 +17,7 @@ from psycopg.pq import Format
 from psycopg.rows import TupleRow
 from psycopg.types.string import ByteaBinaryLoader
 
-from ..errors import Error, UsageError
+from ..._errors import Error, UsageError
 from ..store import Missing
 from ..types import Vectors
 
@@ -26,7 +26,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 10
 # Ids and times travel as text, so a session writes them in one way whatever the server is set to. Making an index
-# takes longer than many servers allow a statement. What is committed is on the disk, also where that is no default.
+# takes longer than many servers allow a statement. What is committed is on the disk, whatever the server's default.
 SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET statement_timeout = 0; "
            "SET idle_in_transaction_session_timeout = 0; "
            "SELECT set_config('synchronous_commit', 'on', false) "
@@ -34,7 +34,7 @@ SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET stat
 
 
 class Wire:
-    """Bytes as the server takes them in binary; the SQL around them says of which type."""
+    """Bytes as the server takes them in binary; the SQL around them says their type."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -87,7 +87,7 @@ class Link:
     def __init__(self, conninfo: str, name: str) -> None:
         self.conninfo, self.name = conninfo, name
         self.lock = threading.RLock()
-        self.held = False  # inside a transaction that spans calls: to connect again would leave it without a word
+        self.held = False  # inside a transaction that spans calls, which connecting again would silently abandon
         self._bytes: tuple[int, ...] = ()
         self._connection: Connection | None = None
 

@@ -13,7 +13,7 @@ import json
 
 from psycopg import sql
 
-from ..errors import Error
+from ..._errors import Error
 from ..store import Store
 from .postgres_index import NAME_BYTES, OPERATORS
 from .postgres_table import MARK
@@ -73,7 +73,7 @@ def fused_search_sql(old: PostgresStore, new: Store, name: str | None = None) ->
 
 
 def _settings(old: PostgresStore, new: PostgresStore) -> sql.Composed:
-    """How the function is planned. Its limits are not known then, so the planner is told to look rows up by index."""
+    """How the function is planned: by index, since its limits are not known when it is."""
     settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "hnsw.ef_search": "100"}
     if old._table().version >= (0, 8):
         settings.update({"hnsw.iterative_scan": "strict_order", "ivfflat.iterative_scan": "relaxed_order"})

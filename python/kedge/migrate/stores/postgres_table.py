@@ -6,10 +6,10 @@ import dataclasses
 import json
 from typing import Any
 
-from psycopg import sql
+from psycopg import errors, sql
 
-from ..address import TableAddress
-from ..errors import UsageError
+from ..._address import TableAddress
+from ..._errors import Error, UsageError
 from ..store import Missing
 from .postgres_link import Connection
 
@@ -158,6 +158,23 @@ def update_triggers(connection: Connection, table: Table) -> list[str]:
     return [name for name, in connection.execute(
         "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > "
         "0 AND cardinality(tgattr::int2[]) = 0 ORDER BY 1", [table.oid])]
+
+
+def silence_triggers(connection: Connection, table: Table, changed: str | None, who: str) -> None:
+    """A trigger that notes the time of an update must not run when only new vectors are written: then rows that others
+    changed could not be told from the rest. Lasts for the transaction."""
+    triggers = update_triggers(connection, table)
+    if not triggers:
+        return
+    try:
+        with connection.transaction():
+            connection.execute("SET LOCAL session_replication_role = replica")
+    except errors.InsufficientPrivilege:
+        if changed:
+            raise Error(f"{who}: the trigger {triggers[0]} runs for every row that is written and may set {changed!r}, "
+                        "so that all rows would look changed; nothing was changed; connect as a user with GRANT SET ON "
+                        "PARAMETER session_replication_role, or make it a trigger for UPDATE OF the columns it "
+                        "watches, or leave &changed= out") from None
 
 
 def drop_functions(connection: Connection, table: Table, column: Column) -> None:

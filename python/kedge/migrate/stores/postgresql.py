@@ -17,22 +17,13 @@ from psycopg import errors as pg_errors
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from ..address import TableAddress
-from ..errors import Error, UsageError
+from ..._address import TableAddress
+from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
-from . import postgres_index
+from . import postgres_index, postgres_table
 from .postgres_link import Connection, Link, explained, set_lock_timeout, vector_array, vector_cell, vectors_of
-from .postgres_table import (
-    Column,
-    Table,
-    drop_functions,
-    find_column,
-    look_up,
-    mark_column,
-    only_column,
-    update_triggers,
-)
+from .postgres_table import Column, Table, drop_functions, find_column, look_up, mark_column, only_column
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
@@ -66,7 +57,7 @@ class PostgresStore(Store):
         return self._known
 
     def _column_name(self) -> str:
-        """Where the address gives none, the table's only one."""
+        """The one in the address, or else the table's only one."""
         if self.at.column is not None:
             return self.at.column
         table = self._table()
@@ -91,7 +82,7 @@ class PostgresStore(Store):
         return column
 
     def metric(self) -> str:
-        """How the column's index compares; while it has none, that of the column it replaces; without that, cosine."""
+        """How the column's index compares; without one, the index of the column it replaces; without either, cosine."""
         column = self._column()
         for number in (column.number, (column.mark or {}).get("like")):
             for index in self._indexes(number):
@@ -176,14 +167,14 @@ class PostgresStore(Store):
             raise UsageError(f"{self.name}: the ids of this table are numbers; found one that is none") from None
 
     def not_in(self, other: Store) -> Iterator[Id]:
-        """Asked of the table itself: while it is locked, others wait for the answer."""
+        """The server answers this itself: while the table is locked, others wait."""
         other, table = self._same_table(other), self._table()
         statement = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.{} IS NOT NULL AND d.{} IS NULL").format(
             table.id, sql.SQL("" if table.integers else "::text"), table.name, self._name(), other._name())
         return (one for one, in self._rows(statement, []))
 
     def newest(self) -> Moment | None:
-        """A time is that of the begin of its transaction, so what open ones will write may lie before the largest."""
+        """A row's time is when its transaction began, so transactions still open may write times before the largest."""
         if self.at.changed is None:
             return None
         table = self._table()
@@ -197,7 +188,7 @@ class PostgresStore(Store):
         return found
 
     def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
-        """One transaction, or a few where that spares an index much work; then a crash may leave some of the rows."""
+        """One transaction, or a few if that spares an index much work; then a crash may leave some of the rows."""
         table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is not None:
             vectors = np.asarray(vectors)
@@ -236,10 +227,10 @@ class PostgresStore(Store):
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
         with self._link.session() as connection, connection.transaction():
-            # A batch is small beside the table, so its rows are found by the index, whatever the planner's estimates.
+            # A batch is small beside the table: the index is the fastest way to its rows, whatever the planner thinks.
             connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
                                "SET LOCAL enable_seqscan = off")
-            self._leave_changed_alone(connection)
+            postgres_table.silence_triggers(connection, table, self.at.changed, self.name)
             for first in range(0, len(ids), piece):
                 given: list[Any] = [ids[first:first + piece]]
                 if vectors is not None:
@@ -250,23 +241,6 @@ class PostgresStore(Store):
         if vectors.ndim != 2 or len(vectors) != count or column.width not in (0, vectors.shape[1]):
             raise Error(f"{self.name} takes {count} vectors of {column.width or 'any number of'} values for {count} "
                         f"ids; got {' x '.join(map(str, vectors.shape))}; nothing was written")
-
-    def _leave_changed_alone(self, connection: Connection) -> None:
-        """A trigger that notes the time of an update must not run for rows of which only the new vector is written: the
-        rest stays as it was, and rows that others changed can be told from the others."""
-        triggers = update_triggers(connection, self._table())
-        if not triggers:
-            return
-        try:
-            with connection.transaction():
-                connection.execute("SET LOCAL session_replication_role = replica")
-        except pg_errors.InsufficientPrivilege:
-            if not self.at.changed:
-                return
-            raise Error(f"{self.name}: the trigger {triggers[0]} runs for every row that is written and may set "
-                        f"{self.at.changed!r}, so that all rows would look changed; nothing was changed; connect as a "
-                        "user with GRANT SET ON PARAMETER session_replication_role, or make it a trigger for UPDATE OF "
-                        "the columns it watches, or leave &changed= out") from None
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         name, table, column, metric = self._name(), self._table(), self._column(), self.metric()
@@ -312,7 +286,7 @@ class PostgresStore(Store):
                         + (", or drop the index of the old column to do without one" if indexed else ""))
         try:
             with self._link.session() as connection, connection.transaction():
-                self._leave_changed_alone(connection)
+                postgres_table.silence_triggers(connection, table, self.at.changed, self.name)
             with self._link.session() as connection, connection.transaction():
                 set_lock_timeout(connection)
                 connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {} {}({})").format(
@@ -334,17 +308,17 @@ class PostgresStore(Store):
             if old is not None and like is not None:
                 postgres_index.make_like(connection, table, (old[0], like), (self._column_name(), column), self.name)
 
-    def switch(self, put: PostgresStore, keep: PostgresStore) -> None:
-        self._same_table(put)
-        self._same_table(keep)
-        table, names = self._table(), [store._name() for store in (self, put, keep)]
+    def switch(self, incoming: PostgresStore, outgoing: PostgresStore) -> None:
+        self._same_table(incoming)
+        self._same_table(outgoing)
+        table, names = self._table(), [store._name() for store in (self, incoming, outgoing)]
         with self._link.session() as connection:
-            if self._switched(connection, put, keep):
+            if self._switched(connection, incoming, outgoing):
                 return
             with connection.transaction():
                 set_lock_timeout(connection)
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(table.name))
-                if not self._switched(connection, put, keep):
+                if not self._switched(connection, incoming, outgoing):
                     rename = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
                     connection.execute(rename.format(table.name, names[0], names[2]))
                     connection.execute(rename.format(table.name, names[1], names[0]))
@@ -352,14 +326,15 @@ class PostgresStore(Store):
                     connection.execute(sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL").format(
                         table.name, names[2]))
 
-    def _switched(self, connection: Connection, put: PostgresStore, keep: PostgresStore) -> bool:
+    def _switched(self, connection: Connection, incoming: PostgresStore, outgoing: PostgresStore) -> bool:
         """Whether it is done; the renames are one transaction, so there is nothing between."""
         here, new, kept = (find_column(connection, self._table(), store._column_name(), store.name) is not None
-                           for store in (self, put, keep))
+                           for store in (self, incoming, outgoing))
         if not here or new == kept:
-            raise Error(f"{self.name}: cannot put {put.at.column!r} here and keep what is here as {keep.at.column!r}: "
-                        f"{'both' if new and kept else 'neither'} of the two exist; nothing was changed" if here else
-                        f"{self.name}: the table has no column {self.at.column!r}; nothing was changed")
+            wrong = (f"cannot put {incoming.at.column!r} here and keep what is here as {outgoing.at.column!r}: "
+                     f"{'both' if new and kept else 'neither'} of the two exist") if here else (
+                         f"the table has no column {self.at.column!r}")
+            raise Error(f"{self.name}: {wrong}; nothing was changed")
         return kept
 
     def _same_table(self, other: Store) -> PostgresStore:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from qdrant_client import QdrantClient, models
 
-from ..address import join_address, split_address
-from ..errors import Error, UsageError
+from ..._address import join_address, split_address
+from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
 from .qdrant_link import Link
@@ -279,20 +279,21 @@ class QdrantStore(Store):
         if found.status == models.CollectionStatus.RED:
             raise Error(f"{self.address}: the server cannot index the collection {name}; its log says why")
 
-    def switch(self, put: QdrantStore, keep: QdrantStore) -> None:
+    def switch(self, incoming: QdrantStore, outgoing: QdrantStore) -> None:
         aliases = self._aliases()
         if self.name not in aliases:
             raise Error(f"{self.address}: {self.describe().atomic}")
-        if put.name not in aliases:
-            if keep.name in aliases:
+        if incoming.name not in aliases:
+            if outgoing.name in aliases:
                 return
-            raise Missing(f"{put.address}: there is no such alias, so nothing can take the place of {self.address}")
-        if keep.name in aliases and aliases[keep.name] != aliases[self.name]:
-            raise Error(f"{keep.address} is taken, and would hold what is now in {self.address}; delete it")
+            raise Missing(f"{incoming.address}: there is no such alias, so nothing can take the place of "
+                          f"{self.address}")
+        if outgoing.name in aliases and aliases[outgoing.name] != aliases[self.name]:
+            raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; delete it")
         with self.link.asking("switch") as client:
             client.update_collection_aliases([
-                deleting(self.name), deleting(put.name),
-                creating(keep.name, aliases[self.name]), creating(self.name, aliases[put.name])])
+                deleting(self.name), deleting(incoming.name),
+                creating(outgoing.name, aliases[self.name]), creating(self.name, aliases[incoming.name])])
 
     def drop(self) -> None:
         name, _ = self._collection()

@@ -14,8 +14,10 @@ import httpx
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
-from ..errors import BadFile, Error
+from ..._address import secret, uses_https
+from ..._errors import BadFile, Error
 from ..store import Missing
+from .files import reason_for
 
 TIMEOUT = 300   # seconds; a server that indexes may take its time over a write
 _folders: dict[str, Folder] = {}   # the path of a folder: its Folder
@@ -65,12 +67,9 @@ class Link:
         return self._client
 
     def _server(self) -> QdrantClient:
-        variable = self.options.get("api_key_env")
-        if variable and not os.environ.get(variable):
-            raise Error(f"{self.address}: the variable {variable} is not set; it should hold the API key")
-        secure = self.options.get("https", "0") not in ("", "0", "no", "false")
+        key = secret(self.address, self.options, "api_key_env", "API key")
         host = self.place if ":" in self.place.rpartition("]")[2] else self.place + ":6333"
-        return QdrantClient(url=f"http{'s' * secure}://{host}", api_key=os.environ.get(variable) if variable else None,
+        return QdrantClient(url=f"{'https' if uses_https(self.options) else 'http'}://{host}", api_key=key,
                             timeout=TIMEOUT, check_compatibility=False)
 
     def close(self) -> None:
@@ -96,10 +95,8 @@ class Link:
             reason = str(getattr(error, "source", error)) or type(error).__name__
             raise Error(f"{self.address}: cannot {doing} it: no answer from {self.place} ({reason}); is the server "
                         "running, and is this its HTTP port?") from None
-        except sqlite3.Error as error:
-            raise Error(f"{self.address}: cannot {doing} it: {words(str(error))}") from None
-        except OSError as error:
-            raise Error(f"{self.address}: cannot {doing} it: {words(str(error))}") from None
+        except (sqlite3.Error, OSError) as error:
+            raise Error(f"{self.address}: cannot {doing} it: {reason_for(str(error)) or error}") from None
         except RuntimeError as error:
             if "already accessed" not in str(error):
                 raise Error(f"{self.address}: cannot {doing} it: {error}") from None
@@ -119,16 +116,6 @@ def answer(error: UnexpectedResponse) -> str:
     except (ValueError, KeyError, TypeError):
         said = f"{error.reason_phrase}: {error.content[:200]!r}"
     return f"the server answers {error.status_code}, {said}"
-
-
-def words(said: str) -> str:
-    for sign, reason in (("readonly database", "this user may not write to the folder"),
-                         ("ermission denied", "this user may not; change the permissions of the folder"),
-                         ("disk is full", "the disk is full; make room and run it again"),
-                         ("No space left", "the disk is full; make room and run it again")):
-        if sign in said:
-            return reason
-    return said
 
 
 @atexit.register

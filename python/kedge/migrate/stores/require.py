@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import Error, UsageError
+from ..._errors import Error, UsageError
 from ..store import Store
 from ..types import Id, Vectors
 
