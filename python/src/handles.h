@@ -45,8 +45,8 @@ class MomentsHandle {
   MomentsHandle(MomentsHandle&& temporary) noexcept : moments_(std::move(temporary.moments_)) {}
   MomentsHandle& operator=(const MomentsHandle&) = delete;
 
-  /// Returns work(moments), which runs without the GIL. Throws Error(Code::bad_argument) where this thread is at work
-  /// with them already: when a report of progress looks at the moments that are being added to.
+  /// Returns work(moments), which runs without the GIL. Throws Error(Code::bad_argument) if this thread is at work with
+  /// them already: when a report of progress looks at the moments that are being added to.
   template <class Work>
   std::invoke_result_t<Work, const Moments&> read(Work&& work) const {
     const nb::gil_scoped_release without_gil;
@@ -67,19 +67,27 @@ class MomentsHandle {
     const Turn turn(*this);
     return std::forward<Work>(work)(moments_);
   }
+  /// Reports the progress of such a change. Worker threads report too, and must not wait for the change to end.
+  [[nodiscard]] Progress reporting(const Progress& report) const {
+    return [this, report](const ProgressReport& step) {
+      reporter_ = std::this_thread::get_id();
+      report(step);
+    };
+  }
 
  private:
   class Turn {
    public:
     explicit Turn(const MomentsHandle& of) : of_(of) {
-      if (of.owner_ == std::this_thread::get_id()) {
+      const std::thread::id own = std::this_thread::get_id();
+      if (of.owner_ == own || of.reporter_ == own) {
         throw Error(Code::bad_argument, "these moments are being added to; look at them when that is done");
       }
       of.one_at_a_time_.lock();
-      of.owner_ = std::this_thread::get_id();
+      of.owner_ = own;
     }
     ~Turn() {
-      of_.owner_ = std::thread::id();
+      of_.owner_ = of_.reporter_ = std::thread::id();
       of_.one_at_a_time_.unlock();
     }
     Turn(const Turn&) = delete;
@@ -91,7 +99,7 @@ class MomentsHandle {
 
   Moments moments_;
   mutable std::mutex one_at_a_time_;
-  mutable std::atomic<std::thread::id> owner_{};
+  mutable std::atomic<std::thread::id> owner_{}, reporter_{};
 };
 
 struct TranslatorHandle {

@@ -39,7 +39,7 @@ SupportDraw draw_of(const nb::object& support, std::uint64_t seed) {
   return count == 0 ? SupportDraw() : SupportDraw(count, seed);
 }
 
-/// `change` hands the moments to a function that adds to them.
+/// `change` hands the moments, and how to report, to a function that adds to them.
 template <class Change>
 void add_rows(const Change& change, const nb::object& spaces, const nb::object& rows, const nb::object& ids,
               const nb::object& progress) {
@@ -48,7 +48,9 @@ void add_rows(const Change& change, const nb::object& spaces, const nb::object& 
   const RowChoice chosen = to_rows(rows);
   const std::vector<std::int64_t> numbers = to_ids(ids);
   run(progress, !inputs.any_file(), [&](const Progress& report) {
-    change([&](Moments& moments) { add_moments(moments, inputs.spaces(chosen), numbers, Device::cpu, report); });
+    change([&](Moments& moments,
+               const Progress& told) { add_moments(moments, inputs.spaces(chosen), numbers, Device::cpu, told); },
+           report);
   });
 }
 
@@ -56,14 +58,17 @@ void begin(MomentsHandle* self, const nb::object& spaces, const nb::object& rows
            const nb::object& support, std::uint64_t seed, const nb::object& progress) {
   Moments moments(draw_of(support, seed));
   if (!spaces.is_none()) {
-    add_rows([&](const auto& work) { work(moments); }, spaces, rows, ids, progress);
+    add_rows([&](const auto& work, const Progress& report) { work(moments, report); }, spaces, rows, ids, progress);
   }
   new (self) MomentsHandle(std::move(moments));
 }
 
 void add(MomentsHandle& self, const nb::object& spaces, const nb::object& rows, const nb::object& ids,
          const nb::object& progress) {
-  add_rows([&](const auto& work) { self.change_without_gil(work); }, spaces, rows, ids, progress);
+  const auto change = [&](const auto& work, const Progress& report) {
+    self.change_without_gil([&](Moments& moments) { work(moments, self.reporting(report)); });
+  };
+  add_rows(change, spaces, rows, ids, progress);
 }
 
 void merge(MomentsHandle& self, const MomentsHandle& other) {

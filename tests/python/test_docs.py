@@ -75,7 +75,7 @@ def test_a_guide_prints_what_it_shows(guide: str, tmp_path: pathlib.Path) -> Non
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_number_in_the_words_of_a_guide_is_one_it_prints(guide: str) -> None:
-    """Shares are written .990; a block of the guide prints each, or search-scores.md has it, except those named here."""
+    """Shares are written .990; a block of the guide or search-scores.md has each, except those named here."""
     text = (DOCS / f"{guide}.md").read_text()
     words = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     there = " ".join(shown for kind, shown in blocks(guide) if kind == "text")

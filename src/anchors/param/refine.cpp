@@ -174,8 +174,7 @@ void require_refinement(std::size_t spaces, const Refinement& options) {
     refuse("{} is {}, expected a positive number", option_words("refine-rate"), options.rate);
   }
   if (!(options.tau >= Backend::kLeastTau) || std::isinf(options.tau)) {
-    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.tau,
-           Backend::kLeastTau);
+    refuse("{} is {}, expected a number of {} or more", option_words("refine-tau"), options.tau, Backend::kLeastTau);
   }
   if (options.batch < 2) refuse("the batch of the refinement is too small, expected 2 or more");
 }
