@@ -252,7 +252,7 @@ void require_own_options(const FitArguments& options) {
 }
 
 FitOptions fit_options(const FitArguments& options) {
-  FitOptions result = options;
+  FitOptions result = options;  // NOLINT(cppcoreguidelines-slicing): the rest follows
   if (auto* param = std::get_if<Param>(&result.method)) {
     *param = options.param;
     param->keep = options.keep;

@@ -85,7 +85,7 @@ void require_weights(const std::string& space, const RelativeMap& map) {
 }
 
 void require_kernel_fit(const Attachment& space, const KernelFit& fit, std::size_t anchors) {
-  const double width = space.map->kernel()->width;
+  const double width = space.map->kernel().value().width;
   if (fit.width != width) {
     refuse("the kernel of '{}' has a width of {}, but was made with {}", space.space(), width, fit.width);
   }

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -129,7 +128,7 @@ FileArray open_array(const std::string& label) {
   if (!name.empty()) return {file, info.tensor(name, path)};
   if (info.tensors.size() == 1) return {file, info.tensors.begin()->second};
   refuse_file("{}: it holds {} tensors; say which as '{}#NAME' with one of: {}", path, info.tensors.size(), path,
-              fmt::join(std::views::keys(info.tensors), ", "));
+              info.names());
 }
 
 template <class T>

@@ -12,7 +12,6 @@
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <string_view>
 
 namespace kedge::io {
@@ -161,10 +160,16 @@ std::pair<std::string, std::string> split_tensor(const std::string& path) {
   return {path.substr(0, dot + kExtension.size()), path.substr(dot + kExtension.size() + 1)};
 }
 
+std::string SafetensorsInfo::names() const {
+  std::vector<std::string_view> all;
+  for (const auto& [name, array] : tensors) all.push_back(name);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 const ArrayInfo& SafetensorsInfo::tensor(const std::string& name, const std::string& label) const {
   const auto found = tensors.find(name);
   if (found != tensors.end()) return found->second;
-  refuse_file("{}: it has no tensor '{}'; it has: {}", label, name, fmt::join(std::views::keys(tensors), ", "));
+  refuse_file("{}: it has no tensor '{}'; it has: {}", label, name, names());
 }
 
 SafetensorsInfo parse_safetensors(const ByteSource& file, const std::string& what) {

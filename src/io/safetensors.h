@@ -22,6 +22,8 @@ struct SafetensorsInfo {
   std::map<std::string, ArrayInfo> tensors;
   std::map<std::string, std::string> metadata;
 
+  /// The names of all tensors, with commas between them.
+  [[nodiscard]] std::string names() const;
   /// Throws Error(Code::bad_file) that lists the tensors there are.
   [[nodiscard]] const ArrayInfo& tensor(const std::string& name, const std::string& label) const;
 };

@@ -40,7 +40,7 @@ template <auto Destroy>
 struct Destroyer {
   template <class T>
   void operator()(T* owned) const noexcept {
-    (void)Destroy(owned);
+    (void)Destroy(owned);  // NOLINT(bugprone-multi-level-implicit-pointer-conversion): memory may hold pointers
   }
 };
 template <class Handle, auto Destroy>
@@ -95,7 +95,8 @@ class Lane {
   /// Queues a copy of rows within the GPU, or from or to the host.
   template <class T>
   void copy(std::type_identity_t<MatrixView<const T>> from, MatrixView<T> to) const {
-    copy_bytes(to.data, to.stride * sizeof(T), from.data, from.stride * sizeof(T), from.cols * sizeof(T), from.rows);
+    copy_bytes(static_cast<void*>(to.data), to.stride * sizeof(T), static_cast<const void*>(from.data),
+               from.stride * sizeof(T), from.cols * sizeof(T), from.rows);
   }
   template <class T>
   void copy(const T* from, T* to, std::size_t count) const {
