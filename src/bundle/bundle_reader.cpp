@@ -246,7 +246,7 @@ class BundleReader {
   AttachedBy read_way(Similarity similarity, const std::string& name, const Json& how) const {
     const auto by = how.at("by").get<std::string>();
     if (by != "mixture" && by != "ridge" && by != "kernel" && by != "direct") {
-      file_.refuse(fmt::format("'{}' is attached by {}, which is no way to make a map", name, by));
+      file_.refuse(fmt::format("'{}' is attached by '{}', which is no way to make a map", name, by));
     }
     if (how.contains("kernel") != (by == "kernel")) {
       file_.refuse(
