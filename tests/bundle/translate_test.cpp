@@ -29,7 +29,7 @@ struct Pair {
       }
     }
   }
-  [[nodiscard]] Bundle bundle(Method method = Consensus{}, Similarity similarity = Similarity::wip) const {
+  [[nodiscard]] Bundle bundle(const Method& method = Consensus{}, Similarity similarity = Similarity::wip) const {
     FitOptions options;
     options.method = method;
     options.similarity = similarity;

@@ -36,7 +36,7 @@ class FromMoments : public ::testing::Test {
   [[nodiscard]] std::vector<Space> sources() const {
     return {space_of("a", views_[0]), space_of("b", views_[1]), space_of("c", views_[2])};
   }
-  [[nodiscard]] FitOptions options(Method method, bool ids = true) const {
+  [[nodiscard]] FitOptions options(const Method& method, bool ids = true) const {
     FitOptions options;
     options.method = method;
     options.anchors = 5;

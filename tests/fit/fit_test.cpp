@@ -75,7 +75,7 @@ Matrix rr_of(const Bundle& bundle, const std::string& name, const Matrix& x) {
   return bundle.map(name)->apply(x.view());
 }
 
-FitOptions small_options(Method method, Similarity similarity) {
+FitOptions small_options(const Method& method, Similarity similarity) {
   FitOptions options;
   options.method = method;
   options.similarity = similarity;

@@ -60,7 +60,7 @@ struct Encoders {
   std::map<std::string, Matrix> all;
 };
 
-FitOptions with(Method method, std::optional<AttachBy> by = {}) {
+FitOptions with(const Method& method, std::optional<AttachBy> by = {}) {
   FitOptions options;
   options.method = method;
   options.attach_by = by;

@@ -49,7 +49,7 @@ struct Encoders {
   Matrix a = encode(inputs, 40, 2), b = encode(inputs, 60, 3), c = encode(inputs, 150, 4), d = encode(inputs, 50, 5);
 };
 
-FitOptions options_of(Method method, Similarity similarity) {
+FitOptions options_of(const Method& method, Similarity similarity) {
   FitOptions options;
   options.method = method;
   options.similarity = similarity;

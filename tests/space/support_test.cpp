@@ -104,7 +104,7 @@ TEST(SupportSelect, UnknownNamesListTheKnown) {
       Code::bad_argument, [] { (void)parse_support_select("magic"); }, "'magic'", "random, fps, kmeans, leverage");
 }
 
-FitOptions options_with(SupportSelect select, Similarity similarity, Method method = ChosenRows{Choice::fps}) {
+FitOptions options_with(SupportSelect select, Similarity similarity, const Method& method = ChosenRows{Choice::fps}) {
   FitOptions options;
   options.method = method;
   options.similarity = similarity;
