@@ -158,8 +158,9 @@ TEST_F(Threads, CallsOfBlasWithAnotherNumberOfThreadsWaitForTheirTurn) {
 }
 
 TEST_F(Threads, AForkedProcessWaitsForNobodyElsesCall) {
-  CallElsewhere call(1), waiting(2);
+  CallElsewhere call(1);
   EXPECT_EQ(call.seen().get(), 1);
+  CallElsewhere waiting(2);
   await_waiting(1);
   const pid_t child = ::fork();
   if (child == 0) {
