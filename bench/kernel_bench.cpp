@@ -2,8 +2,7 @@
 // How close a kernel map comes to its two products, rows times support and that times coefficients, each as one
 // cblas_sgemm of the same size on the same threads in the same run; and how long its linear system takes.
 //   kedge_kernel_bench [apply] [vector] [system]      all of them by default
-#include "compute/kernel_function.h"
-#include "compute/kernel_system.h"
+#include "compute/kernel.h"
 
 #include <cblas.h>
 #include <kedge/kedge.h>

@@ -3,9 +3,8 @@
 // how long its linear system takes. Prints a table.
 //   kedge_gpu_kernel_bench [apply] [stream] [system]      all of them by default
 #include "base/parallel.h"
-#include "compute/cuda/kernel_apply.h"
-#include "compute/cuda/product.h"
-#include "compute/kernel_system.h"
+#include "compute/cuda/operations.h"
+#include "compute/kernel.h"
 #include "compute/row_worker.h"
 #include "measure.h"
 

@@ -2,7 +2,7 @@
 #include "anchors/consensus.h"
 #include "compute/covariance.h"
 #include "compute/threads.h"
-#include "map/ridge_attach.h"
+#include "map/attach_by.h"
 #include "measure.h"
 #include "space/sum_rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/aligned.h"
 #include "base/parallel.h"
 #include "compute/backend.h"
+#include "compute/row_worker.h"
 #include "measure.h"
 
 #include <kedge/kedge.h>

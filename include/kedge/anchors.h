@@ -15,8 +15,7 @@ void require_anchors(std::size_t anchors, std::size_t support);
 
 /// A convex mixture P, anchors x support: rows are >= 0 and sum to 1. `support` holds one row per support row, in
 /// coordinates where distance means what the similarity means. Same seed, same mixture.
-/// Throws Error(Code::bad_argument) if there are more anchors than support rows; Error(Code::failed) for k-means in a
-/// build without FAISS.
+/// Throws Error(Code::bad_argument) for more anchors than support rows; Error(Code::failed) for k-means without FAISS.
 [[nodiscard]] Matrix choose_anchors(Choice by, MatrixView<const float> support, std::size_t anchors,
                                     std::uint64_t seed);
 

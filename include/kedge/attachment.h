@@ -87,8 +87,7 @@ using AttachedBy = std::variant<ByMixture, ByRidge, ByKernel, Directly>;
 /// mixture, ridge, kernel or direct.
 [[nodiscard]] std::string_view to_string(const AttachedBy& by);
 
-/// One space of a bundle: its map, how that was made, and the way back if there is one. Cheap to copy: what is large
-/// is shared and never changes.
+/// One space of a bundle: its map, how that was made, and the way back if there is one. Copies share what is large.
 struct Attachment {
   std::shared_ptr<const RelativeMap> map;
   AttachedBy by = {};

@@ -48,8 +48,7 @@ struct LearnedAnchors {
   [[nodiscard]] bool has_targets() const { return targets.rows() != 0; }
 };
 
-/// What `fit` learns and `attach` extends: anchors, and the map of every space. Never changes; copies share what is
-/// large.
+/// What `fit` learns and `attach` extends: anchors, and every space's map. Never changes; copies share what is large.
 class Bundle {
  public:
   /// `spaces`: the sources, then attached spaces. Throws Error(Code::bad_argument) for parts that do not fit together.

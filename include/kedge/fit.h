@@ -141,8 +141,7 @@ struct AttachInput {
                                      const Progress& progress = {});
 
 /// Makes the map and, if the bundle has targets, the decoder of a new space; the bundle's mixture is not touched.
-/// Bundle::with() keeps the result. Throws Error(Code::bad_argument) for rows or a way to attach that do not fit the
-/// bundle.
+/// Bundle::with() keeps the result. Throws Error(Code::bad_argument) for rows or a way to attach that do not fit.
 [[nodiscard]] Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOptions& options = {},
                                 const Progress& progress = {});
 /// Reads the space, and attaches it.

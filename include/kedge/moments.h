@@ -33,8 +33,7 @@ class Moments {
   Moments() = default;
   /// Of no space yet, to keep this support.
   explicit Moments(SupportDraw support) : support_(std::move(support)) {}
-  /// Throws Error(Code::bad_argument) for no space, a name a bundle cannot hold, equal names, or a space without
-  /// values.
+  /// Throws Error(Code::bad_argument) for no space, a name a bundle cannot hold, equal names, or a space of 0 values.
   explicit Moments(std::vector<Part> parts, SupportDraw support = {});
   /// Of sums that are known already; `third` and `fourth` may be empty. Throws as well if sizes do not fit.
   Moments(std::vector<Part> parts, std::size_t rows, std::vector<double> mean, Matrix64 scatter,

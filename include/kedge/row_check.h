@@ -47,8 +47,7 @@ struct RowCheck {
   [[nodiscard]] bool suspicious() const { return near_chance() || remedy != Remedy::none || block; }
 };
 
-/// Checks each of these spaces; none if there are too few rows or spaces to tell. fit() and attach() do the same with
-/// the support rows.
+/// Checks each of these spaces, as fit() and attach() check support rows; none if rows or spaces are too few to tell.
 [[nodiscard]] std::vector<std::optional<RowCheck>> check_rows(std::span<const Space> spaces);
 
 /// A share as people read it, such as "97.4 %"; only the whole is "100 %".

@@ -40,8 +40,7 @@ class RowSource {
   [[nodiscard]] virtual std::string file() const { return ""; }
   /// Whether float32 holds every value exactly.
   [[nodiscard]] virtual bool fits_float32() const { return false; }
-  /// Copies rows [first, first + out.rows), converted. Throws Error(Code::bad_argument) for rows it does not have, and
-  /// unless out.cols equals cols().
+  /// Copies rows [first, first + out.rows), converted. Throws Error(Code::bad_argument) for rows or columns it lacks.
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
 
@@ -64,8 +63,7 @@ struct ShapedRows {
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const float> matrix, std::string label);
 [[nodiscard]] std::shared_ptr<const RowSource> view_rows(MatrixView<const double> matrix, std::string label);
 
-/// Values in the caller's memory as numpy or DLPack describe them: of any float type, rows and columns any number of
-/// bytes apart.
+/// Values in the caller's memory as numpy or DLPack describe them: any float type, any strides.
 struct ArrayView {
   enum class Type { f16, bf16, f32, f64, u8 };
   const void* data = nullptr;  ///< the value of row 0, column 0; need not be aligned
@@ -97,8 +95,7 @@ class RowWriter {
   RowWriter(RowWriter&&) noexcept;
   RowWriter& operator=(RowWriter&&) noexcept;
 
-  /// Rows [first, first + block.rows); any order, from any thread. Fastest at multiples of kAlignment from aligned
-  /// memory.
+  /// Rows [first, first + block.rows); any order, any thread. Fastest at multiples of kAlignment from aligned memory.
   void write(std::size_t first, MatrixView<const float> block);
   /// Puts the file in its place. If it `replaces_input`, whose rows are nowhere else, it waits for the disk first, so
   /// that a power cut leaves one or the other. Throws Error(Code::failed) if rows are missing.
@@ -112,8 +109,7 @@ class RowWriter {
 };
 
 /// Throws Error(Code::failed) if no file can be written there, before long work rather than after it. Keep what it
-/// returns until the result is written: it may be an open pipe, and closing that would tell the reader that the result
-/// is complete.
+/// returns until the result is written: it may be an open pipe, and closing that tells its reader that it is complete.
 [[nodiscard]] std::shared_ptr<const void> require_writable(const std::string& path);
 
 /// Writes a whole matrix, or a vector, as `.npy`.

@@ -18,8 +18,7 @@ class Space {
  public:
   /// Throws Error(Code::bad_argument) for an empty name, a name a bundle cannot hold, or a range outside the rows.
   Space(std::string name, std::shared_ptr<const RowSource> source, RowRange range = {});
-  /// Throws Error(Code::bad_argument) as well for no ids, for one outside the file or repeated, and for a mask of
-  /// another length.
+  /// Throws Error(Code::bad_argument) as well for no ids, one outside the file or repeated, or a mask of other length.
   Space(std::string name, std::shared_ptr<const RowSource> source, RowIds rows);
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -58,8 +57,7 @@ class Space {
   std::shared_ptr<const std::vector<std::int64_t>> ids_;  ///< none if the rows are the range
 };
 
-/// Throws Error(Code::bad_argument) for a name a bundle cannot hold: empty, not UTF-8, with '=', '#' or control
-/// characters.
+/// Throws Error(Code::bad_argument) for a name no bundle holds: empty, not UTF-8, with '=', '#' or control characters.
 void require_space_name(const std::string& name);
 
 /// Throws Error(Code::bad_file) unless all spaces have the same number of rows, and Error(Code::bad_argument) unless

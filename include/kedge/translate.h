@@ -16,8 +16,7 @@ namespace kedge {
 /// `to` would have put the same inputs. With a kernel it is the formula of a RelativeMap with one.
 class Translator {
  public:
-  /// Throws Error(Code::bad_argument) for unknown spaces, for a similarity that cannot be inverted, and where `to` has
-  /// no decoder.
+  /// Throws Error(Code::bad_argument) for unknown spaces, a similarity without inverse, and a `to` without decoder.
   Translator(const Bundle& bundle, const std::string& from, const std::string& to);
 
   [[nodiscard]] const std::string& from() const { return from_; }

@@ -12,8 +12,7 @@
 
 namespace kedge {
 
-/// How well a space does that was attached to a fit of the others, on rows that the fit did not see either: means over
-/// the other spaces.
+/// How well a space does that was attached to a fit of the others, on rows unseen by the fit: means over the others.
 struct HeldOutScore {
   std::string space;
   std::size_t rows = 0;  ///< that were scored, and among which each had to be found

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/names.h"
+#include "base/wording.h"
 
 #include <fmt/format.h>
 #include <kedge/lab/head.h>

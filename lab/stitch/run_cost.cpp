@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/run_cost.h"
 
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "regress/kernel_ridge.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 #include "base/eigen.h"
 #include "base/parallel.h"
-#include "base/refuse.h"
-#include "fit/read_input.h"
+#include "base/wording.h"
+#include "fit/fit.h"
 #include "stitch/stitch_plan.h"
 
 #include <fmt/format.h>

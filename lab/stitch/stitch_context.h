@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "space/statistics.h"
+#include "space/whitening.h"
 
 #include <kedge/lab/stitch.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stitch/stitch_plan.h"
 
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "stitch/run_cost.h"
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "base/eigen.h"
 #include "fit/attach.h"
 #include "fit/fit.h"
-#include "fit/fit_options.h"
 #include "head/yardstick.h"
 #include "stitch/resample.h"
 

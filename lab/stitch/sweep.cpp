@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "stitch/stitch_plan.h"
 
 #include <kedge/lab/stitch.h>

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "base/random.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 #include "compute/neighbors.h"
 #include "compute/threads.h"
-#include "space/select_rows.h"
 
 #include <kedge/anchors.h>
 
 #include <algorithm>
 #include <numeric>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -105,8 +101,7 @@ SparseMixture keep_largest(Matrix mixture, std::size_t keep) {
     keep_largest_of(mixture.row(r), keep, columns);
   }
   columns = used_columns(mixture);
-  Matrix smaller(mixture.rows(), columns.size());
-  as_eigen(smaller.view()) = as_eigen(mixture.view())(Eigen::all, columns);
+  Matrix smaller = matrix_of<float>(as_eigen(mixture.view())(Eigen::all, columns));
   return {std::move(smaller), std::move(columns)};
 }
 

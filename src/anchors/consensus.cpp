@@ -2,14 +2,11 @@
 #include "anchors/consensus.h"
 
 #include "base/eigen.h"
-#include "base/refuse.h"
-#include "compute/covariance.h"
+#include "base/wording.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -121,8 +118,7 @@ ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const C
   }
   EigenRows<double> scores = scores_of(task, weighted_directions(leading.pairs, found, options.power));
   fix_signs(scores);
-  ConsensusResult result{Matrix(task.rows.front()->rows(), found.size()), {}};
-  as_eigen(result.targets.view()) = scores.cast<float>();
+  ConsensusResult result{matrix_of<float>(scores), {}};
   for (const Direction& one : found) result.eigenvalues.push_back(leading.pairs.values[one.pair]);
   if (!as_eigen(result.targets.view()).allFinite()) {
     refuse("power is {}, which makes the targets too large for float32; lower it", options.power);

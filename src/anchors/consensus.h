@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/covariance.h"
-#include "space/whitening_basis.h"
+#include "space/whitening.h"
 
-#include <kedge/device.h>
 #include <kedge/method.h>
-#include <kedge/whitening.h>
-
-#include <cstddef>
-#include <span>
-#include <vector>
 
 namespace kedge {
 
@@ -29,8 +22,7 @@ struct ConsensusResult {
 };
 
 /// `joint` are the moments of the spaces side by side. If the spaces agree on fewer directions than anchors were asked
-/// for, there are fewer anchors. Throws Error(Code::bad_argument) if they agree on none or the power is not a number of
-/// 0 or more.
+/// for, there are fewer anchors. Throws Error(Code::bad_argument) if they agree on none or the power is not 0 or more.
 [[nodiscard]] ConsensusResult find_consensus(const ConsensusTask& task, Moments joint, const Consensus& options,
                                              Device device = Device::cpu);
 

@@ -4,7 +4,6 @@
 #include <kedge/matrix.h>
 
 #include <Eigen/Core>
-#include <span>
 
 namespace kedge {
 
@@ -28,6 +27,14 @@ template <class T>
   using Cells = Eigen::Matrix<Value, 1, Eigen::Dynamic>;
   return Eigen::Map<std::conditional_t<std::is_const_v<T>, const Cells, Cells>>(v.data(),
                                                                                 static_cast<Eigen::Index>(v.size()));
+}
+
+/// What Eigen computes, as a matrix of ours.
+template <class T, class Cells>
+[[nodiscard]] BasicMatrix<T> matrix_of(const Eigen::MatrixBase<Cells>& cells) {
+  BasicMatrix<T> matrix(static_cast<std::size_t>(cells.rows()), static_cast<std::size_t>(cells.cols()));
+  as_eigen(matrix.view()) = cells.template cast<T>();
+  return matrix;
 }
 
 /// A matrix of Eigen's, seen as one of ours without a copy.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
-
 #include <algorithm>
-#include <cstddef>
 
 namespace kedge {
 namespace {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include "base/wording.h"
 
 #include <set>
-#include <utility>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -80,7 +77,7 @@ std::string json_problem(std::string_view text, const JsonLimits& limits) {
 
 Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
   const std::string problem = json_problem(text, limits);
-  if (!problem.empty()) throw Error(Code::bad_file, fmt::format("{} {}", what, problem));
+  if (!problem.empty()) refuse_file("{} {}", what, problem);
   return Json::parse(text);
 }
 

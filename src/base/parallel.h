@@ -65,8 +65,7 @@ void parallel_blocks(std::size_t count, std::size_t block, unsigned workers, con
 }
 
 /// The same if the results of blocks must be used in order: make_worker() returns an object with read(first, size),
-/// which all threads call at once, and hand_over(first, size), which they call one at a time in the order of the
-/// blocks.
+/// which all threads call at once, and hand_over(first, size), which they call one at a time and in that order.
 template <class MakeWorker>
 void parallel_blocks_in_order(std::size_t count, std::size_t block, unsigned workers, const MakeWorker& make_worker) {
   std::mutex lock;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -105,6 +103,12 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 std::string did_you_mean(std::string_view word, std::span<const std::string> names) {
   const std::optional<std::string> meant = nearest(word, names);
   return meant ? fmt::format("; did you mean '{}'?", *meant) : "";
+}
+
+std::size_t place_of_name(std::string_view what, std::string_view name, std::span<const std::string_view> names) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  refuse("unknown {} '{}'; expected one of: {}", what, name, fmt::join(names, ", "));
 }
 
 }  // namespace kedge

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle/bundle_check.h"
 
+#include "base/arithmetic.h"
 #include "base/file_version.h"
-#include "base/finite.h"
-#include "base/refuse.h"
 #include "base/wording.h"
 #include "regress/kernel_ridge.h"
 #include "space/row_sketch.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
-#include <utility>
 
 namespace kedge {
 namespace {

@@ -5,10 +5,11 @@
 #include <kedge/error.h>
 
 #include <span>
-#include <string>
-#include <string_view>
 
 namespace kedge {
+
+/// The newest format that is read, and is written for bundles with kernels; others have the first, which all read.
+inline constexpr unsigned kBundleFormat = 2, kFirstBundleFormat = 1;
 
 // What every bundle keeps. All throw Error(Code::bad_argument).
 

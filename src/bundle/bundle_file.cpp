@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/param_options.h"
-#include "bundle/bundle_reader.h"
-#include "io/byte_source.h"
+#include "anchors/param/param.h"
+#include "bundle/bundle_check.h"
 #include "io/outputs.h"
 #include "io/safetensors.h"
 
@@ -9,11 +8,7 @@
 #include <kedge/bundle.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -176,20 +171,8 @@ void save_bundle(const Bundle& bundle, const std::string& path, bool in_place) {
   io::save_safetensors(path, tensors_of(bundle), describe(bundle));
 }
 
-Bundle load_bundle(const std::string& path) {
-  return read_bundle(io::InputFile(path));
-}
-
-std::shared_ptr<const RelativeMap> load_map(const std::string& path, std::string_view space) {
-  return std::make_shared<RelativeMap>(read_map(io::InputFile(path), space));
-}
-
 std::string bundle_to_bytes(const Bundle& bundle) {
   return io::safetensors_bytes(tensors_of(bundle), describe(bundle));
-}
-
-Bundle bundle_from_bytes(std::string_view bytes, const std::string& label) {
-  return read_bundle(io::MemoryBytes(std::as_bytes(std::span(bytes)), label));
 }
 
 }  // namespace kedge

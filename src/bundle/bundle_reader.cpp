@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bundle/bundle_reader.h"
-
-#include "anchors/param/param_options.h"
+#include "anchors/param/param.h"
 #include "base/wording.h"
 #include "bundle/bundle_check.h"
 #include "io/tensor_file.h"
 #include "regress/kernel_ridge.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -43,8 +35,8 @@ class BundleReader {
       const auto names = file_.json("spaces").get<std::vector<std::string>>();
       if (std::ranges::find(names, name) == names.end()) throw unknown_space(name, names);
       const Json how = file_.says("attached") ? file_.json("attached") : Json::object();
-      map = read_map(std::string(name), parse_similarity(file_.text("similarity")),
-                     how.empty() ? how : how.at(std::string(name)));
+      map = read_own_map(std::string(name), parse_similarity(file_.text("similarity")),
+                         how.empty() ? how : how.at(std::string(name)));
       const std::vector<std::size_t>& mixture = file_.shape("mixture", io::DType::f32, 2);
       require_anchors(*map, mixture[0]);
       require_kernel(map->space(), *map, mixture[1]);
@@ -108,14 +100,14 @@ class BundleReader {
   LearnedAnchors read_anchors(const Method& method) const {
     LearnedAnchors anchors;
     anchors.mixture = file_.matrix("mixture");
-    anchors.support_ids = file_.integers("support_ids");
+    anchors.support_ids = file_.vector<std::int64_t>("support_ids");
     if (file_.has("targets")) anchors.targets = file_.matrix("targets");
     if (file_.has("sketch")) anchors.sketch = file_.matrix("sketch");
     if (file_.has("targets") && anchors.targets.cells().empty()) file_.refuse("its targets are empty");
     if (file_.has("sketch") && anchors.sketch.cells().empty()) file_.refuse("its sketch is empty");
     const std::string support_by = file_.json("options").value("support_by", std::string("row"));
     if (support_by != "row" && support_by != "id") {
-      file_.refuse("its support is by '" + support_by + "', expected row or id");
+      file_.refuse("its support is by '{}', expected row or id", support_by);
     }
     anchors.by_id = support_by == "id";
     if (std::holds_alternative<Param>(method)) anchors.history = history_from_json(file_.text("history"));
@@ -145,18 +137,15 @@ class BundleReader {
     RowCheck::Block block{{file_.whole_number(from.at("begin")), RowRange::kEnd},
                           file_.number(from, "found_first", 0, 1)};
     if (from.contains("end")) block.rows.end = file_.whole_number(from["end"]);
-    if (block.rows.begin >= block.rows.end) file_.refuse("its check of rows ends before it begins");
     return block;
   }
 
   RowCheck read_row_check(const Json& from) const {
-    constexpr double kAny = std::numeric_limits<double>::max();
     RowCheck check;
     check.rows = file_.whole_number(from.at("rows"));
     check.among = file_.whole_number(from.at("among"));
     check.found_first = file_.number(from, "found_first", 0, 1);
-    check.deviations = file_.number(from, "deviations", -kAny);
-    if (check.among == 0 || check.among > check.rows) file_.refuse("its check of rows does not add up");
+    check.deviations = file_.number(from, "deviations", std::numeric_limits<double>::lowest());
     if (from.contains("same_as")) require_space_name(check.same_as.emplace(from["same_as"].get<std::string>()));
     if (from.contains("block")) check.block = read_block(from["block"]);
     if (!from.contains("found_first_then")) return check;
@@ -173,8 +162,8 @@ class BundleReader {
   /// Whoever wrote the first format knew no kernels, and other readers of it would compute other values.
   void require_format_with_kernels(const std::string& what) const {
     if (file_.version() > kFirstBundleFormat) return;
-    file_.refuse(fmt::format("it has {}, but says that it has format version {}, in which there are none", what,
-                             kFirstBundleFormat));
+    file_.refuse("it has {}, but says that it has format version {}, in which there are none", what,
+                 kFirstBundleFormat);
   }
 
   /// `prefix` is the name of a space and what its map is.
@@ -188,20 +177,25 @@ class BundleReader {
     return kernel;
   }
 
-  RelativeMap read_map(const std::string& name, Similarity similarity, const Json& how) const {
-    const std::string prefix = name + ".";
-    return {name,
+  RelativeMap read_map(const std::string& space, Similarity similarity, const std::string& prefix,
+                       std::optional<Kernel> kernel) const {
+    return {space,
             similarity,
             file_.matrix(prefix + "weight"),
             file_.vector(prefix + "bias"),
             file_.vector(prefix + "mean"),
-            how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : no_kernel(prefix)};
+            std::move(kernel)};
+  }
+  RelativeMap read_own_map(const std::string& name, Similarity similarity, const Json& how) const {
+    const std::string prefix = name + ".";
+    return read_map(name, similarity, prefix,
+                    how.contains("kernel") ? read_kernel(prefix, how["kernel"]) : no_kernel(prefix));
   }
 
   /// Without it such a map would be read as a line, and give other values.
   std::optional<Kernel> no_kernel(const std::string& prefix) const {
     for (const char* part : {"kernel_rows", "kernel_coefficients", "kernel_whitener"}) {
-      if (file_.has(prefix + part)) file_.refuse(fmt::format("nothing is said of its tensor '{}{}'", prefix, part));
+      if (file_.has(prefix + part)) file_.refuse("nothing is said of its tensor '{}{}'", prefix, part);
     }
     return {};
   }
@@ -215,16 +209,9 @@ class BundleReader {
             file_.number(how, "error", 0)};
   }
 
-  RelativeMap read_reverse(const std::string& name, Similarity similarity, const Json& how) const {
-    const std::string prefix = name + ".reverse_";
-    return {how.at("space").get<std::string>(), similarity,
-            file_.matrix(prefix + "weight"),    file_.vector(prefix + "bias"),
-            file_.vector(prefix + "mean"),      read_kernel(prefix, how)};
-  }
-
   void require_anchors(const RelativeMap& map, std::size_t anchors) const {
     if (map.output_dim() == anchors) return;
-    file_.refuse(fmt::format("it has {} anchors, but the map of '{}' has {}", anchors, map.space(), map.output_dim()));
+    file_.refuse("it has {} anchors, but the map of '{}' has {}", anchors, map.space(), map.output_dim());
   }
 
   std::optional<AttachChoice> read_choice(const Json& how) const {
@@ -238,7 +225,9 @@ class BundleReader {
     made.fit.r2 = file_.vector(name + ".r2");
     if (!how.contains("reverse")) return made;
     const Json& reverse = how["reverse"];
-    made.reverse = std::make_shared<RelativeMap>(read_reverse(name, similarity, reverse));
+    const std::string prefix = name + ".reverse_";
+    made.reverse = std::make_shared<RelativeMap>(
+        read_map(reverse.at("space").get<std::string>(), similarity, prefix, read_kernel(prefix, reverse)));
     if (reverse.contains("strength")) made.reverse_fit = read_kernel_numbers(reverse);
     return made;
   }
@@ -246,11 +235,10 @@ class BundleReader {
   AttachedBy read_way(Similarity similarity, const std::string& name, const Json& how) const {
     const auto by = how.at("by").get<std::string>();
     if (by != "mixture" && by != "ridge" && by != "kernel" && by != "direct") {
-      file_.refuse(fmt::format("'{}' is attached by '{}', which is no way to make a map", name, by));
+      file_.refuse("'{}' is attached by '{}', which is no way to make a map", name, by);
     }
     if (how.contains("kernel") != (by == "kernel")) {
-      file_.refuse(
-          fmt::format("the map of '{}' was made by {}, which does not fit what is said of a kernel", name, by));
+      file_.refuse("the map of '{}' was made by {}, which does not fit what is said of a kernel", name, by);
     }
     if (by == "ridge") return ByRidge{read_fit(how.at("ridge"), name + ".r2"), read_choice(how)};
     if (by == "kernel") return read_by_kernel(similarity, name, how);
@@ -260,8 +248,8 @@ class BundleReader {
   }
 
   Attachment read_space(Similarity similarity, const std::string& name, const Json& how) const {
-    Attachment space{std::make_shared<RelativeMap>(read_map(name, similarity, how)), read_way(similarity, name, how),
-                     file_.number(how, "shrinkage", 0, 1)};
+    Attachment space{std::make_shared<RelativeMap>(read_own_map(name, similarity, how)),
+                     read_way(similarity, name, how), file_.number(how, "shrinkage", 0, 1)};
     if (space.reverse() == nullptr) (void)no_kernel(name + ".reverse_");
     if (how.contains("row_check")) space.row_check = read_row_check(how["row_check"]);
     if (how.contains("decoder")) {
@@ -277,12 +265,16 @@ class BundleReader {
 
 }  // namespace
 
-Bundle read_bundle(const io::ByteSource& file) {
-  return BundleReader(file).read();
+Bundle load_bundle(const std::string& path) {
+  return BundleReader(io::InputFile(path)).read();
 }
 
-RelativeMap read_map(const io::ByteSource& file, std::string_view space) {
-  return BundleReader(file).read_map(space);
+Bundle bundle_from_bytes(std::string_view bytes, const std::string& label) {
+  return BundleReader(io::MemoryBytes(std::as_bytes(std::span(bytes)), label)).read();
+}
+
+std::shared_ptr<const RelativeMap> load_map(const std::string& path, std::string_view space) {
+  return std::make_shared<RelativeMap>(BundleReader(io::InputFile(path)).read_map(space));
 }
 
 }  // namespace kedge

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
-#include "io/byte_source.h"
-#include "io/npy.h"
 #include "io/output_file.h"
 #include "io/outputs.h"
 #include "io/safetensors.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/export.h>
 #include <kedge/version.h>
 
-#include <algorithm>
 #include <deque>
-#include <map>
-#include <span>
-#include <string_view>
+#include <memory>
 
 namespace kedge {
 namespace {
@@ -30,29 +23,29 @@ struct Part {
   std::span<const float> values;
 };
 
-std::vector<Part> linear_parts(const Matrix& weight, const std::vector<float>& bias) {
-  return {{"weight", {weight.rows(), weight.cols()}, weight.cells()}, {"bias", {bias.size()}, bias}};
-}
-
-Part mean_part(const std::vector<float>& mean) {
-  return {"mean", {mean.size()}, mean};
-}
+/// All arrays of a map or a translator, which must outlive them.
+struct Arrays {
+  std::vector<Part> parts;
+  std::shared_ptr<const float> width;  ///< of a kernel: a number, which becomes an array of one value
+};
 
 Part matrix_part(std::string name, const Matrix& matrix) {
   return {std::move(name), {matrix.rows(), matrix.cols()}, matrix.cells()};
 }
 
-/// The width is a number; it becomes an array of one value, which must outlive the parts.
-void add_kernel(std::vector<Part>& parts, const std::optional<Kernel>& kernel, const float& width) {
-  if (!kernel) return;
-  if (kernel->whitener.rows() != 0) parts.push_back(matrix_part("kernel_whitener", kernel->whitener));
-  parts.push_back(matrix_part("kernel_rows", kernel->rows));
-  parts.push_back(matrix_part("kernel_coefficients", kernel->coefficients));
-  parts.push_back({"kernel_width", {1}, {&width, 1}});
-}
-
-float width_of(const std::optional<Kernel>& kernel) {
-  return kernel ? static_cast<float>(kernel->width) : 0;
+template <class Map>
+Arrays arrays_of(const Map& map, bool with_mean) {
+  Arrays arrays{{matrix_part("weight", map.weight()), {"bias", {map.bias().size()}, map.bias()}}, {}};
+  std::vector<Part>& parts = arrays.parts;
+  if (with_mean || map.kernel()) parts.push_back({"mean", {map.mean().size()}, map.mean()});
+  if (!map.kernel()) return arrays;
+  const Kernel& kernel = *map.kernel();
+  if (kernel.whitener.rows() != 0) parts.push_back(matrix_part("kernel_whitener", kernel.whitener));
+  parts.push_back(matrix_part("kernel_rows", kernel.rows));
+  parts.push_back(matrix_part("kernel_coefficients", kernel.coefficients));
+  arrays.width = std::make_shared<const float>(static_cast<float>(kernel.width));
+  parts.push_back({"kernel_width", {1}, {arrays.width.get(), 1}});
+  return arrays;
 }
 
 using Metadata = std::map<std::string, std::string>;
@@ -68,7 +61,7 @@ void save(const std::vector<Part>& parts, Metadata metadata, const std::string& 
 
 std::vector<std::string> paths_of(const std::string& path, std::span<const Part> parts) {
   if (!path.ends_with(kEnding)) {
-    throw Error(Code::bad_argument, fmt::format("cannot export to '{}': give a name that ends in .npy", path));
+    refuse("cannot export to '{}': give a name that ends in .npy", path);
   }
   const std::string prefix = path.substr(0, path.size() - kEnding.size());
   std::vector<std::string> paths;
@@ -109,10 +102,10 @@ std::vector<std::string> save_arrays(const std::vector<Part>& parts, const std::
                                      const ExportOptions& options) {
   std::vector<std::string> paths = paths_of(path, parts);
   if (options.normalize) {
-    throw Error(Code::bad_argument,
-                fmt::format("cannot export to '{}' with {}: plain arrays do not say that results are to be normalised; "
-                            "export to .onnx, which does it, or to .safetensors, whose metadata say it",
-                            path, flag_words("normalize")));
+    refuse(
+        "cannot export to '{}' with {}: plain arrays do not say that results are to be normalised; export to .onnx, "
+        "which does it, or to .safetensors, whose metadata say it",
+        path, flag_words("normalize"));
   }
   if (!options.in_place) require_earlier_export(parts, paths);
   std::deque<io::OutputFile> files;
@@ -124,59 +117,36 @@ std::vector<std::string> save_arrays(const std::vector<Part>& parts, const std::
   return paths;
 }
 
-std::vector<Part> array_parts(const RelativeMap& map, const float& width) {
-  std::vector<Part> parts = linear_parts(map.weight(), map.bias());
-  parts.push_back(mean_part(map.mean()));
-  add_kernel(parts, map.kernel(), width);
-  return parts;
-}
-
-std::vector<Part> array_parts(const Translator& translator, const float& width) {
-  std::vector<Part> parts = linear_parts(translator.weight(), translator.bias());
-  if (translator.kernel()) parts.push_back(mean_part(translator.mean()));
-  add_kernel(parts, translator.kernel(), width);
-  return parts;
-}
-
 }  // namespace
 
 void export_safetensors(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
-  std::vector<Part> parts = linear_parts(map.weight(), map.bias());
-  const float width = width_of(map.kernel());
-  // The others' formulas do not need it; see docs/format.md.
+  // The others' formulas do not need a mean; see docs/format.md.
   const bool distances = map.similarity() == Similarity::euclidean || map.similarity() == Similarity::manhattan;
-  if (distances || map.kernel()) parts.push_back(mean_part(map.mean()));
-  add_kernel(parts, map.kernel(), width);
-  save(parts,
+  save(arrays_of(map, distances).parts,
        {{"format", "kedge map"}, {"space", map.space()}, {"similarity", std::string(to_string(map.similarity()))}},
        path, options);
 }
 
 void export_safetensors(const Translator& translator, const std::string& path, const ExportOptions& options) {
-  const float width = width_of(translator.kernel());
-  save(array_parts(translator, width),
+  save(arrays_of(translator, false).parts,
        {{"format", "kedge translator"}, {"from", translator.from()}, {"to", translator.to()}}, path, options);
 }
 
 std::vector<std::string> export_npy(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
-  const float width = width_of(map.kernel());
-  return save_arrays(array_parts(map, width), path, options);
+  return save_arrays(arrays_of(map, true).parts, path, options);
 }
 
 std::vector<std::string> export_npy(const Translator& translator, const std::string& path,
                                     const ExportOptions& options) {
-  const float width = width_of(translator.kernel());
-  return save_arrays(array_parts(translator, width), path, options);
+  return save_arrays(arrays_of(translator, false).parts, path, options);
 }
 
 std::vector<std::string> npy_paths(const RelativeMap& map, const std::string& path) {
-  const float width = width_of(map.kernel());
-  return paths_of(path, array_parts(map, width));
+  return paths_of(path, arrays_of(map, true).parts);
 }
 
 std::vector<std::string> npy_paths(const Translator& translator, const std::string& path) {
-  const float width = width_of(translator.kernel());
-  return paths_of(path, array_parts(translator, width));
+  return paths_of(path, arrays_of(translator, false).parts);
 }
 
 }  // namespace kedge

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "io/output_file.h"
 #include "io/outputs.h"
 #include "io/protobuf.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <kedge/export.h>
 #include <kedge/version.h>
 
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <numbers>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // The messages are written by hand, with the field numbers of onnx.proto: a model of a dozen nodes needs too few of
 // them to depend on the onnx and protobuf libraries.
@@ -79,12 +73,6 @@ class Graph {
     node.text(2, output).text(3, output).text(4, operation);
     for (const Message& attribute : attributes) node.message(5, attribute);
     graph_.message(1, node);
-  }
-  /// From `x` to `output`.
-  [[nodiscard]] Message finish(std::string_view name, std::size_t input_dim, std::string_view output,
-                               std::size_t output_dim) && {
-    return std::move(*this).finish(name, value_info("x", {some_rows(), values(input_dim)}),
-                                   value_info(output, {some_rows(), values(output_dim)}));
   }
   [[nodiscard]] Message finish(std::string_view name, const Message& input, const Message& output) && {
     return std::move(graph_.text(2, name).message(11, input).message(12, output));
@@ -219,13 +207,7 @@ void add_manhattan(Graph& graph, const RelativeMap& map, std::string_view output
   graph.node("Transpose", {"by_anchor"}, output);
 }
 
-/// Its last node is `output`, or what is normalised to become that.
-constexpr std::string_view last_node(std::string_view output, const ExportOptions& options) {
-  return options.normalize ? "any_length" : output;
-}
-
 void add_map(Graph& graph, const RelativeMap& map, std::string_view output) {
-  if (map.kernel()) return add_kernel(graph, *map.kernel(), map.bias(), map.mean(), output);
   switch (map.similarity()) {
     case Similarity::wip:
     case Similarity::inner: return add_affine(graph, map.bias(), output);
@@ -236,28 +218,23 @@ void add_map(Graph& graph, const RelativeMap& map, std::string_view output) {
   }
 }
 
-Message make_graph(const RelativeMap& map, const ExportOptions& options) {
-  constexpr std::string_view kOutput = "rr";
-  const std::string_view last = last_node(kOutput, options);
-  Graph graph;
-  graph.constant("weight", {map.output_dim(), map.input_dim()}, map.weight().cells());
-  add_map(graph, map, last);
-  if (options.normalize) add_unit(graph, last, kOutput);
-  return std::move(graph).finish("kedge_map", map.input_dim(), kOutput, map.output_dim());
+void add_map(Graph& graph, const Translator& translator, std::string_view output) {
+  add_affine(graph, translator.bias(), output);
 }
 
-Message make_graph(const Translator& translator, const ExportOptions& options) {
-  constexpr std::string_view kOutput = "y";
-  const std::string_view last = last_node(kOutput, options);
+template <class Map>
+Message make_graph(std::string_view name, const Map& map, std::string_view output, const ExportOptions& options) {
+  const std::string_view last = options.normalize ? "any_length" : output;
   Graph graph;
-  graph.constant("weight", {translator.output_dim(), translator.input_dim()}, translator.weight().cells());
-  if (translator.kernel()) {
-    add_kernel(graph, *translator.kernel(), translator.bias(), translator.mean(), last);
+  graph.constant("weight", {map.output_dim(), map.input_dim()}, map.weight().cells());
+  if (map.kernel()) {
+    add_kernel(graph, *map.kernel(), map.bias(), map.mean(), last);
   } else {
-    add_affine(graph, translator.bias(), last);
+    add_map(graph, map, last);
   }
-  if (options.normalize) add_unit(graph, last, kOutput);
-  return std::move(graph).finish("kedge_translator", translator.input_dim(), kOutput, translator.output_dim());
+  if (options.normalize) add_unit(graph, last, output);
+  return std::move(graph).finish(name, value_info("x", {some_rows(), values(map.input_dim())}),
+                                 value_info(output, {some_rows(), values(map.output_dim())}));
 }
 
 using Description = std::vector<std::pair<std::string_view, std::string_view>>;
@@ -275,11 +252,9 @@ void save(const Message& graph, const Description& description, const std::strin
   describe("kedge_version", version());
   if (options.normalize) describe("normalize", "true");
   if (model.size() > kLargest) {
-    throw Error(
-        Code::bad_argument,
-        fmt::format("cannot export to '{}': the model takes {:.1f} GB, but an ONNX file holds at most 2; export "
-                    "it as safetensors",
-                    path, static_cast<double>(model.size()) / 1e9));
+    refuse(
+        "cannot export to '{}': the model takes {:.1f} GB, but an ONNX file holds at most 2; export it as safetensors",
+        path, static_cast<double>(model.size()) / 1e9);
   }
   io::OutputFile file(path);
   model.append_to(file);
@@ -289,12 +264,12 @@ void save(const Message& graph, const Description& description, const std::strin
 }  // namespace
 
 void export_onnx(const RelativeMap& map, const std::string& path, const ExportOptions& options) {
-  save(make_graph(map, options),
+  save(make_graph("kedge_map", map, "rr", options),
        {{"format", "kedge map"}, {"space", map.space()}, {"similarity", to_string(map.similarity())}}, path, options);
 }
 
 void export_onnx(const Translator& translator, const std::string& path, const ExportOptions& options) {
-  save(make_graph(translator, options),
+  save(make_graph("kedge_translator", translator, "y", options),
        {{"format", "kedge translator"}, {"from", translator.from()}, {"to", translator.to()}}, path, options);
 }
 

@@ -4,19 +4,14 @@
 #include <kedge/device.h>
 #include <kedge/matrix.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 
 namespace kedge {
 
-/// A float matrix, or a part of one, in a backend's own memory. Not a MatrixView, so that host and device memory cannot
-/// be mixed up.
+/// A float matrix, or a part of one, in a backend's own memory: no MatrixView, as that is in the host's.
 template <class T>
 struct BasicPanel {
   T* data = nullptr;
@@ -64,8 +59,7 @@ struct AdamStep {
   const std::uint32_t* number = nullptr;  ///< which step it is, from 1, in the backend's memory
 };
 
-/// A matrix that never changes and is multiplied again and again, in the form that the backend multiplies fastest. This
-/// class leaves it as it is.
+/// A matrix that is multiplied again and again, in the form that the backend multiplies fastest; here, as it is.
 class Packed {
  public:
   explicit Packed(ConstPanel matrix) : matrix_(matrix) {}
@@ -162,8 +156,7 @@ class Backend {
   /// Closes the books of a step: row (taken modulo rows) of `log` = losses, losses = 0, and one more step is taken.
   virtual void end_step(Panel losses, Panel log, Integers& taken) = 0;
 
-  /// Calls work(0) ... work(count - 1), which touch no memory in common, so that a backend may do equal operations at
-  /// once.
+  /// Calls work(0) ... work(count - 1), which touch no memory in common: equal operations may be done at once.
   virtual void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
   /// Calls both, which touch no memory in common, so that they may overlap.
   virtual void beside(const std::function<void()>& first, const std::function<void()>& second);
@@ -171,8 +164,7 @@ class Backend {
   [[nodiscard]] virtual std::unique_ptr<Recording> record(std::function<void()> work);
   /// How many steps to run before their losses are read: reading may stop the device from running ahead.
   [[nodiscard]] virtual std::size_t stride() const { return 1; }
-  /// Throws Error(Code::failed) if so many floats do not fit: `who` needs them, and the advice, a clause, says what
-  /// lowers them.
+  /// Throws Error(Code::failed) if so many floats do not fit: `who` needs them, and the advice says what lowers them.
   virtual void require_memory(std::size_t floats, std::string_view who, std::string_view advice);
 
   static constexpr float kLeastTau = 0.025F;  ///< below, exp((cosine - 1) / tau) leaves float32

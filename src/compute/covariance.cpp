@@ -5,7 +5,6 @@
 #include "compute/products.h"
 
 #include <mutex>
-#include <utility>
 
 namespace kedge {
 namespace {

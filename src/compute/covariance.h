@@ -4,14 +4,9 @@
 
 #include "compute/lapack.h"
 
-#include <kedge/device.h>
-#include <kedge/matrix.h>
-
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 namespace kedge {
 
@@ -38,8 +33,7 @@ class ChangeOfBasis {
   Matrix64 matrix_;
 };
 
-/// Products of rows, x^T x / rows, decomposed into a tridiagonal or diagonal T. Solving with any penalty then costs no
-/// more than reading the right side.
+/// Products of rows, x^T x / rows, decomposed into a tridiagonal or diagonal T, which is cheap to solve with.
 class DecomposedGram {
  public:
   virtual ~DecomposedGram() = default;
@@ -54,8 +48,7 @@ class DecomposedGram {
   virtual void to_outside(MatrixView<double> solution) const = 0;
 };
 
-/// Decomposes a symmetric matrix, in other coordinates if there is a basis. Without one, only the upper triangle is
-/// read.
+/// Decomposes a symmetric matrix, in other coordinates if there is a basis; else only its upper triangle is read.
 [[nodiscard]] std::shared_ptr<const DecomposedGram> decompose_gram(Matrix64 gram,
                                                                    std::shared_ptr<const ChangeOfBasis> basis = {});
 
@@ -99,5 +92,25 @@ class BlockCovariance {
 [[nodiscard]] std::unique_ptr<const BlockCovariance> make_block_covariance(
     Matrix64 scatter, double rows, std::span<const std::shared_ptr<const ChangeOfBasis>> bases,
     std::span<const std::size_t> dims, Device device);
+
+/// Adds up rows and their products, in float64 and in a device's own memory: one block while the next is filled.
+template <class T>
+class RowSums {
+ public:
+  virtual ~RowSums() = default;
+  /// Memory to put rows into, packed: a matrix for each of `widths`. May wait until the device has read what was there.
+  [[nodiscard]] virtual std::vector<MatrixView<T>> buffer(std::size_t number, std::size_t rows) = 0;
+  /// Call once, before the first rows are added. The pilot is near the rows, so that their products keep their digits.
+  virtual void set_pilot(std::span<const double> pilot) = 0;
+  /// All rows of a buffer.
+  virtual void add(std::size_t number, std::size_t rows) = 0;
+  /// The mean of the rows, and the sum of x^T x of the rows less that mean.
+  virtual void finish(std::span<double> mean, MatrixView<double> scatter) = 0;
+};
+
+/// Rows are several matrices side by side, of these widths. `device` must be off the processor.
+template <class T>
+[[nodiscard]] std::unique_ptr<RowSums<T>> make_row_sums(std::span<const std::size_t> widths, std::size_t most_rows,
+                                                        std::size_t buffers, Device device);
 
 }  // namespace kedge

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wording.h"
 #include "compute/cuda/cuda.h"
-#include "compute/row_sums.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 namespace kedge::cuda {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(Code::failed, fmt::format("this build of kedge has no CUDA; install the CUDA toolkit and configure with "
-                                        "-DKEDGE_CUDA=ON, or use {}",
-                                        option_words("device", "cpu")));
+  fail("this build of kedge has no CUDA; install the CUDA toolkit and configure with -DKEDGE_CUDA=ON, or use {}",
+       option_words("device", "cpu"));
 }
 
 }  // namespace
@@ -20,49 +15,37 @@ namespace {
 std::vector<DeviceInfo> devices() {
   return {};
 }
-
 void require() {
   refuse();
 }
-
 void put_back() noexcept {}
-
 void warm_up() noexcept {}
-
 std::unique_ptr<Backend> make_backend(Precision) {
   refuse();
 }
-
 Eigenpairs eigh(const Matrix64&) {
   refuse();
 }
-
 Eigenpairs eigh_with_root(const Matrix64&, Matrix64&) {
   refuse();
 }
-
 std::unique_ptr<const CentredRows> centre_rows(MatrixView<const double>, std::span<const double>) {
   refuse();
 }
-
 std::unique_ptr<const BlockCovariance> make_block_covariance(MatrixView<const double>, double,
                                                              std::span<const std::shared_ptr<const ChangeOfBasis>>,
                                                              std::span<const std::size_t>) {
   refuse();
 }
-
 MakeRowWorker affine_workers(MatrixView<const float>, std::span<const float>, Precision) {
   refuse();
 }
-
 MakeRowWorker kernel_workers(const KernelFunction&, Precision) {
   refuse();
 }
-
 std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float>) {
   refuse();
 }
-
 void count_larger(MatrixView<const float>, MatrixView<const float>, float, std::span<std::size_t>,
                   const std::function<void(std::size_t)>&) {
   refuse();

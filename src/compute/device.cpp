@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/device.h"
 
-#include "base/names.h"
 #include "base/wording.h"
 #include "compute/cuda/cuda.h"
 #include "compute/threads.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -18,16 +15,26 @@ namespace {
 constexpr Names<Device, 2> kDeviceNames{"device", {"cpu", "cuda"}};
 constexpr Names<Precision, 3> kPrecisionNames{"precision", {"fp32", "tf32", "bf16"}};
 
+/// For a backend that gains nothing from knowing the sequence beforehand.
+class PlainRecording final : public Recording {
+ public:
+  explicit PlainRecording(std::function<void()> work) : work_(std::move(work)) {}
+  void run(std::size_t times) override {
+    for (std::size_t i = 0; i < times; ++i) work_();
+  }
+
+ private:
+  std::function<void()> work_;
+};
+
 }  // namespace
 
 std::string_view to_string(Device device) {
   return kDeviceNames.of(device);
 }
-
 Device parse_device(std::string_view name) {
   return kDeviceNames.parse(name);
 }
-
 std::vector<std::string_view> device_names() {
   return kDeviceNames.all();
 }
@@ -35,11 +42,9 @@ std::vector<std::string_view> device_names() {
 std::string_view to_string(Precision precision) {
   return kPrecisionNames.of(precision);
 }
-
 Precision parse_precision(std::string_view name) {
   return kPrecisionNames.parse(name);
 }
-
 std::vector<std::string_view> precision_names() {
   return kPrecisionNames.all();
 }
@@ -59,9 +64,8 @@ void require_device(Device device) {
 
 void require_precision(Device device, Precision precision) {
   if (device != Device::cpu || precision != Precision::bf16) return;
-  throw Error(Code::bad_argument,
-              fmt::format("precision bf16 is for learning on a GPU, but the device is the processor; use {} or {}",
-                          option_words("precision", "fp32"), option_words("device", "cuda")));
+  refuse("precision bf16 is for learning on a GPU, but the device is the processor; use {} or {}",
+         option_words("precision", "fp32"), option_words("device", "cuda"));
 }
 
 bool off_processor(Device device) {
@@ -75,6 +79,27 @@ std::jthread prepare(Device device) {
   } catch (const std::system_error&) {
     return {};
   }
+}
+
+void Backend::side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
+  for (std::size_t i = 0; i < count; ++i) work(i);
+}
+
+void Backend::beside(const std::function<void()>& first, const std::function<void()>& second) {
+  first();
+  second();
+}
+
+std::unique_ptr<Recording> Backend::record(std::function<void()> work) {
+  return std::make_unique<PlainRecording>(std::move(work));
+}
+
+void Backend::require_memory(std::size_t, std::string_view, std::string_view) {}
+
+std::unique_ptr<Backend> make_backend(Device device, Precision precision) {
+  require_device(device);
+  require_precision(device, precision);
+  return device == Device::cuda ? cuda::make_backend(precision) : make_cpu_backend();
 }
 
 }  // namespace kedge

@@ -3,20 +3,18 @@
 // eigenvectors, its columns, as our rows. Nothing is copied.
 #include "compute/lapack.h"
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
+#include "base/wording.h"
 #include "compute/cuda/cuda.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 
 #include <cblas.h>
-#include <fmt/format.h>
-#include <kedge/error.h>
 #include <lapacke.h>
 
 #include <algorithm>
 #include <cmath>
 #include <new>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -29,7 +27,7 @@ lapack_int size_of(std::size_t value) {
 void require_converged(lapack_int status, std::size_t dim) {
   require_lapack_memory(status);
   if (status == 0) return;
-  throw Error(Code::failed, fmt::format("the eigendecomposition of a {0} x {0} matrix did not converge", dim));
+  fail("the eigendecomposition of a {0} x {0} matrix did not converge", dim);
 }
 
 std::vector<double> solve(char job, Matrix64& matrix) {
@@ -131,7 +129,7 @@ SingularTriples svd(Matrix64 a) {
                      result.right.cells().data(), cols, left.cells().data(), static_cast<lapack_int>(rank));
   require_lapack_memory(status);
   if (status != 0) {
-    throw Error(Code::failed, fmt::format("the singular values of a {} x {} matrix did not converge", rows, cols));
+    fail("the singular values of a {} x {} matrix did not converge", rows, cols);
   }
   as_eigen(result.left.view()) = as_eigen(left.view()).transpose();
   return result;

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/wording.h"
 #include "compute/neighbors.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 namespace kedge {
 namespace {
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(
-      Code::failed,
-      fmt::format(
-          "{} needs FAISS, which this build of kedge does not include; install libfaiss-dev and build kedge again",
-          what));
+  fail("{} needs FAISS, which this build of kedge does not include; install libfaiss-dev and build kedge again", what);
 }
 
 }  // namespace
@@ -20,11 +14,9 @@ namespace {
 bool have_faiss() {
   return false;
 }
-
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float>, std::size_t, std::uint64_t) {
   refuse("k-means (try fps or random)");
 }
-
 std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float>, MatrixView<const float>, std::size_t) {
   refuse("the neighbour search");
 }

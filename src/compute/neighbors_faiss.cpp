@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/eigen.h"
 #include "base/parallel.h"
+#include "base/wording.h"
 #include "compute/neighbors.h"
 #include "compute/threads.h"
 
 #include <faiss/Clustering.h>
 #include <faiss/IndexFlat.h>
 #include <faiss/impl/FaissException.h>
-#include <fmt/format.h>
-#include <kedge/device.h>
-#include <kedge/error.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -31,20 +30,13 @@ auto with_faiss(unsigned workers, Search search) {
   try {
     return search();
   } catch (const faiss::FaissException& problem) {
-    throw Error(Code::failed, fmt::format("FAISS failed: {}", problem.what()));
+    fail("FAISS failed: {}", problem.what());
   }
 }
 
 unsigned workers_for(MatrixView<const float> a, std::size_t others) {
   const double products = static_cast<double>(a.rows) * static_cast<double>(a.cols) * static_cast<double>(others);
   return products < kWorthThreads ? 1 : threads();
-}
-
-/// FAISS wants rows without gaps.
-Matrix packed(MatrixView<const float> view) {
-  Matrix copy(view.rows, view.cols);
-  for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.row(r).begin());
-  return copy;
 }
 
 }  // namespace
@@ -55,7 +47,7 @@ bool have_faiss() {
 
 std::vector<std::size_t> kmeans_clusters(MatrixView<const float> points, std::size_t clusters, std::uint64_t seed) {
   return with_faiss(workers_for(points, clusters), [&] {
-    const Matrix rows = packed(points);
+    const Matrix rows = matrix_of<float>(as_eigen(points));  // FAISS wants rows without gaps
     const auto count = static_cast<Id>(rows.rows());
     faiss::ClusteringParameters parameters;
     parameters.seed = static_cast<int>(seed % static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
@@ -76,11 +68,11 @@ std::vector<std::int64_t> nearest_by_inner_product(MatrixView<const float> queri
   // A block of queries for each thread at a time: other operations get at BLAS between two blocks.
   constexpr std::size_t kQueries = 1024;
   faiss::IndexFlatIP index(static_cast<Id>(keys.cols));
-  with_faiss(1, [&] { index.add(static_cast<Id>(keys.rows), packed(keys).cells().data()); });
+  with_faiss(1, [&] { index.add(static_cast<Id>(keys.rows), matrix_of<float>(as_eigen(keys)).cells().data()); });
   std::vector<std::int64_t> found(queries.rows * count);
   parallel_blocks(queries.rows, kQueries, workers_for(queries, keys.rows), [&] {
     return [&](std::size_t first, std::size_t rows) {
-      const Matrix asked = packed(queries.middle_rows(first, rows));
+      const Matrix asked = matrix_of<float>(as_eigen(queries.middle_rows(first, rows)));
       std::vector<float> scores(rows * count);
       std::vector<Id> own(rows * count);
       with_faiss(1, [&] {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/products.h"
 
-#include "base/checked.h"
-#include "base/mirror.h"
+#include "base/arithmetic.h"
+#include "base/wording.h"
 #include "compute/threads.h"
 
 #include <cblas.h>
-
-#include <kedge/error.h>
 
 #include <algorithm>
 
@@ -20,7 +18,7 @@ int size_of(std::size_t value) {
 
 /// BLAS would read and write whatever lies behind the matrix.
 void require_shapes(bool fit) {
-  if (!fit) throw Error(Code::failed, "a product of matrices was asked for whose shapes do not fit together");
+  if (!fit) fail("a product of matrices was asked for whose shapes do not fit together");
 }
 
 int stride_of(std::size_t stride) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/row_worker.h"
 
-#include "base/aligned.h"
 #include "compute/cuda/cuda.h"
 #include "compute/device.h"
 #include "compute/products.h"

@@ -2,12 +2,10 @@
 #include "compute/threads.h"
 
 #include "base/parallel.h"
+#include "base/wording.h"
 #include "compute/cuda/cuda.h"
 
 #include <cblas.h>
-#include <fmt/format.h>
-#include <kedge/device.h>
-#include <kedge/error.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -124,7 +122,7 @@ unsigned threads() {
 
 void set_threads(unsigned count) {
   if (count == 0 || count > kThreadsLimit) {
-    throw Error(Code::bad_argument, fmt::format("threads is {}, expected 1 to {}", count, kThreadsLimit));
+    refuse("threads is {}, expected 1 to {}", count, kThreadsLimit);
   }
   const std::scoped_lock lock(state().lock);
   threads_locked(state());

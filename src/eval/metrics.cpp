@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/eigen.h"
-#include "base/refuse.h"
 #include "base/rows.h"
-#include "compute/count_larger.h"
+#include "base/wording.h"
 #include "compute/lapack.h"
 #include "compute/neighbors.h"
 #include "compute/products.h"
@@ -66,15 +64,9 @@ double ratio(double above, double below) {
   return below > 0 ? above / below : 0;
 }
 
-Matrix64 copy_of(const EigenRows<double>& cells) {
-  Matrix64 copy(static_cast<std::size_t>(cells.rows()), static_cast<std::size_t>(cells.cols()));
-  as_eigen(copy.view()) = cells;
-  return copy;
-}
-
 Eigenpairs decompose(const EigenRows<double>& centred_products, bool with_vectors) {
-  if (with_vectors) return eigh(copy_of(centred_products));
-  return {eigenvalues(copy_of(centred_products)), {}};
+  if (with_vectors) return eigh(matrix_of<double>(centred_products));
+  return {eigenvalues(matrix_of<double>(centred_products)), {}};
 }
 
 /// Takes the squares of the singular values, in ascending order.
@@ -94,8 +86,7 @@ double effective_rank(std::vector<double> singular) {
   return total > 0 ? std::exp(entropy) : 0;
 }
 
-/// The directions that hold most of the variance, one in each row, scaled so that centred rows have orthonormal columns
-/// in these coordinates.
+/// The directions of most of the variance, one in each row, scaled so that rows have orthonormal columns along them.
 EigenRows<double> leading_directions(const Eigenpairs& pairs) {
   constexpr double kKept = 0.99;
   const double total = std::accumulate(pairs.values.begin(), pairs.values.end(), 0.0);
@@ -115,7 +106,7 @@ double svcca(const Eigenpairs& of_a, const Eigenpairs& of_b, const EigenRows<dou
   const EigenRows<double> a = leading_directions(of_a);
   const EigenRows<double> b = leading_directions(of_b);
   if (a.rows() == 0 || b.rows() == 0) return 0;  // all rows are the same
-  const std::vector<double> correlations = svd(copy_of(product(product(a, ab), b.transpose()))).values;
+  const std::vector<double> correlations = svd(matrix_of<double>(product(product(a, ab), b.transpose()))).values;
   double sum = 0;
   for (const double correlation : correlations) sum += std::min(correlation, 1.0);
   return sum / static_cast<double>(correlations.size());

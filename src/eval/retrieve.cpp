@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <kedge/retrieve.h>
 
-#include "base/eigen.h"
 #include "base/parallel.h"
-#include "base/refuse.h"
 #include "base/rows.h"
 #include "base/wording.h"
-#include "compute/count_larger.h"
+#include "compute/neighbors.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 
-#include <fmt/format.h>
-#include <kedge/device.h>
 #include <kedge/relative_map.h>
+#include <kedge/rows.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <ranges>
 #include <tuple>
 
@@ -67,10 +62,8 @@ void require_judgements(std::span<const Judgement> judgements, const Space& quer
     require_row(judgements[i].query, queries, i);
     require_row(judgements[i].document, documents, i);
     if (judgements[i].grade < 0) {
-      refuse(
-          "judgement {} has the grade {}, expected 0 for a document that is not relevant, and more for "
-          "one that is",
-          i, judgements[i].grade);
+      refuse("judgement {} has the grade {}, expected 0 for a document that is not relevant, and more for one that is",
+             i, judgements[i].grade);
     }
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
@@ -107,10 +100,8 @@ Search prepare(const Space& queries, const Space& documents, std::span<const Jud
     if (query && document && judgement.grade > 0) search.relevant.push_back({*query, *document, judgement.grade});
   }
   if (search.relevant.empty()) {
-    refuse(
-        "no query has a relevant document among the {} that are searched; a grade above 0 makes one "
-        "relevant",
-        documents.rows());
+    refuse("no query has a relevant document among the {} that are searched; a grade above 0 makes one relevant",
+           documents.rows());
   }
   std::ranges::sort(search.relevant, {}, [](const Relevant& one) { return std::tuple(one.query, one.document); });
   std::vector<std::size_t> asked, judged;
@@ -176,10 +167,8 @@ class Counter {
     if (options_.similarity == SearchBy::cosine) return near_tie(asked.cols);
     const double largest = longest(asked) * longest_document;
     if (largest > std::numeric_limits<float>::max() / 4) {
-      refuse(
-          "rows of length {:.2g} in {} have inner products that float32 cannot hold; scale them, or use "
-          "{}",
-          longest_document, documents_.source().label(), option_words("similarity", "cosine"));
+      refuse("rows of length {:.2g} in {} have inner products that float32 cannot hold; scale them, or use {}",
+             longest_document, documents_.source().label(), option_words("similarity", "cosine"));
     }
     return near_tie(asked.cols) * static_cast<float>(largest) + std::numeric_limits<float>::min();
   }
@@ -234,6 +223,8 @@ void add_scores(RetrievalScores& scores, std::span<Relevant> relevant, const Ret
   if (first < options.k) scores.mrr += 1 / static_cast<double>(first + 1);
 }
 
+constexpr Names<SearchBy, 2> kSearchByNames{"similarity", {"cosine", "inner"}};
+
 }  // namespace
 
 RetrievalScores retrieve(const Space& queries, const Space& documents, std::span<const Judgement> judgements,
@@ -281,6 +272,32 @@ Space without_rows(const Space& space, const Space& left_out) {
   }
   if (kept.ids.empty()) refuse("all {} rows of the {} are left out; none remains", space.rows(), space.name());
   return space.with_rows(std::move(kept));
+}
+
+std::string_view to_string(SearchBy by) {
+  return kSearchByNames.of(by);
+}
+SearchBy parse_search_by(std::string_view name) {
+  return kSearchByNames.parse(name);
+}
+std::vector<std::string_view> search_by_names() {
+  return kSearchByNames.all();
+}
+
+std::vector<Judgement> read_judgements(const std::string& path) {
+  const std::vector<std::int64_t> values = read_integer_rows(path, 3, "query, document, grade");
+  if (values.empty()) refuse_file("{}: it holds no judgements", path);
+  std::vector<Judgement> judgements;
+  judgements.reserve(values.size() / 3);
+  for (std::size_t i = 0; i < values.size(); i += 3) judgements.push_back({values[i], values[i + 1], values[i + 2]});
+  return judgements;
+}
+
+std::vector<std::pair<std::string, double>> named_scores(const RetrievalScores& scores,
+                                                         const RetrieveOptions& options) {
+  return {{fmt::format("ndcg@{}", options.k), scores.ndcg},
+          {fmt::format("recall@{}", options.recall_k), scores.recall},
+          {fmt::format("mrr@{}", options.k), scores.mrr}};
 }
 
 }  // namespace kedge

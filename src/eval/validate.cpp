@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/refuse.h"
+#include "base/wording.h"
 #include "compute/threads.h"
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 
 #include <kedge/validate.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace kedge {
 namespace {

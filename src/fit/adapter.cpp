@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/adapter.h"
-
-#include "compute/products.h"
+#include "base/wording.h"
 #include "compute/lapack.h"
-#include "fit/fit_options.h"
+#include "compute/products.h"
+#include "fit/attach.h"
+#include "fit/fit.h"
 #include "map/fold.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -38,12 +34,6 @@ Attachment direct(Similarity similarity, const Side& side, const EigenRows<doubl
           Directly{}, side.statistics.options().shrinkage};
 }
 
-Matrix as_float(const EigenRows<double>& matrix) {
-  Matrix result(static_cast<std::size_t>(matrix.rows()), static_cast<std::size_t>(matrix.cols()));
-  as_eigen(result.view()) = matrix.cast<float>();
-  return result;
-}
-
 SingularTriples correlate(const Side& a, const Side& b) {
   Matrix64 between(a.support.cols(), b.support.cols());
   set_product(between.view(), as_eigen(a.support.view()).transpose(), b.support.view());
@@ -57,7 +47,7 @@ Decoder exact_decoder(const Side& side) {
   const auto vectors = as_eigen(side.coordinates.vectors.view());
   EigenRows<double> scaled = vectors;
   scaled.array().colwise() *= as_eigen(std::span(side.coordinates.values)).transpose().array().sqrt();
-  Decoder decoder{as_float(product(vectors.transpose(), scaled)),
+  Decoder decoder{matrix_of<float>(product(vectors.transpose(), scaled)),
                   std::vector<float>(dim),
                   {0, 0, std::vector<float>(dim, 1.0F), 1}};
   as_eigen(std::span(decoder.bias)) = as_eigen(std::span(side.coordinates.mean)).cast<float>();
@@ -67,7 +57,7 @@ Decoder exact_decoder(const Side& side) {
 
 /// The shared space is the second's own coordinates.
 Learned onto_second(const Side& b) {
-  return {anchors_of_targets(as_float(as_eigen(b.support.view()))), {}};
+  return {anchors_of_targets(matrix_of<float>(as_eigen(b.support.view()))), {}};
 }
 
 Attachment stay(Similarity similarity, const Side& side) {
@@ -120,7 +110,7 @@ Learned correlate_canonically(const Side& a, const Side& b, const FitOptions& op
     left.row(i) *= weight;
     right.row(i) *= weight;
   }
-  Learned learned{anchors_of_targets(as_float(product(b.support.view(), right.transpose()))), {}};
+  Learned learned{anchors_of_targets(matrix_of<float>(product(b.support.view(), right.transpose()))), {}};
   learned.spaces = {direct(options.similarity, a, left), direct(options.similarity, b, right)};
   return learned;
 }
@@ -129,16 +119,13 @@ Learned correlate_canonically(const Side& a, const Side& b, const FitOptions& op
 
 void require_adapter(std::size_t spaces, const FitOptions& options) {
   if (spaces != 2) {
-    throw Error(
-        Code::bad_argument,
-        fmt::format("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
-                    to_string(options.method), spaces));
+    refuse("{} aligns one pair of spaces, but {} were given; give two, or use consensus or param for more",
+           to_string(options.method), spaces);
   }
   const bool canonical = is_adapter(options.method, Pairwise::cca);
   if (options.similarity == Similarity::wip || (options.similarity == Similarity::inner && !canonical)) return;
-  throw Error(Code::bad_argument,
-              fmt::format("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),
-                          canonical ? "" : " or inner (rows as they are)", to_string(options.similarity)));
+  refuse("{} works with the similarity wip (whitened rows){}, not with {}", to_string(options.method),
+         canonical ? "" : " or inner (rows as they are)", to_string(options.similarity));
 }
 
 Learned fit_adapter(std::span<const Statistics> statistics, std::span<const Matrix64> supports, const Recipe& made,

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/attach.h"
 
-#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "fit/judge.h"
-#include "fit/read_input.h"
-#include "space/variation.h"
-
-#include <fmt/format.h>
-#include <kedge/error.h>
+#include "space/sum_rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -82,9 +76,9 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
   if (!support_rows) return bundle.anchors().support_ids;
   const std::size_t needed = bundle.anchors().support_ids.size();
   if (space.rows() != needed) {
-    throw Error(Code::bad_file, fmt::format("space '{}': the bundle was made from {} support rows, but {} has {}; give "
-                                            "only those rows, in support order",
-                                            space.name(), needed, space.source().label(), space.rows()));
+    refuse_file(
+        "space '{}': the bundle was made from {} support rows, but {} has {}; give only those rows, in support order",
+        space.name(), needed, space.source().label(), space.rows());
   }
   std::vector<std::int64_t> in_order(needed);
   for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
@@ -116,9 +110,7 @@ AttachInput carried_input(const Bundle& bundle, const Moments& moments) {
   const std::vector<std::size_t> places =
       places_of(bundle.anchors().support_ids, moments.support().ids(), fmt::format("space '{}'", space));
   const Matrix rows = moments.support_rows(space);
-  Matrix64 support(places.size(), rows.cols());
-  for (std::size_t i = 0; i < places.size(); ++i) std::ranges::copy(rows.row(places[i]), support.row(i).begin());
-  return {moments, std::move(support)};
+  return {moments, matrix_of<double>(as_eigen(rows.view())(places, Eigen::all))};
 }
 
 /// With an id for each row, all rows are read once: for moments that carry the support.
@@ -144,8 +136,7 @@ AttachSettings settings_of(const Bundle& bundle, const AttachOptions& options) {
 
 LearnedAnchors anchors_of_targets(Matrix targets) {
   LearnedAnchors anchors;
-  anchors.mixture = Matrix(targets.cols(), targets.rows());
-  as_eigen(anchors.mixture.view()) = as_eigen(targets.view()).transpose() / static_cast<float>(targets.rows());
+  anchors.mixture = matrix_of<float>(as_eigen(targets.view()).transpose() / static_cast<float>(targets.rows()));
   anchors.targets = std::move(targets);
   return anchors;
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "map/kernel_attach.h"
-#include "map/ridge_attach.h"
-#include "space/statistics.h"
+#include "map/attach_by.h"
 
 #include <kedge/fit.h>
-
-#include <optional>
-#include <vector>
 
 namespace kedge {
 
@@ -37,8 +32,7 @@ class Attacher {
   /// Both must outlive it.
   Attacher(const Recipe& made, const LearnedAnchors& anchors);
 
-  /// The space is that of the statistics; `support` are its rows, in support order. If the anchors have targets, there
-  /// is also a decoder.
+  /// The space of the statistics; `support` are its rows, in support order. If anchors have targets, with a decoder.
   [[nodiscard]] Attachment attach(const Matrix64& support, const Statistics& statistics, const AttachSettings& settings,
                                   const Progress& progress = {}) const;
   /// By ridge, with the rows prepared.
@@ -55,5 +49,14 @@ class Attacher {
   const LearnedAnchors& anchors_;
   std::optional<RidgeTargets> targets_;
 };
+
+/// Joins two spaces directly, the usual way: the first is brought onto the second, and the shared space is the second's
+/// own coordinates (for cca, those in which both correlate). It makes targets, mixture and both maps, so that all that
+/// can be done with anchors can be done with the baseline.
+[[nodiscard]] Learned fit_adapter(std::span<const Statistics> statistics, std::span<const Matrix64> supports,
+                                  const Recipe& made, const FitOptions& options, const Progress& progress);
+
+/// Throws Error(Code::bad_argument) unless there are two spaces and the similarity is wip, or inner for the raw rows.
+void require_adapter(std::size_t spaces, const FitOptions& options);
 
 }  // namespace kedge

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/choose_support.h"
-
 #include "base/eigen.h"
-#include "fit/fit_options.h"
+#include "base/wording.h"
+#include "fit/fit.h"
 
-#include <fmt/format.h>
 #include <kedge/anchors.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,13 +16,12 @@ constexpr std::size_t kBlockValues = std::size_t{1} << 21;  // 16 MB of float64
 void require_compatible(const FitOptions& options) {
   if (options.support_ids.empty()) return;
   if (options.support && *options.support != options.support_ids.size()) {
-    throw Error(Code::bad_argument, fmt::format("asked for a support of {} rows, but {} support ids were given",
-                                                *options.support, options.support_ids.size()));
+    refuse("asked for a support of {} rows, but {} support ids were given", *options.support,
+           options.support_ids.size());
   }
   if (options.support_select != SupportSelect::random) {
-    throw Error(Code::bad_argument,
-                fmt::format("asked to select the support by {}, but {} support ids were given; give one or the other",
-                            to_string(options.support_select), options.support_ids.size()));
+    refuse("asked to select the support by {}, but {} support ids were given; give one or the other",
+           to_string(options.support_select), options.support_ids.size());
   }
 }
 
@@ -33,19 +29,11 @@ void require_ids(std::span<const std::int64_t> ids, const Space& space) {
   const RowRange range = space.range();
   for (const std::int64_t id : ids) {
     if (id < 0 || static_cast<std::size_t>(id) < range.begin || static_cast<std::size_t>(id) >= range.end) {
-      throw Error(Code::bad_argument,
-                  fmt::format("support id {} is outside the rows {}:{}; ids are row numbers of the file", id,
-                              range.begin, range.end));
+      refuse("support id {} is outside the rows {}:{}; ids are row numbers of the file", id, range.begin, range.end);
     }
   }
   if (!space.is_range()) (void)space.find(ids);
-  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
-  std::ranges::sort(sorted);
-  const auto repeated = std::ranges::adjacent_find(sorted);
-  if (repeated != sorted.end()) {
-    throw Error(Code::bad_argument,
-                fmt::format("support id {} is given more than once; each row may be used once", *repeated));
-  }
+  require_no_repeats(ids);
 }
 
 /// Of sorted rows, so that files are read forwards and a user can slice the same rows out of any array.

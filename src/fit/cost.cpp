@@ -3,10 +3,8 @@
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "fit/attach.h"
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "regress/kernel_ridge.h"
-
-#include <kedge/fit.h>
 
 #include <algorithm>
 #include <chrono>
@@ -58,12 +56,6 @@ double refinement_work(const Refinement& refinement, const FitOptions& options, 
   return static_cast<double>(refinement.epochs.value_or(0)) * step * static_cast<double>(rows) / batch / 2;
 }
 
-std::size_t refinement_bytes(const Refinement& refinement, const FitOptions& options, std::span<const std::size_t> dims,
-                             std::size_t rows) {
-  return sizeof(float) * refinement_floats(dims, rows, support_size(options, rows), anchor_count(options, rows),
-                                           std::min(refinement.batch, rows));
-}
-
 }  // namespace
 
 Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::size_t rows) {
@@ -73,7 +65,8 @@ Cost fit_cost(const FitOptions& asked, std::span<const std::size_t> dims, std::s
   Amount amount;
   if (const Refinement* refinement = refinement_of(options)) {
     amount.work += refinement_work(*refinement, options, dims, rows);
-    amount.bytes = refinement_bytes(*refinement, options, dims, rows);
+    amount.bytes = sizeof(float) * refinement_floats(dims, rows, support, anchor_count(options, rows),
+                                                     std::min(refinement->batch, rows));
   }
   if (is_adapter(options.method, Pairwise::kernel) && dims.size() == 2) {
     amount.add_kernel(support, dims[0], dims[1]);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/examine_rows.h"
-
-#include "base/finite.h"
+#include "base/arithmetic.h"
+#include "fit/judge.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,8 +23,7 @@ FileRows shifted(FileRows rows, const RowRange& where, std::int64_t shift) {
   return rows;
 }
 
-/// How these rows of the pool find their partners. Rows outside of it have none, and what nobody chose need not be
-/// numbers.
+/// How these rows of the pool find their partners: not rows outside of it, nor those that are no numbers.
 LookedUp try_rows(const CheckedRows& checked, const FileRows& rows, std::span<const Sketch> others) {
   FileRows inside;
   for (const std::int64_t row : rows) inside.push_back(is_in({0, checked.pool.rows}, row) ? row : 0);
@@ -37,7 +35,7 @@ LookedUp try_rows(const CheckedRows& checked, const FileRows& rows, std::span<co
   if (kept.size() + kMostShift < RowCheck::kLeastRows) return {};
   std::vector<Sketch> partners;
   for (const Sketch& other : others) partners.emplace_back(other(kept, Eigen::all));
-  LookedUp found = look_up(sketch_rows(pick_rows(gathered, kept).view()), partners);
+  LookedUp found = look_up(sketch_rows(pick_rows(gathered.view(), kept).view()), partners);
   for (FoundRow& row : found.rows) row.row = kept[row.row];
   return found;
 }
@@ -93,17 +91,11 @@ RowPool pool_of(const Space& space, std::span<const std::int64_t> support_ids) {
 RowPool pool_of(const Matrix64& support) {
   RowPool pool{support.rows(),
                [&support](std::span<const std::int64_t> rows) {
-                 return pick_rows(support, std::vector<std::size_t>(rows.begin(), rows.end()));
+                 return pick_rows(support.view(), std::vector<std::size_t>(rows.begin(), rows.end()));
                },
                std::vector<std::int64_t>(support.rows()), true};
   std::iota(pool.support.begin(), pool.support.end(), std::int64_t{0});
   return pool;
-}
-
-Matrix64 pick_rows(const Matrix64& rows, std::span<const std::size_t> positions) {
-  Matrix64 picked(positions.size(), rows.cols());
-  for (std::size_t i = 0; i < positions.size(); ++i) std::ranges::copy(rows.row(positions[i]), picked.row(i).begin());
-  return picked;
 }
 
 bool is_certain(const RowCheck& check) {

@@ -7,22 +7,15 @@
 #include "base/parallel.h"
 #include "compute/lapack.h"
 #include "compute/threads.h"
-#include "fit/adapter.h"
 #include "fit/attach.h"
-#include "fit/fit_options.h"
 #include "fit/judge.h"
-#include "fit/read_input.h"
 #include "map/fold.h"
 
 #include <kedge/anchors.h>
-#include <kedge/device.h>
 #include <kedge/version.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -35,8 +28,7 @@ std::vector<std::size_t> by_width(std::span<const Statistics> statistics) {
   return order;
 }
 
-/// make(i) of every source; on a thread each if much of the work is too small for BLAS to share out, or waits for the
-/// GPU.
+/// make(i) of every source; on a thread each if much of the work is too small for BLAS's threads, or waits for a GPU.
 template <class Make>
 auto of_each_source(std::span<const Statistics> statistics, const Make& make) {
   const std::size_t sources = statistics.size();
@@ -76,8 +68,7 @@ std::vector<Attachment> attach_sources(const Attacher& attacher, const FitInput&
 /// With so few threads, one has nothing to do for most of the time that the directions take to find.
 constexpr unsigned kFewThreads = 2;
 
-/// Finds the consensus of the sources. If that leaves threads idle or waiting for the GPU, `prepare` runs for every
-/// source beside it.
+/// Finds the consensus of the sources. If threads would idle or wait for the GPU, `prepare` runs for each beside it.
 template <class Prepare>
 Matrix find_targets(const ConsensusTask& task, Moments joint, std::span<const Statistics> statistics,
                     const FitOptions& options, const Prepare& prepare) {
@@ -189,7 +180,7 @@ Matrix keep_weights(Matrix mixture, std::optional<std::size_t> keep, FitInput& i
   };
   input.support.ids = kept(input.support.ids);
   if (!input.file_rows.empty()) input.file_rows = kept(input.file_rows);
-  for (Matrix64& rows : input.support.rows) rows = pick_rows(rows, sparse.columns);
+  for (Matrix64& rows : input.support.rows) rows = pick_rows(rows.view(), sparse.columns);
   return std::move(sparse.mixture);
 }
 
@@ -202,19 +193,16 @@ struct MixedSources {
 };
 
 MixedSources mix_sources(const Matrix& mixture, const FitInput& input, std::span<const Statistics> statistics) {
-  MixedSources mixed{centre_sources(input, statistics), {}, Matrix(mixture.cols(), mixture.rows())};
-  Matrix64 weights(mixture.cols(), mixture.rows());
-  as_eigen(weights.view()) = as_eigen(mixture.view()).transpose().cast<double>();
+  MixedSources mixed{centre_sources(input, statistics), {}, {}};
+  const Matrix64 weights = matrix_of<double>(as_eigen(mixture.view()).transpose());
   std::vector<Matrix64> rr(statistics.size());
   mixed.maps = of_each_source(statistics, [&](std::size_t i) {
     RelativeMap map = mixed.rows[i].mix(weights.view(), statistics[i], rr[i]);
-    Matrix narrow(rr[i].rows(), rr[i].cols());
-    as_eigen(narrow.view()) = as_eigen(rr[i].view()).cast<float>();
-    require_finite(statistics[i].space(), narrow, {});
+    require_finite(statistics[i].space(), matrix_of<float>(as_eigen(rr[i].view())), {});
     return map;
   });
   for (std::size_t i = 1; i < rr.size(); ++i) as_eigen(rr.front().view()) += as_eigen(rr[i].view());
-  as_eigen(mixed.targets.view()) = (as_eigen(rr.front().view()) / static_cast<double>(rr.size())).cast<float>();
+  mixed.targets = matrix_of<float>(as_eigen(rr.front().view()) / static_cast<double>(rr.size()));
   return mixed;
 }
 

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/fit_options.h"
-
 #include "anchors/param/refine.h"
-#include "base/names.h"
 #include "base/wording.h"
-#include "fit/adapter.h"
+#include "fit/attach.h"
+#include "fit/fit.h"
 #include "regress/kernel_ridge.h"
 
-#include <fmt/format.h>
-#include <kedge/device.h>
-#include <kedge/error.h>
-
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <limits>
-#include <string_view>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -69,11 +60,9 @@ constexpr Names<Effort, 2> kEffortNames{"effort", {"fast", "best"}};
 std::string_view to_string(Effort effort) {
   return kEffortNames.of(effort);
 }
-
 Effort parse_effort(std::string_view name) {
   return kEffortNames.parse(name);
 }
-
 std::vector<std::string_view> effort_names() {
   return kEffortNames.all();
 }
@@ -111,13 +100,15 @@ const Refinement* refinement_of(const FitOptions& options) {
 }
 
 void require_regression_options(AttachBy by, const std::optional<double>& ridge, const KernelOptions& kernel) {
-  const auto refuse = [&](const std::string& given, AttachBy instead) {
-    throw Error(Code::bad_argument, fmt::format("{} was given, but spaces are attached by {}; give {}", given,
-                                                to_string(by), option_words("attach", to_string(instead))));
+  const auto refuse_unless = [&](bool used, const std::string& given, AttachBy instead) {
+    if (used) return;
+    refuse("{} was given, but spaces are attached by {}; give {}", given, to_string(by),
+           option_words("attach", to_string(instead)));
   };
-  if (ridge && by != AttachBy::ridge && by != AttachBy::automatic) refuse(option_words("ridge"), AttachBy::ridge);
-  const bool uses_kernel = by == AttachBy::kernel || by == AttachBy::automatic;
-  if (kernel != KernelOptions{} && !uses_kernel) refuse("a width, strength or whitening of a kernel", AttachBy::kernel);
+  const bool both = by == AttachBy::automatic;
+  refuse_unless(!ridge || by == AttachBy::ridge || both, option_words("ridge"), AttachBy::ridge);
+  refuse_unless(kernel == KernelOptions{} || by == AttachBy::kernel || both,
+                "a width, strength or whitening of a kernel", AttachBy::kernel);
   require_valid(kernel);
 }
 

@@ -6,11 +6,8 @@
 #include "compute/threads.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -48,10 +45,7 @@ Matrix joint_sketch(std::span<const Sketch> sketches) {
     joined.middleCols(column, sketch.cols()) = sketch;
     column += sketch.cols();
   }
-  const Sketch narrow = project_rows(joined, kSketchWidth);
-  Matrix result(static_cast<std::size_t>(narrow.rows()), static_cast<std::size_t>(narrow.cols()));
-  as_eigen(result.view()) = narrow;
-  return result;
+  return matrix_of<float>(project_rows(joined, kSketchWidth));
 }
 
 /// What is known of the support rows; empty if nothing is.
@@ -153,12 +147,6 @@ std::size_t most_doubtful(const Sources& sources, std::span<const CheckedRows> c
   return worst;
 }
 
-/// Of two spaces nobody knows which is off: what one is found to be, the other is the other way round.
-RowCheck mirrored(RowCheck check) {
-  check.shift = -check.shift;
-  return check;
-}
-
 Sources look_up_sources(std::span<const Matrix64> picked) {
   Sources sources;
   if (picked.size() < 2 || picked.front().rows() < RowCheck::kLeastRows) return sources;
@@ -194,14 +182,15 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
     if (right[i] && i != doubtful) continue;
     const RowCheck found = examine(sources.found[i], checked[i], sources.others(i));
     checks[i] = found;
-    if (spaces == 2 && found.suspicious()) checks[1 - i] = mirrored(found);
+    if (spaces != 2 || !found.suspicious()) continue;
+    checks[1 - i] = found;  // nobody knows which of the two is off: what one is found to be, the other is turned round
+    checks[1 - i]->shift = -found.shift;
   }
   for (std::size_t i = 0; i < spaces; ++i) checks[i].value().same_as = find_equal(picked, checked, i);
   return checks;
 }
 
-/// The name of another space of the bundle that has the very map of the new one but for rounding: its rows are the
-/// same.
+/// Another space of the bundle that has the very map of the new one but for rounding: its rows are the same.
 std::optional<std::string> find_same_map(const Bundle& bundle, const RelativeMap& map) {
   constexpr double kRounding = 1e-5;
   const auto near = [](const auto& a, const auto& b) {
@@ -254,15 +243,10 @@ MixtureFit mixture_fit(const LearnedAnchors& anchors, bool convex, const Relativ
                        const Statistics& statistics) {
   const std::size_t rows = std::min(support.rows(), kMostRows);
   std::vector<std::size_t> positions(rows);
-  Matrix64 x(rows, support.cols());
-  for (std::size_t i = 0; i < rows; ++i) {
-    positions[i] = i * support.rows() / rows;
-    std::ranges::copy(support.row(positions[i]), x.row(i).begin());
-  }
+  for (std::size_t i = 0; i < rows; ++i) positions[i] = i * support.rows() / rows;
+  const Matrix64 x = pick_rows(support.view(), positions);
   const Eigen::VectorXd lengths = squared_lengths(x, statistics);
-  Matrix x32(x.rows(), x.cols());
-  as_eigen(x32.view()) = as_eigen(x.view()).cast<float>();
-  const Matrix rr = map.apply(x32.view());
+  const Matrix rr = map.apply(matrix_of<float>(as_eigen(x.view())).view());
   const auto count = static_cast<Eigen::Index>(rows);
   MixtureFit fit{std::vector<float>(rr.cols()), 0};
   std::size_t varying = 0;
@@ -297,7 +281,7 @@ void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
   std::vector<CheckedRows> checked;
   for (std::size_t i = 0; i < supports.size(); ++i) {
     const RowPool pool = input.spaces.empty() ? pool_of(supports[i]) : pool_of(input.spaces[i], input.file_rows);
-    picked.push_back(pick_rows(supports[i], positions));
+    picked.push_back(pick_rows(supports[i].view(), positions));
     checked.push_back(checked_rows(statistics[i].space(), pool, anchors.support_ids, positions));
   }
   Sources sources = look_up_sources(picked);
@@ -321,7 +305,7 @@ void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& 
   const std::vector<std::size_t> positions = checked_positions(anchors.support_ids.size());
   const std::vector<Sketch> others{known_rows(anchors, positions)};
   if (positions.size() < RowCheck::kLeastRows || others.front().rows() == 0) return;
-  attached.row_check = examine(look_up(sketch_rows(pick_rows(support, positions).view()), others),
+  attached.row_check = examine(look_up(sketch_rows(pick_rows(support.view(), positions).view()), others),
                                checked_rows(attached.space(), pool, anchors.support_ids, positions), others);
   attached.row_check->same_as = find_same_map(bundle, *attached.map);
 }

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/read_input.h"
-
+#include "base/arithmetic.h"
 #include "base/eigen.h"
-#include "base/finite.h"
-#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/device.h"
 #include "compute/threads.h"
-#include "fit/choose_support.h"
-#include "fit/fit_options.h"
+#include "fit/fit.h"
 #include "space/sum_rows.h"
-#include "space/variation.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kedge/anchors.h>
 #include <kedge/draw.h>
-#include <kedge/error.h>
 
 #include <algorithm>
 #include <unordered_map>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -127,8 +119,7 @@ FitInput carried_input(const Moments& moments, const FitOptions& options) {
   }
   for (const Moments::Part& part : moments.parts()) {
     const Matrix rows = moments.support_rows(part.space);
-    Matrix64& own = support.rows.emplace_back(support.ids.size(), part.dim);
-    as_eigen(own.view()) = as_eigen(rows.view().middle_rows(0, own.rows())).cast<double>();
+    support.rows.push_back(matrix_of<double>(as_eigen(rows.view().middle_rows(0, support.ids.size()))));
   }
   return input;
 }
@@ -167,12 +158,10 @@ void require_no_other_rows(const FitOptions& options) {
 
 void require_ids(std::span<const std::int64_t> ids) {
   if (ids.empty()) refuse("a fit from moments needs support rows, but none were given");
-  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
-  std::ranges::sort(sorted);
-  if (sorted.front() < 0) refuse("support id {} is negative; ids are row numbers", sorted.front());
-  if (const auto repeated = std::ranges::adjacent_find(sorted); repeated != sorted.end()) {
-    refuse("support id {} is given more than once; each row may be used once", *repeated);
+  if (const std::int64_t least = *std::ranges::min_element(ids); least < 0) {
+    refuse("support id {} is negative; ids are row numbers", least);
   }
+  require_no_repeats(ids);
 }
 
 std::vector<Moments::Part> parts_of(std::span<const Moments> moments) {
@@ -277,6 +266,14 @@ void require_input(const FitInput& input, const FitOptions& options) {
     refuse("a consensus needs moments of all spaces side by side, but these are of each space alone");
   }
   if (!is_adapter(options.method)) require_anchors(anchor_count(options, support), support);
+}
+
+void require_no_repeats(std::span<const std::int64_t> ids) {
+  std::vector<std::int64_t> sorted(ids.begin(), ids.end());
+  std::ranges::sort(sorted);
+  const auto repeated = std::ranges::adjacent_find(sorted);
+  if (repeated == sorted.end()) return;
+  refuse("support id {} is given more than once; each row may be used once", *repeated);
 }
 
 void require_finite_rows(const std::string& space, const Matrix64& support) {

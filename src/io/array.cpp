@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/array.h"
 
-#include "base/refuse.h"
+#include "base/wording.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -66,8 +65,7 @@ std::size_t convert_halves_fast(const std::byte*, std::span<float>) {
 }
 #endif
 
-/// Wide integers become floats by way of doubles, as in Python's arrays, so that a file and an array give the same
-/// bits.
+/// Wide integers become floats by way of doubles, as in Python's arrays: a file and an array give the same bits.
 template <class To>
 void convert_integers(const std::byte* from, DType dtype, bool swapped, std::span<To> to) {
   const auto each = [&]<class Stored>(Stored) {
@@ -124,6 +122,10 @@ void read_converted(const ByteSource& file, const ArrayInfo& array, DType same, 
   }
 }
 
+std::int32_t length_of(std::span<const std::byte> row) {
+  return static_cast<std::int32_t>(from_little_endian(row.first(4)));
+}
+
 }  // namespace
 
 void require_matrix(const ArrayInfo& array, const std::string& label) {
@@ -173,6 +175,33 @@ void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t fir
 }
 void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t first, std::span<std::int64_t> to) {
   read_converted(file, array, DType::i64, first, to);
+}
+
+FvecsInfo parse_fvecs(const ByteSource& file) {
+  const std::string& label = file.label();
+  if (file.size() < 8) refuse_file("{}: it is too short for an fvecs file, which starts with a row's length", label);
+  std::array<std::byte, 4> first{};
+  file.read(0, first);
+  const std::int32_t cols = length_of(first);
+  if (cols <= 0) refuse_file("{}: its first row claims {} values; is it an fvecs file?", label, cols);
+  FvecsInfo info;
+  info.cols = static_cast<std::size_t>(cols);
+  if (file.size() % info.row_bytes() != 0) {
+    refuse_file("{}: {} bytes are not a whole number of rows of {} values; the file was cut short or is not fvecs",
+                label, file.size(), cols);
+  }
+  info.rows = file.size() / info.row_bytes();
+  return info;
+}
+
+const std::byte* fvecs_values(std::span<const std::byte> bytes, const FvecsInfo& info, std::size_t row,
+                              const std::string& label) {
+  const std::int32_t length = length_of(bytes);
+  if (length < 0 || static_cast<std::size_t>(length) != info.cols) {
+    refuse_file("{}: row {} claims {} values, but row 0 has {}; all rows must have the same length", label, row, length,
+                info.cols);
+  }
+  return bytes.data() + 4;
 }
 
 }  // namespace kedge::io

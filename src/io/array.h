@@ -3,10 +3,6 @@
 
 #include "io/byte_source.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,5 +67,26 @@ void read_values(const ByteSource& file, const ArrayInfo& array, std::size_t fir
 
 /// How much is read at once if values are converted: small enough to stay in a core's cache until they are.
 inline constexpr std::size_t kReadBytes = std::size_t{1} << 18;
+
+/// An `.fvecs` file: every row is its length as int32, then that many float32, all little endian.
+struct FvecsInfo {
+  std::size_t rows = 0, cols = 0;
+  [[nodiscard]] std::size_t row_bytes() const { return 4 * (cols + 1); }
+};
+
+/// Throws Error(Code::bad_file) unless the file is a whole number of rows of the first row's length.
+[[nodiscard]] FvecsInfo parse_fvecs(const ByteSource& file);
+
+/// Where the values are among the bytes of a row. Throws Error(Code::bad_file) if it claims another length than the
+/// first row; that is checked row by row, so that opening a large file does not read all of it.
+[[nodiscard]] const std::byte* fvecs_values(std::span<const std::byte> bytes, const FvecsInfo& info, std::size_t row,
+                                            const std::string& label);
+
+/// Reads the header of an `.npy` file, versions 1 to 3. Trusts nothing: throws Error(Code::bad_file) unless the file
+/// holds exactly the bytes the header announces.
+[[nodiscard]] ArrayInfo parse_npy(const ByteSource& file);
+
+/// The header of a C-order float32 array, padded so that the values start at a multiple of `alignment`.
+[[nodiscard]] std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment);
 
 }  // namespace kedge::io

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/npy.h"
-
-#include "base/refuse.h"
+#include "base/wording.h"
+#include "io/array.h"
 
 #include <fmt/ranges.h>
 
@@ -9,11 +8,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace kedge::io {
 namespace {
@@ -48,7 +42,7 @@ class HeaderReader {
       } else if (key == "shape" && !fields.shape) {
         fields.shape = tuple();
       } else {
-        refuse(fmt::format("an unknown or repeated entry '{}'", key));
+        refuse("an unknown or repeated entry '{}'", key);
       }
       if (!take(',')) {
         expect('}');
@@ -61,8 +55,10 @@ class HeaderReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    refuse_file("{}: its npy header has {}; write it again with numpy.save", label_, what);
+  template <class... Arguments>
+  [[noreturn]] void refuse(fmt::format_string<Arguments...> what, Arguments&&... arguments) const {
+    refuse_file("{}: its npy header has {}; write it again with numpy.save", label_,
+                fmt::format(what, std::forward<Arguments>(arguments)...));
   }
   void skip_space() {
     while (!rest_.empty() && " \t\n\r"sv.find(rest_.front()) != std::string_view::npos) rest_.remove_prefix(1);
@@ -74,7 +70,7 @@ class HeaderReader {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) refuse(fmt::format("no '{}' where one belongs", c));
+    if (!take(c)) refuse("no '{}' where one belongs", c);
   }
   std::string_view quoted() {
     skip_space();

@@ -45,8 +45,7 @@ std::string unused_name(const std::string& target) {
   return (path.parent_path() / fmt::format(".kedge-{}-{:08x}.partial", ::getpid(), chance)).string();
 }
 
-/// Calls make(name) with names beside the target until one is free, and returns that name; an empty one if make fails
-/// with errno for another reason.
+/// Calls make(name) with names beside the target until one is free, and returns that; empty for any other errno.
 template <class Make>
 std::string take_name(const std::string& target, const Make& make) {
   for (;;) {

@@ -2,13 +2,8 @@
 #include "io/outputs.h"
 
 #include "base/wording.h"
-#include "io/byte_source.h"
 #include "io/safetensors.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
-
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -37,17 +32,6 @@ std::string file_part(const std::string& input) {
   return input;
 }
 
-/// A safetensors file that kedge wrote says what it is.
-bool says(const std::string& path, std::string_view format) {
-  try {
-    const auto metadata = io::parse_safetensors(io::InputFile(path)).metadata;
-    const auto found = metadata.find("format");
-    return found != metadata.end() && found->second.starts_with(format);
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 /// The fields of an ONNX model that come first: the IR version in one byte, then who made it.
 bool is_own_model(const std::string& path) {
   constexpr std::string_view kProducer = "\x12\x05kedge";
@@ -64,6 +48,16 @@ bool is_own_model(const std::string& path) {
 
 }  // namespace
 
+bool io::says(const std::string& path, std::string_view format) {
+  try {
+    const auto metadata = parse_safetensors(InputFile(path)).metadata;
+    const auto found = metadata.find("format");
+    return found != metadata.end() && found->second.starts_with(format);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool io::holds_something(const std::string& path) {
   std::error_code unknown;
   return fs::is_regular_file(path, unknown) && fs::file_size(path, unknown) > 0;
@@ -71,46 +65,36 @@ bool io::holds_something(const std::string& path) {
 
 void io::refuse_to_replace(const std::string& path, std::string_view what) {
   const std::string or_else = by_vocabulary("give in_place = true", "remove that one first", "give in_place=True");
-  throw Error(Code::bad_argument, fmt::format("'{}' is there already and is not {}; writing the result there would "
-                                              "destroy it, so name another file, or {}",
-                                              path, what, or_else));
+  refuse("'{}' is there already and is not {}; writing the result there would destroy it, so name another file, or {}",
+         path, what, or_else);
 }
 
 void require_other_file(const std::string& output, const std::string& input, std::optional<bool> in_place) {
   if (in_place.value_or(false) || (!is_same_file(output, input) && !is_same_file(output, file_part(input)))) return;
-  throw Error(Code::bad_argument,
-              fmt::format("'{}' is an input; writing the result there would destroy it, so name another file{}", output,
-                          in_place ? fmt::format(", or give {} to replace it", flag_words("in-place")) : ""));
+  refuse("'{}' is an input; writing the result there would destroy it, so name another file{}", output,
+         in_place ? fmt::format(", or give {} to replace it", flag_words("in-place")) : "");
 }
 
 void require_different(std::span<const std::string> outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (std::size_t j = i + 1; j < outputs.size(); ++j) {
       if (!is_same_file(outputs[i], outputs[j])) continue;
-      throw Error(Code::bad_argument,
-                  fmt::format("'{}' is named for two results, and one would overwrite the other; name another file",
-                              outputs[j]));
+      refuse("'{}' is named for two results, and one would overwrite the other; name another file", outputs[j]);
     }
   }
 }
 
 void require_replaceable(const std::string& path, ResultKind kind) {
   if (!io::holds_something(path)) return;
+  const auto require = [&](bool ours, std::string_view what) {
+    if (!ours) io::refuse_to_replace(path, what);
+  };
   switch (kind) {
-    case ResultKind::bundle:
-      if (!says(path, "kedge bundle")) io::refuse_to_replace(path, "a bundle of kedge");
-      break;
-    case ResultKind::moments:
-      if (!says(path, "kedge moments")) io::refuse_to_replace(path, "moments of kedge");
-      break;
+    case ResultKind::bundle: return require(io::says(path, "kedge bundle"), "a bundle of kedge");
+    case ResultKind::moments: return require(io::says(path, "kedge moments"), "moments of kedge");
     case ResultKind::safetensors_map:
-      if (!says(path, "kedge map") && !says(path, "kedge translator")) {
-        io::refuse_to_replace(path, "a map that kedge exported");
-      }
-      break;
-    case ResultKind::onnx_map:
-      if (!is_own_model(path)) io::refuse_to_replace(path, "an ONNX model that kedge exported");
-      break;
+      return require(io::says(path, "kedge map") || io::says(path, "kedge translator"), "a map that kedge exported");
+    case ResultKind::onnx_map: return require(is_own_model(path), "an ONNX model that kedge exported");
   }
 }
 

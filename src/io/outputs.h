@@ -24,6 +24,8 @@ void require_replaceable(const std::string& path, ResultKind kind);
 
 namespace io {
 
+/// Whether a safetensors file that kedge wrote says that it is of this format.
+[[nodiscard]] bool says(const std::string& path, std::string_view format);
 /// Whether a file is there whose content a result would destroy.
 [[nodiscard]] bool holds_something(const std::string& path);
 /// Throws the error of a file that is not `what`, such as "a bundle of kedge".

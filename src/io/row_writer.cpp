@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checked.h"
-#include "base/refuse.h"
-#include "io/npy.h"
+#include "base/arithmetic.h"
+#include "base/wording.h"
+#include "io/array.h"
 #include "io/output_file.h"
 
 #include <kedge/rows.h>
@@ -53,8 +53,7 @@ void RowWriter::write(std::size_t first, MatrixView<const float> block) {
 
 void RowWriter::finish(bool replaces_input) {
   if (file_->written != file_->rows) {
-    throw Error(Code::failed, fmt::format("only {} of {} rows were written, so the file is not moved into place",
-                                          file_->written.load(), file_->rows));
+    fail("only {} of {} rows were written, so the file is not moved into place", file_->written.load(), file_->rows);
   }
   file_->output.finish(replaces_input ? io::Durability::flushed : io::Durability::renamed);
 }

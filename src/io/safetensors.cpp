@@ -2,7 +2,7 @@
 #include "io/safetensors.h"
 
 #include "base/json.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 #include "io/output_file.h"
 
 #include <fmt/ranges.h>
@@ -11,8 +11,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <string_view>
 
 namespace kedge::io {
 namespace {
@@ -30,7 +28,7 @@ class HeaderReader {
 
   SafetensorsInfo read(std::string_view text) {
     const std::string problem = json_problem(text, kHeader);
-    if (!problem.empty()) refuse(problem);
+    if (!problem.empty()) refuse("{}", problem);
     const Json header = Json::parse(text);
     if (!header.is_object()) refuse("is not a dictionary");
     SafetensorsInfo info;
@@ -46,21 +44,22 @@ class HeaderReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    refuse_file("{}: its safetensors header {}; write the file again", label_, what);
+  template <class... Arguments>
+  [[noreturn]] void refuse(fmt::format_string<Arguments...> what, Arguments&&... arguments) const {
+    refuse_file("{}: its safetensors header {}; write the file again", label_,
+                fmt::format(what, std::forward<Arguments>(arguments)...));
   }
 
   void read_metadata(const Json& entry, SafetensorsInfo& info) const {
     if (!entry.is_object()) refuse("has metadata that is not a dictionary");
     for (const auto& [key, value] : entry.items()) {
-      if (!value.is_string()) refuse(fmt::format("has metadata '{}' that is not text", key));
+      if (!value.is_string()) refuse("has metadata '{}' that is not text", key);
       info.metadata.emplace(key, value.get<std::string>());
     }
   }
 
   std::size_t size(const Json& value, const std::string& name) const {
-    if (!value.is_number_unsigned())
-      refuse(fmt::format("gives '{}' a size or offset that is not a whole number", name));
+    if (!value.is_number_unsigned()) refuse("gives '{}' a size or offset that is not a whole number", name);
     return value.get<std::size_t>();
   }
 
@@ -68,30 +67,30 @@ class HeaderReader {
     const bool complete = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
                           entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
                           entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
-    if (!complete) refuse(fmt::format("describes '{}' without a proper dtype, shape and data_offsets", name));
+    if (!complete) refuse("describes '{}' without a proper dtype, shape and data_offsets", name);
     const auto dtype = entry["dtype"].get<std::string>();
     const bool unread = dtype == "F8_E5M2" || dtype == "F8_E4M3";  // of one byte; the format has them, kedge does not
     ArrayInfo array;
     array.boolean = dtype == "BOOL";
     const auto* type = std::ranges::find(kTypes, array.boolean ? "U8" : dtype, &TypeInfo::safetensors);
-    if (type == std::end(kTypes) && !unread) refuse(fmt::format("gives '{}' the unknown type '{}'", name, dtype));
+    if (type == std::end(kTypes) && !unread) refuse("gives '{}' the unknown type '{}'", name, dtype);
     array.dtype = unread ? DType::other : type->dtype;
     array.swapped = std::endian::native != std::endian::little;
     std::size_t bytes = unread ? 1 : type->size;
     for (const Json& length : entry["shape"]) {
       array.shape.push_back(size(length, name));
       if (__builtin_mul_overflow(bytes, array.shape.back(), &bytes)) {
-        refuse(fmt::format("gives '{}' an impossible shape", name));
+        refuse("gives '{}' an impossible shape", name);
       }
     }
     const std::size_t begin = size(entry["data_offsets"][0], name);
     const std::size_t end = size(entry["data_offsets"][1], name);
     if (begin > end || end > data_bytes_) {
-      refuse(fmt::format("places '{}' at bytes {} to {}, but only {} follow it", name, begin, end, data_bytes_));
+      refuse("places '{}' at bytes {} to {}, but only {} follow it", name, begin, end, data_bytes_);
     }
     if (end - begin != bytes) {
-      refuse(fmt::format("gives '{}' {} bytes, but [{}] of {} takes {}", name, end - begin,
-                         fmt::join(array.shape, " x "), dtype, bytes));
+      refuse("gives '{}' {} bytes, but [{}] of {} takes {}", name, end - begin, fmt::join(array.shape, " x "), dtype,
+             bytes);
     }
     array.offset = data_offset_ + begin;
     array.bytes = bytes;

@@ -2,15 +2,9 @@
 #pragma once
 
 #include "io/array.h"
-#include "io/byte_source.h"
 
-#include <cstddef>
 #include <functional>
 #include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace kedge::io {
 
@@ -42,8 +36,7 @@ struct TensorBytes {
 /// The bytes of the whole file.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorBytes> tensors,
                                             const std::map<std::string, std::string>& metadata);
-/// Writes them to memory that `place` gives when it is asked, once, for room for so many bytes. Returns where the first
-/// tensor is.
+/// Writes them to memory that `place` gives when it is asked, once, for so many bytes. Returns where tensors begin.
 char* safetensors_bytes(std::span<const TensorBytes> tensors, const std::map<std::string, std::string>& metadata,
                         const std::function<char*(std::size_t)>& place);
 /// Writes the file beside its final place, flushes it to the disk, then renames it: never half a file.

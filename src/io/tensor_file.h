@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "io/byte_source.h"
+#include "base/wording.h"
 #include "io/safetensors.h"
 
 #include <kedge/matrix.h>
 
-#include <cstdint>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 namespace kedge::io {
 
@@ -21,13 +17,15 @@ class TensorFile {
  public:
   using Json = nlohmann::json;
 
-  /// The file must call itself `format`, in a version of `newest` at most; messages call it `what`. The bytes must
-  /// outlive this.
+  /// The file must call itself `format`, in a version up to `newest`; messages call it `what`. It must outlive this.
   TensorFile(const ByteSource& file, const std::string& format, unsigned newest, const std::string& what);
 
   /// Runs `read`, and turns what it throws into a sentence about the file.
   void guard(const std::function<void()>& read) const;
-  [[noreturn]] void refuse(const std::string& what) const;
+  template <class... Arguments>
+  [[noreturn]] void refuse(fmt::format_string<Arguments...> what, Arguments&&... arguments) const {
+    refuse_file("{}: {}", label_, fmt::format(what, std::forward<Arguments>(arguments)...));
+  }
 
   /// The version of the format.
   [[nodiscard]] unsigned version() const;
@@ -43,23 +41,17 @@ class TensorFile {
   /// Of a tensor, once its type and number of dimensions are checked; reads no value.
   [[nodiscard]] const std::vector<std::size_t>& shape(const std::string& name, DType dtype,
                                                       std::size_t dimensions) const;
-  /// Finite values of two dimensions or one.
-  [[nodiscard]] Matrix matrix(const std::string& name) const;
-  [[nodiscard]] Matrix64 matrix64(const std::string& name) const;
-  [[nodiscard]] std::vector<float> vector(const std::string& name) const;
-  [[nodiscard]] std::vector<double> vector64(const std::string& name) const;
-  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name) const;
+  /// Finite values, or integers, of two dimensions or one.
+  template <class T = float>
+  [[nodiscard]] BasicMatrix<T> matrix(const std::string& name) const;
+  template <class T = float>
+  [[nodiscard]] std::vector<T> vector(const std::string& name) const;
 
  private:
   [[nodiscard]] std::string writer_if_other() const;
   [[nodiscard]] const ArrayInfo& array(const std::string& name, DType dtype, std::size_t dimensions) const;
   template <class T>
   void read(const std::string& name, const ArrayInfo& from, std::span<T> to) const;
-  template <class T>
-  [[nodiscard]] BasicMatrix<T> matrix_of(const std::string& name, DType dtype) const;
-  template <class T>
-  [[nodiscard]] std::vector<T> vector_of(const std::string& name, DType dtype) const;
-
   const ByteSource& file_;
   const std::string& label_;
   SafetensorsInfo info_;

@@ -3,11 +3,8 @@
 #include "compute/cpu/kernels.h"
 #include "map/fold.h"
 
-#include <kedge/relative_map.h>
-
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace kedge {
 namespace {
@@ -80,7 +77,7 @@ void RelativeMap::apply(std::span<const float> x, std::span<float> rr) const {
     return apply(MatrixView<const float>{x.data(), 1, x.size(), x.size()}, {rr.data(), 1, rr.size(), rr.size()});
   }
   require_apart({x.data(), 1, x.size(), x.size()}, {rr.data(), 1, rr.size(), rr.size()});
-  if (kernel_) return apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, rr);
+  if (kernel_) return apply_kernel(kernel_function(*this), x, rr);
   switch (similarity_) {
     case Similarity::wip:
     case Similarity::inner: return apply_affine(*this, x, rr);

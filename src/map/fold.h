@@ -2,14 +2,12 @@
 #pragma once
 
 #include "base/eigen.h"
-#include "compute/kernel_function.h"
+#include "compute/row_worker.h"
 
 #include <kedge/relative_map.h>
 
 #include <cmath>
 #include <numbers>
-#include <span>
-#include <string>
 
 namespace kedge {
 
@@ -20,16 +18,23 @@ namespace kedge {
 /// Values that left float32 would make a map that cannot be used, or read back: throws Error(Code::bad_file).
 void require_finite(const std::string& space, const Matrix& weight, std::span<const float> bias);
 
-/// Rows of y are written while rows of x are still to be read: throws Error(Code::bad_argument) if they share
-/// memory.
+/// Rows of y are written before all of x are read: throws Error(Code::bad_argument) if they share memory.
 void require_apart(MatrixView<const float> x, MatrixView<const float> y);
 
-/// What a map with a kernel computes; the parts must outlive it.
-[[nodiscard]] KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
-                                             std::span<const float> mean);
+/// What a map with a kernel computes, or a translator; it must outlive the function.
+template <class Map>
+[[nodiscard]] KernelFunction kernel_function(const Map& map) {
+  const Kernel& kernel = *map.kernel();
+  return {static_cast<float>(kernel.width),
+          kernel.whitener.view(),
+          kernel.rows.view(),
+          kernel.coefficients.view(),
+          map.weight().view(),
+          map.bias(),
+          map.mean()};
+}
 
-/// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 as it is defined, for when that
-/// difference has lost its digits.
+/// |x - a| = sqrt(|x|^2 + |a|^2 - 2 x.a), from the three. `direct` gives |x - a|^2 for when that has lost its digits.
 template <class Direct>
 [[nodiscard]] float distance(float x_squared, float a_squared, float product, const Direct& direct) {
   constexpr float kCancelled = 1e-3F;  // of the sum of squares
@@ -48,5 +53,17 @@ template <class Direct>
   const double share = 2 * std::asin(sine > 1 ? 1 : sine) / std::numbers::pi;
   return static_cast<float>(cosine > 0 ? 1 - share : share);
 }
+
+/// A function of one row, and the workers that apply it to blocks of them.
+struct RowFunction {
+  std::string space;  ///< whose embeddings it takes
+  std::string_view doing;
+  std::size_t input_dim = 0, output_dim = 0;
+  MakeRowWorker make_worker;  ///< on the device of the stream's options
+};
+
+/// Streams a space through it into an `.npy` file, on all threads; memory does not grow with rows.
+void stream(const RowFunction& function, const Space& input, const std::string& output_path,
+            const StreamOptions& options, const Progress& progress);
 
 }  // namespace kedge

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/names.h"
 #include "base/rows.h"
-#include "compute/lapack.h"
+#include "base/wording.h"
 #include "compute/cpu/kernels.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 #include "compute/threads.h"
 #include "map/fold.h"
 
-#include <fmt/format.h>
 #include <kedge/attachment.h>
-#include <kedge/error.h>
-#include <kedge/relative_map.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -75,8 +71,7 @@ void apply_manhattan(const RelativeMap& map, MatrixView<const float> x, MatrixVi
   }
 }
 
-/// Rows times the inverse of the shrunk covariance, without its eigenvectors; false if it is so near to singular
-/// that those must be looked at.
+/// Rows times the inverse of the shrunk covariance; false if it is so near to singular that eigenvectors are needed.
 bool times_inverse(EigenRows<double>& rows, Matrix64 covariance) {
   const Cholesky cholesky(std::move(covariance));
   if (!cholesky.is_comfortable()) return false;
@@ -85,10 +80,10 @@ bool times_inverse(EigenRows<double>& rows, Matrix64 covariance) {
 }
 
 [[noreturn]] void refuse_scale(const std::string& space) {
-  throw Error(Code::bad_file,
-              fmt::format("space '{}': its values are so large or so small that its map does not fit in float32; "
-                          "rescale the embeddings, e.g. divide them by their standard deviation",
-                          space));
+  refuse_file(
+      "space '{}': its values are so large or so small that its map does not fit in float32; rescale the embeddings, "
+      "e.g. divide them by their standard deviation",
+      space);
 }
 
 /// Products of values in the range of float32 may be outside it. `typical` is the mean squared length of a row.
@@ -105,21 +100,17 @@ void require_kernel(const RelativeMap& map) {
   const bool whitener = kernel.whitener.rows() == 0 || (kernel.whitener.rows() == dim && kernel.whitener.cols() == dim);
   if (!whitener || kernel.rows.rows() == 0 || kernel.rows.cols() != dim ||
       kernel.coefficients.rows() != kernel.rows.rows() || kernel.coefficients.cols() != map.output_dim()) {
-    throw Error(
-        Code::bad_argument,
-        fmt::format("relative map of '{}': its kernel has a whitener of {} x {}, {} x {} rows and {} x {} "
-                    "coefficients, which do not fit a map from {} to {} values",
-                    map.space(), kernel.whitener.rows(), kernel.whitener.cols(), kernel.rows.rows(), kernel.rows.cols(),
-                    kernel.coefficients.rows(), kernel.coefficients.cols(), dim, map.output_dim()));
+    refuse(
+        "relative map of '{}': its kernel has a whitener of {} x {}, {} x {} rows and {} x {} coefficients, which do "
+        "not fit a map from {} to {} values",
+        map.space(), kernel.whitener.rows(), kernel.whitener.cols(), kernel.rows.rows(), kernel.rows.cols(),
+        kernel.coefficients.rows(), kernel.coefficients.cols(), dim, map.output_dim());
   }
   if (!(kernel.width > 0 && std::isfinite(kernel.width))) {
-    throw Error(Code::bad_argument, fmt::format("relative map of '{}': its kernel has a width of {}, expected a number "
-                                                "above 0",
-                                                map.space(), kernel.width));
+    refuse("relative map of '{}': its kernel has a width of {}, expected a number above 0", map.space(), kernel.width);
   }
   if (map.similarity() != Similarity::wip && map.similarity() != Similarity::inner) {
-    throw Error(Code::bad_argument, fmt::format("relative map of '{}': the similarity {} has no kernel", map.space(),
-                                                to_string(map.similarity())));
+    refuse("relative map of '{}': the similarity {} has no kernel", map.space(), to_string(map.similarity()));
   }
 }
 
@@ -128,20 +119,8 @@ void require_kernel(const RelativeMap& map) {
 std::string_view to_string(AttachBy by) {
   return kAttachByNames.of(by);
 }
-
 AttachBy parse_attach_by(std::string_view name) {
   return kAttachByNames.parse(name);
-}
-
-KernelFunction kernel_function(const Kernel& kernel, const Matrix& weight, std::span<const float> bias,
-                               std::span<const float> mean) {
-  return {static_cast<float>(kernel.width),
-          kernel.whitener.view(),
-          kernel.rows.view(),
-          kernel.coefficients.view(),
-          weight.view(),
-          bias,
-          mean};
 }
 
 RelativeMap::RelativeMap(std::string space, Similarity similarity, Matrix weight, std::vector<float> bias,
@@ -153,29 +132,24 @@ RelativeMap::RelativeMap(std::string space, Similarity similarity, Matrix weight
       mean_(std::move(mean)),
       kernel_(std::move(kernel)) {
   if (weight_.rows() == 0 || weight_.cols() == 0 || bias_.size() != weight_.rows() || mean_.size() != weight_.cols()) {
-    throw Error(Code::bad_argument,
-                fmt::format("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; "
-                            "they do not fit together",
-                            space_, weight_.rows(), weight_.cols(), bias_.size(), mean_.size()));
+    refuse("relative map of '{}': weight is {} x {}, bias has {} values and mean {}; they do not fit together", space_,
+           weight_.rows(), weight_.cols(), bias_.size(), mean_.size());
   }
   if (kernel_) require_kernel(*this);
 }
 
 void RelativeMap::apply(MatrixView<const float> x, MatrixView<float> rr) const {
   if (x.cols != input_dim()) {
-    throw Error(Code::bad_argument,
-                fmt::format("'{}' expects embeddings of {} values, got {}; were they made by another "
-                            "encoder?",
-                            space_, input_dim(), x.cols));
+    refuse("'{}' expects embeddings of {} values, got {}; were they made by another encoder?", space_, input_dim(),
+           x.cols);
   }
   if (rr.rows != x.rows || rr.cols != output_dim()) {
-    throw Error(Code::bad_argument, fmt::format("'{}' makes {} x {} values here, but the output is {} x {}", space_,
-                                                x.rows, output_dim(), rr.rows, rr.cols));
+    refuse("'{}' makes {} x {} values here, but the output is {} x {}", space_, x.rows, output_dim(), rr.rows, rr.cols);
   }
   require_apart(x, rr);
   if (kernel_) {
     const Work work;
-    return apply_kernel(kernel_function(*kernel_, weight_, bias_, mean_), x, rr);
+    return apply_kernel(kernel_function(*this), x, rr);
   }
   switch (similarity_) {
     case Similarity::wip:
@@ -231,22 +205,18 @@ void require_apart(MatrixView<const float> x, MatrixView<const float> y) {
     } else if (no_later(to.data() + to.size(), from.data())) {
       ++j;
     } else {
-      throw Error(Code::bad_argument, fmt::format("row {} of the input shares memory with row {} of the output, which "
-                                                  "would be written before all rows are read; give the output memory "
-                                                  "of its own",
-                                                  i, j));
+      refuse(
+          "row {} of the input shares memory with row {} of the output, which would be written before all rows are "
+          "read; give the output memory of its own",
+          i, j);
     }
   }
 }
 
 RelativeMap fold(const std::string& space, Similarity similarity, const EigenRows<double>& weight,
                  const Eigen::RowVectorXd& bias, const Eigen::RowVectorXd& mean) {
-  Matrix weight32(static_cast<std::size_t>(weight.rows()), static_cast<std::size_t>(weight.cols()));
-  as_eigen(weight32.view()) = weight.cast<float>();
-  std::vector<float> bias32(weight32.rows());
-  as_eigen(std::span(bias32)) = bias.cast<float>();
-  std::vector<float> mean32(weight32.cols());
-  as_eigen(std::span(mean32)) = mean.cast<float>();
+  Matrix weight32 = matrix_of<float>(weight);
+  std::vector<float> bias32(bias.begin(), bias.end()), mean32(mean.begin(), mean.end());
   require_finite(space, weight32, bias32);
   require_finite(space, weight32, mean32);
   return {space, similarity, std::move(weight32), std::move(bias32), std::move(mean32)};

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/finite.h"
+#include "base/arithmetic.h"
 #include "base/parallel.h"
 #include "base/wording.h"
 #include "compute/device.h"
 #include "compute/threads.h"
 #include "io/outputs.h"
 #include "map/fold.h"
-#include "map/stream.h"
 
-#include <fmt/format.h>
-#include <kedge/device.h>
-#include <kedge/error.h>
-#include <kedge/relative_map.h>
 #include <kedge/rows.h>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
-#include <utility>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -34,9 +26,10 @@ void require_finite(const RowFunction& function, const Space& input, std::size_t
   if (all_finite(std::span(rr.data, rr.rows * rr.cols))) return;
   std::size_t row = 0;
   while (all_finite(rr.row(row))) ++row;
-  throw Error(Code::bad_file, fmt::format("row {} of {} is too large for the map of '{}': its result does not fit in "
-                                          "float32; is it scaled like the embeddings the map was made from?",
-                                          input.file_row(first + row), input.source().label(), function.space));
+  refuse_file(
+      "row {} of {} is too large for the map of '{}': its result does not fit in float32; is it scaled like the "
+      "embeddings the map was made from?",
+      input.file_row(first + row), input.source().label(), function.space);
 }
 
 /// Rows become unit rows before they are multiplied, which makes cosines of the products.
@@ -55,7 +48,7 @@ class UnitRowWorker final : public RowWorker {
 
 MakeRowWorker workers_of(const RelativeMap& map, Device device, Precision precision) {
   if (map.kernel()) {
-    return kernel_workers(kernel_function(*map.kernel(), map.weight(), map.bias(), map.mean()), device, precision);
+    return kernel_workers(kernel_function(map), device, precision);
   }
   switch (map.similarity()) {
     case Similarity::wip:
@@ -71,9 +64,8 @@ MakeRowWorker workers_of(const RelativeMap& map, Device device, Precision precis
     case Similarity::manhattan: break;
   }
   if (off_processor(device)) {
-    throw Error(Code::bad_argument,
-                fmt::format("the map of '{}' has the similarity {}, which is computed on the processor only; use {}",
-                            map.space(), to_string(map.similarity()), option_words("device", "cpu")));
+    refuse("the map of '{}' has the similarity {}, which is computed on the processor only; use {}", map.space(),
+           to_string(map.similarity()), option_words("device", "cpu"));
   }
   return function_workers(map.input_dim(), map.output_dim(),
                           [&map](MatrixView<const float> x, MatrixView<float> rr) { map.apply(x, rr); });
@@ -85,10 +77,8 @@ void stream(const RowFunction& function, const Space& input, const std::string& 
             const StreamOptions& options, const Progress& progress) {
   require_other_file(output_path, input.source().file(), options.in_place);
   if (input.dim() != function.input_dim) {
-    throw Error(Code::bad_file,
-                fmt::format("'{}' expects embeddings of {} values, but {} has {}; was it made by another "
-                            "encoder?",
-                            function.space, function.input_dim, input.source().label(), input.dim()));
+    refuse_file("'{}' expects embeddings of {} values, but {} has {}; was it made by another encoder?", function.space,
+                function.input_dim, input.source().label(), input.dim());
   }
   RowWriter writer(output_path, input.rows(), function.output_dim);
   const RowFlow flow = row_flow(options.device);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "space/whitening_basis.h"
+#include "space/whitening.h"
 
-#include <kedge/device.h>
 #include <kedge/kernel.h>
-#include <kedge/whitening.h>
 
 #include <functional>
 

@@ -3,15 +3,26 @@
 
 #include "compute/covariance.h"
 
-#include <kedge/matrix.h>
-
 #include <array>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace kedge {
+
+/// Rows that are there more than once. Leaving out one of them tells nothing, because the others still predict it:
+/// equal rows have to be left out together.
+class RepeatedRows {
+ public:
+  explicit RepeatedRows(MatrixView<const double> rows);
+
+  /// For each row, the one that stands for all with the same values and, up to rounding, the same targets; most rows
+  /// stand for themselves. Equal rows with other targets are other inputs that the space cannot tell apart.
+  [[nodiscard]] std::vector<std::size_t> stand_ins(MatrixView<const double> targets) const;
+  /// How many rows stand for themselves.
+  [[nodiscard]] std::size_t distinct(MatrixView<const double> targets) const;
+
+ private:
+  std::size_t rows_;
+  std::vector<std::vector<std::size_t>> alike_;  ///< rows with the same values, two or more of them, ascending
+};
 
 /// The features of a ridge, decomposed once for all strengths and targets.
 struct RidgeBasis {
@@ -42,8 +53,7 @@ struct Spread {
 /// features^T features / rows. There is no intercept, so centre both.
 class Ridge {
  public:
-  /// `cross` is features^T targets / rows, dim x outputs. `distinct` is how many different rows there are; by default,
-  /// all differ.
+  /// `cross` is features^T targets / rows, dim x outputs; `distinct`, how many rows differ: by default, all.
   Ridge(std::shared_ptr<const RidgeBasis> basis, const Matrix64& cross, Spread targets,
         std::optional<std::size_t> distinct = {});
   /// features: rows x dim, targets: rows x outputs; `means` as in a basis.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/refuse.h"
 #include "base/wording.h"
 #include "io/byte_source.h"
 
@@ -11,8 +10,6 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <optional>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -56,10 +53,6 @@ std::string described(const SupportDraw& draw) {
   return fmt::format("{} support rows drawn with the seed {}", draw.count(), draw.seed());
 }
 
-bool is_text(const std::string& path) {
-  return path.ends_with(".txt");
-}
-
 /// Calls `each` with every line and its number. Memory grows with the longest line, not with the file.
 void read_lines(const std::string& path, const std::function<void(std::string_view, std::size_t)>& each) {
   const io::InputFile file(path);
@@ -99,7 +92,7 @@ std::int64_t id_number(std::int64_t number) {
 
 std::vector<std::int64_t> read_ids(const std::string& path) {
   std::vector<std::int64_t> ids;
-  if (is_text(path)) {
+  if (path.ends_with(".txt")) {
     read_lines(path, [&](std::string_view text, std::size_t) { ids.push_back(id_number(text)); });
   } else {
     ids = read_integers(path);
@@ -116,7 +109,7 @@ IdPlaces find_id(const std::string& path, std::int64_t number) {
     if (found.rows.empty()) found.text = fmt::format("{}", id);
     found.rows.push_back(row);
   };
-  if (is_text(path)) {
+  if (path.ends_with(".txt")) {
     read_lines(path, look);
   } else {
     const std::vector<std::int64_t> ids = read_integers(path);

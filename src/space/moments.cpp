@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/eigen.h"
-#include "base/finite.h"
-#include "base/refuse.h"
+#include "base/arithmetic.h"
 #include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
@@ -11,7 +9,6 @@
 #include <kedge/moments.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -274,7 +271,7 @@ std::size_t Moments::part_of(std::string_view space) const {
   std::vector<std::string> names;
   for (const Part& part : parts_) names.push_back(part.space);
   throw UnknownSpace(fmt::format("the moments have no space '{}'; they have: {}{}", space, fmt::join(names, ", "),
-                                 nearest(space, names) ? did_you_mean(space, names) : ""));
+                                 did_you_mean(space, names)));
 }
 
 std::span<const double> Moments::mean(std::string_view space) const {

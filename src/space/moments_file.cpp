@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/mirror.h"
-#include "base/refuse.h"
-#include "io/byte_source.h"
+#include "base/arithmetic.h"
+#include "base/wording.h"
 #include "io/outputs.h"
-#include "io/safetensors.h"
 #include "io/tensor_file.h"
-#include "space/variation.h"
+#include "space/sum_rows.h"
 
 #include <kedge/moments.h>
 #include <kedge/version.h>
@@ -13,11 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -70,8 +64,7 @@ std::vector<io::TensorBytes> tensors_of(const Moments& moments, const Matrix64& 
   return tensors;
 }
 
-/// Copies the lower triangle of a square of float64, which may lie anywhere, to the upper one, so that any language can
-/// use it.
+/// Copies the lower triangle of a square of float64, at any address, to the upper one: any language can use that.
 void mirror(char* square, std::size_t dim) {
   const auto at = [&](std::size_t row, std::size_t col) { return square + (row * dim + col) * sizeof(double); };
   for_lower_triangle(dim, [&](std::size_t i, std::size_t j) { std::memcpy(at(j, i), at(i, j), sizeof(double)); });
@@ -86,7 +79,7 @@ void require_products(const io::TensorFile& file, Matrix64& scatter, std::span<c
   };
   for (std::size_t i = 0; i < scatter.rows(); ++i) {
     if (scatter.row(i)[i] < -kOfLargeValues * sizes(i) * sizes(i)) {
-      file.refuse(fmt::format("its sum of squares {} is negative", i));
+      file.refuse("its sum of squares {} is negative", i);
     }
     scatter.row(i)[i] = std::max(0.0, scatter.row(i)[i]);
     for (std::size_t j = 0; j < i; ++j) {
@@ -95,13 +88,13 @@ void require_products(const io::TensorFile& file, Matrix64& scatter, std::span<c
       const double found = scatter.row(i)[j];
       if (std::abs(found) <= (1 + kRounding) * most && std::abs(found - scatter.row(j)[i]) <= kRounding * most)
         continue;
-      file.refuse(fmt::format("its sum of products {},{} cannot be one of real rows", i, j));
+      file.refuse("its sum of products {},{} cannot be one of real rows", i, j);
     }
   }
 }
 
 SupportDraw read_rule(const io::TensorFile& file) {
-  if (file.has("support_wanted")) return SupportDraw(file.integers("support_wanted"));
+  if (file.has("support_wanted")) return SupportDraw(file.vector<std::int64_t>("support_wanted"));
   const auto rule = file.json("support");
   return {file.whole_number(rule.at("rows")), file.whole_number(rule.at("seed"))};
 }
@@ -110,22 +103,22 @@ SupportDraw read_rule(const io::TensorFile& file) {
 SupportDraw read_support(const io::TensorFile& file, std::size_t rows, std::size_t dim) {
   if (!file.has("support_ids")) {
     for (const char* other : {"support", "support_wanted"}) {
-      if (file.has(other) || file.says(other)) file.refuse(fmt::format("it has '{}', but no 'support_ids'", other));
+      if (file.has(other) || file.says(other)) file.refuse("it has '{}', but no 'support_ids'", other);
     }
     return {};
   }
   SupportDraw draw = read_rule(file);
   const auto& shape = file.shape("support", io::DType::f32, 2);
-  const std::vector<std::int64_t> ids = file.integers("support_ids");
+  const std::vector<std::int64_t> ids = file.vector<std::int64_t>("support_ids");
   if (shape[0] != ids.size() || shape[1] != dim) {
-    file.refuse(fmt::format("it has {} support ids and {} values to a row, but its support rows are {} x {}",
-                            ids.size(), dim, shape[0], shape[1]));
+    file.refuse("it has {} support ids and {} values to a row, but its support rows are {} x {}", ids.size(), dim,
+                shape[0], shape[1]);
   }
   const bool drawn = draw.wanted().empty();
   const std::size_t most = std::min(draw.count(), rows);
   if (ids.size() > most || (drawn && ids.size() < most)) {
-    file.refuse(fmt::format("{} support rows cannot be drawn out of {}, but {}", ids.size(), rows,
-                            drawn ? fmt::format("{}", most) : fmt::format("{} at most", most)));
+    file.refuse("{} support rows cannot be drawn out of {}, but {}", ids.size(), rows,
+                drawn ? fmt::format("{}", most) : fmt::format("{} at most", most));
   }
   if (std::ranges::any_of(ids, [](std::int64_t id) { return id < 0; })) file.refuse("a support id is negative");
   const Matrix values = file.matrix("support");
@@ -143,24 +136,24 @@ Moments read_parts(const io::TensorFile& file) {
   for (const auto& space : spaces) {
     parts.push_back({space.at("name").get<std::string>(), file.whole_number(space.at("dim"))});
     if (parts.back().dim > width - dim) {  // checked before it is added, because a sum that wraps would look small
-      file.refuse(fmt::format("its spaces have more than the {} values of its mean", width));
+      file.refuse("its spaces have more than the {} values of its mean", width);
     }
     dim += parts.back().dim;
   }
   const std::size_t rows = file.whole_number(file.json("rows"));
-  if (rows > kMostRows) file.refuse(fmt::format("it counts {} rows, more than can be", rows));
+  if (rows > kMostRows) file.refuse("it counts {} rows, more than can be", rows);
   const auto& shape = file.shape("scatter", io::DType::f64, 2);
   if (shape[0] != dim || shape[1] != dim || width != dim) {
-    file.refuse(fmt::format("its spaces have {} values in all, but its products are {} x {}", dim, shape[0], shape[1]));
+    file.refuse("its spaces have {} values in all, but its products are {} x {}", dim, shape[0], shape[1]);
   }
-  Matrix64 scatter = file.matrix64("scatter");
-  std::vector<double> mean = file.vector64("mean");
+  Matrix64 scatter = file.matrix<double>("scatter");
+  std::vector<double> mean = file.vector<double>("mean");
   require_products(file, scatter, mean, rows);
   const bool fourth = file.has("fourth");
   if (fourth != file.has("third")) file.refuse("it has one of 'third' and 'fourth', but not the other");
   Moments moments(std::move(parts), rows, std::move(mean), std::move(scatter),
-                  fourth ? file.vector64("third") : std::vector<double>(),
-                  fourth ? file.vector64("fourth") : std::vector<double>(), read_support(file, rows, dim));
+                  fourth ? file.vector<double>("third") : std::vector<double>(),
+                  fourth ? file.vector<double>("fourth") : std::vector<double>(), read_support(file, rows, dim));
   for (const double sum : moments.fourth()) {
     if (sum < 0) file.refuse("a sum of fourth powers is negative");
   }

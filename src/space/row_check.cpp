@@ -58,22 +58,21 @@ std::string explain(const RowCheck& check, const Words& words) {
     case RowCheck::Remedy::shift:
       return text +
              fmt::format(
-                 "; it would be {} if row n of {} belonged to row n {} {} of {}, so {} seems to be off by "
-                 "{}: {}",
+                 "; it would be {} if row n of {} belonged to row n {} {} of {}, so {} seems to be off by {}: {}",
                  percent(check.found_first_then), words.space, check.shift > 0 ? '-' : '+', std::abs(check.shift),
                  words.other, words.file, std::abs(check.shift),
                  check.block ? "was a row lost or added there?" : "is there a header, or a row too many or too few?");
     case RowCheck::Remedy::sorted_ids:
       return text + fmt::format(
-                        "; it would be {} if they stood in the order of the sorted support ids: give them in "
-                        "the order of the ids themselves",
+                        "; it would be {} if they stood in the order of the sorted support ids: give them in the order "
+                        "of the ids themselves",
                         percent(check.found_first_then));
     case RowCheck::Remedy::none: break;
   }
   if (check.block) return text + "; was a row lost or added there?";
-  return text + (check.deviations < kShuffled ? "; does row n of every file embed the same input?"
-                                              : "; does row n of every file embed the same input, and are the encoders "
-                                                "just weak?");
+  return text + (check.deviations < kShuffled
+                     ? "; does row n of every file embed the same input?"
+                     : "; does row n of every file embed the same input, and are the encoders just weak?");
 }
 
 void add_warnings(std::vector<std::string>& to, const std::optional<RowCheck>& check, const std::string& space) {

@@ -45,8 +45,7 @@ struct Fold {
   std::vector<Eigen::Index> looked_up, anchors;
 };
 
-/// Each row is looked up in one of them. Few rows are looked up a fifth at a time, which leaves more to look through;
-/// many a third at a time.
+/// Each row is looked up in one of them: few rows a fifth at a time, which leaves more to look through; many a third.
 std::vector<Fold> folds_of(std::size_t rows) {
   constexpr std::size_t kFew = 600;
   const std::size_t parts = rows < kFew ? 5 : 3;

@@ -5,10 +5,6 @@
 
 #include <kedge/row_check.h>
 
-#include <optional>
-#include <span>
-#include <vector>
-
 namespace kedge {
 
 /// More rows would not tell more.
@@ -17,8 +13,7 @@ constexpr std::size_t kMostCheckedRows = 1500;
 /// Positions spread evenly over `total` rows: all of them, or kMostCheckedRows. Ascending.
 [[nodiscard]] std::vector<std::size_t> checked_positions(std::size_t total);
 
-/// The rows of one space as the check compares them: projected on a few random directions, whitened, of unit length.
-/// Any scale and any width will do.
+/// A space's rows, of any scale and width, as they are compared: on a few random directions, whitened, of length 1.
 [[nodiscard]] EigenRows<float> sketch_rows(MatrixView<const double> rows);
 
 /// Projects wider rows onto `width` random directions: the same ones for all rows of a width, and on every machine.

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "space/select_rows.h"
-
-#include "base/eigen.h"
 #include "base/random.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 #include "compute/neighbors.h"
 #include "compute/products.h"
 #include "compute/threads.h"
@@ -17,6 +14,9 @@
 
 namespace kedge {
 namespace {
+
+constexpr Names<SupportSelect, 4> kSupportSelectNames{"way to select the support",
+                                                      {"random", "fps", "kmeans", "leverage"}};
 
 /// Adds rows drawn at random until there are `count`.
 void fill(std::vector<std::size_t>& chosen, std::size_t rows, std::size_t count, std::uint64_t seed) {
@@ -74,21 +74,14 @@ std::vector<std::size_t> draw_by_length(MatrixView<const float> rows, std::size_
 
 }  // namespace
 
-std::vector<std::size_t> farthest_rows(MatrixView<const float> rows, std::size_t count, std::uint64_t seed) {
-  const auto points = as_eigen(rows);
-  const Eigen::VectorXf lengths = points.rowwise().squaredNorm();
-  Eigen::VectorXf nearest = Eigen::VectorXf::Constant(points.rows(), std::numeric_limits<float>::infinity());
-  std::vector<std::size_t> chosen{Random(seed).below(rows.rows)};
-  while (chosen.size() < count) {
-    const auto last = static_cast<Eigen::Index>(chosen.back());
-    const Eigen::VectorXf products = product(points.row(last), points.transpose()).transpose();
-    nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
-    nearest[last] = -std::numeric_limits<float>::infinity();  // no row twice, even among duplicates
-    Eigen::Index farthest = 0;
-    nearest.maxCoeff(&farthest);
-    chosen.push_back(static_cast<std::size_t>(farthest));
-  }
-  return chosen;
+std::string_view to_string(SupportSelect select) {
+  return kSupportSelectNames.of(select);
+}
+SupportSelect parse_support_select(std::string_view name) {
+  return kSupportSelectNames.parse(name);
+}
+std::vector<std::string_view> support_select_names() {
+  return kSupportSelectNames.all();
 }
 
 void require_support(std::size_t support, std::size_t rows) {

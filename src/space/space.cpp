@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/finite.h"
+#include "base/arithmetic.h"
 #include "base/parallel.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 
 #include <kedge/device.h>
 #include <kedge/space.h>
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 namespace kedge {
 namespace {

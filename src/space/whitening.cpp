@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <kedge/whitening.h>
+#include "space/whitening.h"
 
-#include "base/eigen.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 #include "compute/products.h"
 #include "compute/threads.h"
-#include "space/whitening_basis.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
-#include <utility>
 
 namespace kedge {
 namespace {
+
+constexpr Names<ShrinkageRule, 3> kShrinkageRuleNames{"shrinkage rule", {"fixed", "ledoit-wolf", "oas"}};
+constexpr Names<Similarity, 6> kSimilarityNames{"similarity",
+                                                {"wip", "cosine", "euclidean", "inner", "angular", "manhattan"}};
 
 double fourth_moment(const Moments& moments) {
   if (!moments.fourth().empty()) return moments.fourth().front() / static_cast<double>(moments.rows());
@@ -47,6 +47,23 @@ bool is_comfortable(const Cholesky& factor, const WhiteningOptions& options) {
 }
 
 }  // namespace
+
+std::string_view to_string(ShrinkageRule rule) {
+  return kShrinkageRuleNames.of(rule);
+}
+ShrinkageRule parse_shrinkage_rule(std::string_view name) {
+  return kShrinkageRuleNames.parse(name);
+}
+
+std::string_view to_string(Similarity similarity) {
+  return kSimilarityNames.of(similarity);
+}
+Similarity parse_similarity(std::string_view name) {
+  return kSimilarityNames.parse(name);
+}
+std::vector<std::string_view> similarity_names() {
+  return kSimilarityNames.all();
+}
 
 double choose_shrinkage(ShrinkageRule rule, const Moments& moments) {
   const Matrix64 cells = moments.covariance();
@@ -115,6 +132,62 @@ WhiteningBasis::WhiteningBasis(const Moments& moments, const WhiteningOptions& o
   Eigenpairs pairs = eigh(shrunk_covariance(moments, options), device);
   require_varying(pairs.values);
   whitener_ = whitener_of(std::move(pairs.vectors), pairs.values, whitened);
+}
+
+Statistics::Statistics(Moments moments, WhiteningOptions options, ShrinkageRule rule, Device device, bool of_support)
+    : moments_(std::move(moments)), options_(options), device_(device), of_support_(of_support) {
+  if (rule != ShrinkageRule::fixed) options_.shrinkage = choose_shrinkage(rule, moments_);
+}
+
+Statistics Statistics::whitened() const {
+  Statistics same = *this;
+  if (!whitening_) same.whitening_ = std::make_shared<const Whitening>(whitening());
+  return same;
+}
+
+Whitening Statistics::whitening() const {
+  return whitening_ ? *whitening_ : make_whitening(moments_, options_, device_);
+}
+
+WhiteningBasis Statistics::basis(double whitened) const {
+  if (whitening_) return WhiteningBasis(*whitening_, whitened);
+  return {moments_, options_, device_, whitened};
+}
+
+void require_whitenable(const Statistics& statistics) {
+  constexpr double kDrowned = 10;  // so many times the variance, and the whitened rows are no longer white
+  const double variance = statistics.moments().total_variance() / static_cast<double>(statistics.dim());
+  const double epsilon = statistics.options().epsilon;
+  if (epsilon <= kDrowned * variance) return;
+  refuse_file(
+      "space '{}': its values vary by {:.1e} on average, so little that the epsilon of {:.1e} added to their variance "
+      "drowns them out; rescale the embeddings, e.g. divide them by their standard deviation, or lower epsilon",
+      statistics.space(), std::sqrt(variance), epsilon);
+}
+
+Whitening coordinates_of(Similarity similarity, const Statistics& statistics) {
+  if (similarity == Similarity::wip) return statistics.whitening();
+  const std::size_t dim = statistics.dim();
+  const double spread = statistics.moments().total_variance();
+  Whitening scaled{{statistics.mean().begin(), statistics.mean().end()},
+                   statistics.moments().covariance(),
+                   Matrix64(dim, dim),
+                   std::vector<double>(dim, spread),
+                   Matrix64(dim, dim)};
+  as_eigen(scaled.whitener.view()).diagonal().setConstant(1 / std::sqrt(spread));
+  as_eigen(scaled.vectors.view()).setIdentity();
+  return scaled;
+}
+
+Coordinates::Coordinates(Similarity similarity, const Statistics& statistics) {
+  const bool angles = similarity == Similarity::cosine || similarity == Similarity::angular;
+  if (!angles) whitening_ = coordinates_of(similarity, statistics);
+}
+
+void Coordinates::apply(MatrixView<double> rows) const {
+  if (whitening_) return whiten(*whitening_, rows);
+  auto cells = as_eigen(rows);
+  for (Eigen::Index r = 0; r < cells.rows(); ++r) cells.row(r).normalize();
 }
 
 }  // namespace kedge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "support.h"
 
 #include <limits>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
 #include "compute/backend.h"
-#include "compute/lapack.h"
+#include "compute/kernel.h"
 #include "compute/kernel_cases.h"
-#include "compute/kernel_system.h"
+#include "compute/lapack.h"
 #include "compute/needs_gpu.h"
 #include "compute/row_worker.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/kernel_function.h"
+#include "compute/kernel.h"
 #include "support.h"
 
 #include <algorithm>

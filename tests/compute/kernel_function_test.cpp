@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compute/kernel.h"
 #include "compute/kernel_cases.h"
-#include "compute/kernel_function.h"
 #include "support.h"
 
 #include <vector>

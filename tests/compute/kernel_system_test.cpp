@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/eigen.h"
+#include "compute/kernel.h"
 #include "compute/kernel_cases.h"
-#include "compute/kernel_system.h"
 #include "support.h"
 
 #include <Eigen/LU>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel functions and their linear systems on a GPU, against the processor.
-#include "compute/kernel_function.h"
-#include "compute/kernel_system.h"
+#include "compute/kernel.h"
 #include "compute/operation_cases.h"
 #include "compute/row_worker.h"
 #include "gpu/check.h"

@@ -4,7 +4,7 @@
 #include "gpu/check.h"
 #include "gpu/near.h"
 #include "gpu/toy.h"
-#include "space/whitening_basis.h"
+#include "space/whitening.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files.h"
-#include "io/fvecs.h"
+#include "io/array.h"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "files.h"
-#include "io/npy.h"
+#include "io/array.h"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/aligned.h"
+#include "compute/row_worker.h"
 #include "files.h"
 #include "io/output_file.h"
 #include "io/safetensors.h"

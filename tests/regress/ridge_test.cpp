@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "regress/repeated_rows.h"
 #include "regress/ridge.h"
 #include "support.h"
 

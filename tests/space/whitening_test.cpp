@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/products.h"
 #include "space/sum_rows.h"
-#include "space/whitening_basis.h"
+#include "space/whitening.h"
 #include "support.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/runtime.h"
 #include "head/cuda/logistic_kernels.h"

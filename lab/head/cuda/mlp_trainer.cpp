@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "compute/cuda/cuda.h"
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/product.h"
+#include "compute/cuda/operations.h"
 #include "compute/cuda/runtime.h"
 #include "head/cuda/mlp_kernels.h"
 #include "head/device_heads.h"

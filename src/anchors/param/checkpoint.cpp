@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/checkpoint.h"
-
-#include "anchors/param/param_options.h"
+#include "anchors/param/param.h"
+#include "base/arithmetic.h"
 #include "base/file_version.h"
-#include "base/finite.h"
 #include "base/json.h"
-#include "base/refuse.h"
+#include "base/wording.h"
+#include "io/outputs.h"
 #include "io/safetensors.h"
 
 #include <fmt/ranges.h>
@@ -13,10 +12,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -101,13 +96,7 @@ void save_checkpoint(const Checkpoint& c, const std::string& path) {
 }
 
 void require_no_other_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return;
-  try {
-    const auto metadata = io::parse_safetensors(io::InputFile(path)).metadata;
-    const auto format = metadata.find("format");
-    if (format != metadata.end() && format->second.starts_with(kFormat)) return;
-  } catch (const Error&) {  // it is of another kind
-  }
+  if (!std::filesystem::is_regular_file(path) || io::says(path, kFormat)) return;
   refuse(
       "'{}' already exists and is not a checkpoint of kedge, so it will not be overwritten; name another file for "
       "checkpoints, or remove it",

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/param.h"
 
-#include "anchors/param/alignment.h"
-#include "anchors/param/checkpoint.h"
-#include "anchors/param/param_options.h"
+#include "anchors/param/objective.h"
 #include "anchors/param/trainer.h"
-#include "anchors/param/whitened.h"
-#include "base/finite.h"
-#include "base/refuse.h"
+#include "base/arithmetic.h"
 #include "base/wording.h"
 
 #include <algorithm>
@@ -26,8 +22,7 @@ std::vector<std::uint32_t> support_rows(const ParamTask& task) {
   return {rows.begin(), rows.end()};
 }
 
-/// About how many floats a backend holds while it learns: rows and support, five matrices of the mixture's size, and
-/// the buffers of a step.
+/// About how many floats a backend holds while it learns: rows, support, five matrices like the mixture, and buffers.
 std::size_t floats_needed(const ParamTask& task, const Param& options) {
   const std::size_t spaces = task.spaces.size(), rows = task.spaces.front().rows();
   const std::size_t support = task.support_ids.size(), m = task.anchors, n = std::min(options.batch, rows);
@@ -99,8 +94,7 @@ ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<W
   run(trainer, checkpoints, purpose, progress);
   ParamResult result{trainer.mixture(), trainer.history()};
   if (!all_finite(std::span<const float>(result.mixture.cells()))) {
-    throw Error(Code::failed,
-                "the last step of the training produced values beyond float32; try a lower learning rate");
+    fail("the last step of the training produced values beyond float32; try a lower learning rate");
   }
   return result;
 }

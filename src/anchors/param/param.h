@@ -2,16 +2,12 @@
 #pragma once
 
 #include "compute/backend.h"
+#include "io/byte_source.h"
 
 #include <kedge/param.h>
 #include <kedge/progress.h>
 #include <kedge/space.h>
 #include <kedge/whitening.h>
-
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace kedge {
 
@@ -35,5 +31,39 @@ struct ParamResult {
 /// checkpoint stays as it is.
 [[nodiscard]] ParamResult learn_mixture(Backend& backend, const ParamTask& task, std::vector<Whitening> whitenings,
                                         const Param& options, const Progress& progress);
+
+/// Throws Error(Code::bad_argument) that names the option, what it was and what it may be.
+void require_valid(const Param& options);
+
+/// All options as JSON text, and back. Throws Error(Code::bad_file) for other text.
+[[nodiscard]] std::string to_json(const Param& options);
+[[nodiscard]] Param param_options_from_json(const std::string& text);
+
+/// A history of losses as JSON text, [[total, symnce, coverage, orthogonality, length], ...], and back, bit by bit.
+[[nodiscard]] std::string history_to_json(const std::vector<Losses>& history);
+/// Throws Error(Code::bad_file) for other text.
+[[nodiscard]] std::vector<Losses> history_from_json(const std::string& text);
+
+/// Everything that must be the same for a checkpoint to be continued; more epochs may follow.
+[[nodiscard]] std::string purpose_of(const ParamTask& task, const Param& options, const Backend& backend);
+
+/// All that training needs to go on as if it had never stopped.
+struct Checkpoint {
+  std::string purpose;              ///< of the training; only one with the same purpose is continued
+  std::size_t epoch = 0, step = 0;  ///< the next step to do, within its epoch
+  std::uint64_t steps = 0;          ///< done in all
+  Losses sums;                      ///< over the steps of the epoch so far
+  std::vector<Losses> history;      ///< means of the epochs before
+  Matrix logits, first_moment, second_moment;
+};
+
+/// Replaces the file at once or not at all.
+void save_checkpoint(const Checkpoint& checkpoint, const std::string& path);
+/// Throws Error(Code::bad_argument) if a file is there that is no checkpoint, which one would replace.
+void require_no_other_file(const std::string& path);
+/// Throws Error(Code::bad_file) for a file that is no checkpoint, Error(Code::bad_argument) for another purpose.
+[[nodiscard]] Checkpoint load_checkpoint(const std::string& path, const std::string& purpose);
+/// The same for the bytes of a file.
+[[nodiscard]] Checkpoint read_checkpoint(const io::ByteSource& file, const std::string& purpose);
 
 }  // namespace kedge

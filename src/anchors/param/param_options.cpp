@@ -1,37 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/param_options.h"
-
+#include "anchors/param/param.h"
 #include "base/json.h"
-#include "base/names.h"
-#include "base/refuse.h"
 #include "base/wording.h"
-#include "compute/backend.h"
 
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
 namespace kedge {
 namespace {
 
 constexpr Names<CoverageRows, 2> kCoverageRowsNames{"coverage rows", {"batch", "all"}};
-
-void require(bool good, const std::string& name, double value, const std::string& expected) {
-  if (!good) refuse("{} is {}, expected {}", name, value, expected);
-}
-
-void require_positive(const std::string& name, double value) {
-  require(value > 0 && std::isfinite(value), name, value, "a number above 0");
-}
-
-void require_not_negative(const std::string& name, double value) {
-  require(value >= 0 && std::isfinite(value), name, value, "a number of 0 or more");
-}
-
-void require_share(const std::string& name, double value) {
-  require(value >= 0 && value < 1, name, value, "a number from 0 to below 1");
-}
 
 /// The one list of names the options have in files.
 template <class Options, class Visit>
@@ -58,11 +37,9 @@ void visit_fields(Options& o, const Visit& visit) {
 std::string_view to_string(CoverageRows rows) {
   return kCoverageRowsNames.of(rows);
 }
-
 CoverageRows parse_coverage_rows(std::string_view name) {
   return kCoverageRowsNames.parse(name);
 }
-
 std::vector<std::string_view> coverage_rows_names() {
   return kCoverageRowsNames.all();
 }
@@ -93,6 +70,18 @@ Param param_options_from_json(const std::string& text) {
 }
 
 void require_valid(const Param& o) {
+  const auto require = [](bool good, const std::string& name, double value, const std::string& expected) {
+    if (!good) refuse("{} is {}, expected {}", name, value, expected);
+  };
+  const auto require_positive = [&](const std::string& name, double value) {
+    require(value > 0 && std::isfinite(value), name, value, "a number above 0");
+  };
+  const auto require_not_negative = [&](const std::string& name, double value) {
+    require(value >= 0 && std::isfinite(value), name, value, "a number of 0 or more");
+  };
+  const auto require_share = [&](const std::string& name, double value) {
+    require(value >= 0 && value < 1, name, value, "a number from 0 to below 1");
+  };
   require(o.batch >= 1, "batch", static_cast<double>(o.batch), "1 or more");
   require(o.coverage_chunk >= 1, "coverage chunk", static_cast<double>(o.coverage_chunk), "1 or more");
   require_positive("learning rate", o.learning_rate);

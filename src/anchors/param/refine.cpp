@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/refine.h"
 
-#include "anchors/param/whitened.h"
-#include "base/eigen.h"
+#include "anchors/param/objective.h"
 #include "base/random.h"
-#include "base/refuse.h"
 #include "base/wording.h"
 #include "compute/products.h"
-#include "regress/repeated_rows.h"
 #include "regress/ridge.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 namespace kedge {
 namespace {
 
-/// The matrix, support x dim, whose product with the targets is their ridge regression in whitened coordinates:
-/// M^T = targets^T regressor.
+/// The matrix, support x dim, that makes the targets' ridge in whitened coordinates: M^T = targets^T regressor.
 Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64& targets) {
   const std::size_t distinct = RepeatedRows(support.view()).distinct(targets.view());
   whiten(whitening, support.view());
@@ -36,12 +29,8 @@ Matrix regressor_of(Matrix64 support, const Whitening& whitening, const Matrix64
   Matrix64 cross(support.cols(), targets.cols());
   set_product(cross.view(), rows.transpose(), targets.view(), share);
   const double strength = Ridge(basis, cross, spread_of(targets.view()), distinct).best();
-  Matrix64 turned(support.cols(), support.rows());
-  as_eigen(turned.view()) = share * rows.transpose();
-  const Matrix64 solved = Ridge(basis, turned, {}).solve(strength);
-  Matrix regressor(support.rows(), support.cols());
-  as_eigen(regressor.view()) = as_eigen(solved.view()).transpose().cast<float>();
-  return regressor;
+  const Matrix64 solved = Ridge(basis, matrix_of<double>(share * rows.transpose()), {}).solve(strength);
+  return matrix_of<float>(as_eigen(solved.view()).transpose());
 }
 
 /// The regressors of all spaces side by side, support x (sum of dims).
@@ -190,11 +179,8 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
                        std::span<const std::int64_t> support_ids, const Matrix& targets, const Refinement& options,
                        std::uint64_t seed, const Progress& progress) {
   require_refinement(rows.size(), options);
-  const EigenRows<double> moving = as_eigen(targets.view()).cast<double>();
-  Matrix64 exact(targets.rows(), targets.cols());
-  as_eigen(exact.view()) = moving;
-  Matrix turned(exact.cols(), exact.rows());
-  as_eigen(turned.view()) = moving.transpose().cast<float>();
+  const Matrix64 exact = matrix_of<double>(as_eigen(targets.view()));
+  Matrix turned = matrix_of<float>(as_eigen(targets.view()).transpose());
 
   constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15ULL;  // a stream other than the one that drew the support
   Random random(seed ^ kOther);
@@ -211,7 +197,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
   WhitenedSpaces spaces = whiten_spaces(backend, rows, sources.whitenings, progress);
   const auto regressors = upload_regressors(backend, sources, exact, width);
   RefineObjective objective(backend, std::move(spaces), regressors->panel(), turned.rows(), largest, options.tau);
-  const double size = std::sqrt(moving.squaredNorm() / static_cast<double>(moving.size()));
+  const double size = std::sqrt(as_eigen(exact.view()).squaredNorm() / static_cast<double>(exact.cells().size()));
   Refiner refiner(backend, objective, turned, options.rate * size);
 
   Refined result{targets, {refiner.loss(split.watched)}};
@@ -222,8 +208,7 @@ Refined refine_targets(Backend& backend, const RefineSources& sources, std::span
     refiner.pass(split.learned, batch, random);
     result.losses.push_back(refiner.loss(split.watched));
     if (!std::isfinite(result.losses.back())) {
-      throw Error(Code::failed,
-                  fmt::format("refinement diverged in epoch {}; lower {}", epoch, option_words("refine-rate")));
+      fail("refinement diverged in epoch {}; lower {}", epoch, option_words("refine-rate"));
     }
     if (result.losses.back() < least) {
       least = result.losses.back();

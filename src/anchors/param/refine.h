@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "anchors/param/alignment.h"
 #include "anchors/param/objective.h"
 #include "base/random.h"
-#include "compute/backend.h"
 
 #include <kedge/method.h>
-#include <kedge/progress.h>
-#include <kedge/space.h>
-#include <kedge/whitening.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace kedge {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anchors/param/trainer.h"
 
-#include "anchors/param/param_options.h"
+#include "anchors/param/param.h"
 #include "base/random.h"
-#include "base/refuse.h"
+#include "base/wording.h"
 
 #include <algorithm>
 #include <array>
@@ -95,10 +95,9 @@ void Trainer::take_steps(std::size_t count) {
 
 void Trainer::count_step(const Losses& losses) {
   if (!std::isfinite(losses.total)) {
-    throw LossNotFinite(Code::failed,
-                        fmt::format("the loss became {} at step {} (epoch {}), so training stopped; try a lower "
-                                    "learning rate or more shrinkage",
-                                    losses.total, steps_ + 1, epoch_ + 1));
+    throw LossNotFinite(Code::failed, fmt::format("the loss became {} at step {} (epoch {}), so training stopped; try "
+                                                  "a lower learning rate or more shrinkage",
+                                                  losses.total, steps_ + 1, epoch_ + 1));
   }
   ++steps_;
   last_ = losses;

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "anchors/param/checkpoint.h"
 #include "anchors/param/objective.h"
-#include "compute/backend.h"
+#include "anchors/param/param.h"
 
 #include <kedge/error.h>
-#include <kedge/param.h>
-#include <kedge/progress.h>
-
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace kedge {
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/whitened.h"
-
+#include "anchors/param/objective.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
 
 #include <kedge/device.h>
 
 #include <algorithm>
-#include <memory>
 
 namespace kedge {
 namespace {
@@ -49,8 +47,7 @@ void read_centred(const Space& space, std::span<const double> mean, std::size_t 
 /// Transposed, as affine() takes it.
 std::unique_ptr<Tensor> upload_whitener(Backend& backend, const Whitening& whitening) {
   const std::size_t dim = whitening.mean.size();
-  Matrix transposed(dim, dim);
-  as_eigen(transposed.view()) = as_eigen(whitening.whitener.view()).transpose().cast<float>();
+  const Matrix transposed = matrix_of<float>(as_eigen(whitening.whitener.view()).transpose());
   auto whitener = backend.make(dim, dim);
   backend.upload(transposed.view(), whitener->panel());
   return whitener;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "base/eigen.h"
 #include "base/parallel.h"
-#include "compute/backend.h"
 #include "compute/cpu/kernels.h"
 #include "compute/threads.h"
 
 #include <cblas.h>
-#include <kedge/device.h>
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -187,8 +184,7 @@ class CpuBackend final : public Backend {
           static_cast<double>(weighted.share) * cpu::coverage(view(r).row(i), view(x_lengths).row(i)[0], lengths, tau,
                                                               scale, view(dr).row(i), sums[part], scratch[part]);
     });
-    // The products come with -2 and |a|^2 with +1, whose own gradient is 2 a: so the pull is the column sums turned
-    // round.
+    // The products come with -2 and |a|^2 with +1, whose gradient is 2 a: so the pull is minus the column sums.
     for (const auto& sum : sums) {
       for (std::size_t a = 0; a < r.cols; ++a) view(pull).row(a)[0] -= sum[a];
     }
@@ -218,8 +214,7 @@ class CpuBackend final : public Backend {
     std::vector<std::vector<float>> partial(parts.count(), std::vector<float>(n));
     std::vector<float> row_sums(n);
     std::vector<double> losses(partial.size());
-    // exp((c - 1) / tau) serves rows and columns alike: cosines are at most 1, so it neither overflows nor, for the
-    // temperatures allowed, vanishes.
+    // exp((c - 1) / tau) serves rows and columns alike: it neither overflows nor, for the tau allowed, vanishes.
     parts.run([&](std::size_t part, std::size_t i) {
       const auto row = view(cosines).row(i);
       losses[part] -= 2 * static_cast<double>(row[i] - 1) / tau;

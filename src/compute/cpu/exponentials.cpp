@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Apart from the other kernels, because here arithmetic must happen in the order it is written.
-#include "base/every_processor.h"
+#include "base/arithmetic.h"
 #include "compute/cpu/kernels.h"
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 
 namespace kedge::cpu {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cpu/kernels.h"
 
-#include "base/every_processor.h"
+#include "base/arithmetic.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,6 @@
 
 #include "compute/backend.h"
 
-#include <span>
-
 // What the CPU backend does to one row. Plain loops that the compiler turns into vector instructions, once for each
 // kind of processor; the right ones are chosen when the program starts. Eigen's expressions use only what every
 // processor of a family has: on one core of a Xeon with AVX-512 they take 3.4 times as long for Adam's step with its

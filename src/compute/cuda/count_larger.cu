@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/device.cuh"
-#include "compute/cuda/product.h"
+#include "compute/cuda/operations.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace kedge::cuda {
 namespace {
@@ -96,9 +95,8 @@ void count_larger(MatrixView<const float> queries, MatrixView<const float> keys,
                {CUBLAS_OP_N, CUBLAS_OP_T, queries.cols, 1, all_queries.middle_rows(query, rows),
                 all_keys.middle_rows(key, block.cols), 0, block},
                Precision::fp32);
-      count_kernel<<<blocks(rows), kThreads, 0, lane.stream()>>>({all_queries, all_keys, block, query, key, near},
-                                                                 counts.data());
-      check_launch("to count larger products");
+      launch(count_kernel, blocks(rows), kThreads, lane.stream(), "to count larger products",
+             {all_queries, all_keys, block, query, key, near}, counts.data());
     }
     lane.wait();
     tell(query + rows);

@@ -3,19 +3,7 @@
 
 #include "compute/backend.h"
 #include "compute/covariance.h"
-#include "compute/lapack.h"
-#include "compute/kernel_function.h"
-#include "compute/kernel_system.h"
 #include "compute/row_worker.h"
-
-#include <kedge/device.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <vector>
 
 // All that the rest of compute knows of CUDA. Implemented in this folder; a build without CUDA has cuda_absent.cpp,
 // where everything but devices(), put_back() and warm_up() throws what require() throws.

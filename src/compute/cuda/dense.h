@@ -4,15 +4,12 @@
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/runtime.h"
 
-#include <vector>
-
 namespace kedge::cuda {
 
 /// Rows in the GPU's memory.
 using Rows64 = MatrixView<double>;
 
-/// float64 algebra in the GPU's memory, one operation after the other. cuBLAS and cuSOLVER count by columns, so they
-/// see the transpose of every matrix.
+/// float64 algebra in the GPU's memory. cuBLAS and cuSOLVER count by columns and see the transpose of every matrix.
 class Dense : public Lane {
  public:
   Dense() : solver_(*this) {}

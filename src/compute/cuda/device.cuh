@@ -2,14 +2,13 @@
 // What kernels are written with. Sums are made in a fixed order, so that the same input always gives the same bits.
 #pragma once
 
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/runtime.h"
+#include "compute/cuda/operations.h"
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace kedge::cuda {
 
@@ -35,8 +34,7 @@ __device__ T warp_reduce(T value, Operation operation) {
   return value;
 }
 
-/// Every thread of the block gets the result; the block must be whole warps. `nothing` is the operation's neutral
-/// element.
+/// Every thread of the block, which must be whole warps, gets the result. `nothing` is the neutral element.
 template <class T, class Operation>
 __device__ T block_reduce(T value, T nothing, Operation operation) {
   __shared__ T parts[kWarp];
@@ -124,6 +122,14 @@ dim3 grid_of(std::span<const Operation> all, BlocksOf blocks_of) {
 /// Blocks for so many rows or values, `each` of them to a block.
 inline unsigned blocks(std::size_t count, std::size_t each = 1) {
   return static_cast<unsigned>((count + each - 1) / each);
+}
+
+/// Queues a kernel and checks its launch; `doing` completes "the GPU failed".
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 threads, cudaStream_t stream, const char* doing,
+            const std::type_identity_t<Parameters>&... arguments) {
+  kernel<<<grid, threads, 0, stream>>>(arguments...);
+  check_launch(doing);
 }
 
 }  // namespace kedge::cuda

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/kernel_apply.h"
-
 #include "compute/cuda/device.cuh"
-#include "compute/cuda/product.h"
+#include "compute/cuda/operations.h"
 
 #include <algorithm>
 
@@ -110,15 +108,13 @@ void KernelApply::apply(const Lane& lane, Panel x, Panel y) {
 void KernelApply::apply_some(const Lane& lane, Panel x, Panel y) {
   const DeviceKernel& f = function_;
   const std::size_t in = f.input_dim, out = f.output_dim;
-  center_kernel<<<blocks(x.rows), kThreads, 0, lane.stream()>>>(x, f.mean.data());
-  check_launch("to centre rows");
+  launch(center_kernel, blocks(x.rows), kThreads, lane.stream(), "to centre rows", x, f.mean.data());
   Panel unit = x;
   if (f.projected) {
     unit = {unit_.data(), x.rows, in, in};
     multiply(lane, {CUBLAS_OP_N, CUBLAS_OP_N, in, 1, x, {f.projection.data(), in, in, in}, 0, unit}, f.precision);
   }
-  unit_kernel<<<blocks(unit.rows), kThreads, 0, lane.stream()>>>(unit);
-  check_launch("to normalise rows");
+  launch(unit_kernel, blocks(unit.rows), kThreads, lane.stream(), "to normalise rows", unit);
   affine(lane, unit, {f.weight.data(), out, in, in}, {f.bias.data(), 1, out, out}, f.precision, y);
   const ConstPanel rows{f.rows.data(), f.row_count, in, in}, coefficients{f.coefficients.data(), f.row_count, out, out};
   for (std::size_t first = 0; first < f.row_count; first += tile_) {
@@ -127,9 +123,8 @@ void KernelApply::apply_some(const Lane& lane, Panel x, Panel y) {
     multiply(lane, {CUBLAS_OP_N, CUBLAS_OP_T, in, f.width, unit, rows.middle_rows(first, count), 0, curves},
              f.precision);
     const std::size_t values = x.rows * count;
-    without_line_kernel<<<std::clamp(blocks(values / 4, kThreads), 1U, kMostBlocks), kThreads, 0, lane.stream()>>>(
-        curves.data, values);
-    check_launch("to take exponentials");
+    launch(without_line_kernel, std::clamp(blocks(values / 4, kThreads), 1U, kMostBlocks), kThreads, lane.stream(),
+           "to take exponentials", curves.data, values);
     multiply(lane, {CUBLAS_OP_N, CUBLAS_OP_N, count, 1, curves, coefficients.middle_rows(first, count), 1, y},
              f.precision);
   }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/kernel_system.h"
-
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/dense.h"
 #include "compute/cuda/device.cuh"
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace kedge::cuda {
 namespace {
@@ -61,9 +58,8 @@ class GpuSystem final : public KernelSystem {
         diagonal_(size_),
         info_(1) {
     const DeviceArray<float> narrow = dense_.copy_of(rows);
-    widen_kernel<<<blocks(rows.rows), kThreads, 0, dense_.stream()>>>({narrow.data(), rows.rows, rows.cols, rows.cols},
-                                                                      rows_.data());
-    check_launch("to widen rows");
+    launch(widen_kernel, blocks(rows.rows), kThreads, dense_.stream(), "to widen rows",
+           {narrow.data(), rows.rows, rows.cols, rows.cols}, rows_.data());
     dense_.wait();
     std::size_t device_bytes = 0, host_bytes = 0;
     const Solver& solver = dense_.solver();
@@ -80,8 +76,8 @@ class GpuSystem final : public KernelSystem {
     check(cublasDsyrk_64(dense_.blas(), CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, dim_, cols_, &one, rows_.data(), cols_,
                          &zero, matrix_.data(), dim_),
           "to multiply rows");
-    exponential_kernel<<<blocks(size_), kThreads, 0, dense_.stream()>>>(matrix_.data(), size_, width, ridge);
-    check_launch("to make a kernel");
+    launch(exponential_kernel, blocks(size_), kThreads, dense_.stream(), "to make a kernel", matrix_.data(), size_,
+           width, ridge);
     const std::vector<double> before = diagonal();
     const Solver& solver = dense_.solver();
     check(cusolverDnXpotrf(solver.handle.get(), solver.params.get(), CUBLAS_FILL_MODE_LOWER, dim_, CUDA_R_64F,
@@ -114,17 +110,16 @@ class GpuSystem final : public KernelSystem {
       const std::size_t first = some.front(), below = size_ - first;
       dense_.copy(some.data(), wanted.data(), some.size());
       dense_.clear(columns.data(), below * some.size());
-      ones_kernel<<<blocks(some.size(), kThreads), kThreads, 0, dense_.stream()>>>(columns.data(), below, wanted.data(),
-                                                                                   some.size(), first);
-      check_launch(kSolving);
+      launch(ones_kernel, blocks(some.size(), kThreads), kThreads, dense_.stream(), kSolving, columns.data(), below,
+             wanted.data(), some.size(), first);
       const double one = 1;
       check(
           cublasDtrsm_64(dense_.blas(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT,
                          static_cast<std::int64_t>(below), static_cast<std::int64_t>(some.size()), &one,
                          matrix_.data() + first * (size_ + 1), dim_, columns.data(), static_cast<std::int64_t>(below)),
           kSolving);
-      squares_kernel<<<blocks(some.size()), kThreads, 0, dense_.stream()>>>(columns.data(), below, squares.data());
-      check_launch(kSolving);
+      launch(squares_kernel, blocks(some.size()), kThreads, dense_.stream(), kSolving, columns.data(), below,
+             squares.data());
       dense_.copy(squares.data(), &result[done], some.size());
       dense_.wait();
     }

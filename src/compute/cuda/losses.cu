@@ -133,28 +133,23 @@ __global__ void orthogonality_loss_kernel(const __grid_constant__ Many<Orthogona
 
 void run(cudaStream_t stream, std::span<const Coverage> all, double* scratch) {
   const auto many = many_of(all);
-  const dim3 rows = grid_of(all, [](const Coverage& o) { return blocks(o.r.rows, kWarps); });
-  cover_kernel<<<rows, kWarps * kWarp, 0, stream>>>(many, scratch);
-  check_launch("to cover rows");
-  const dim3 strips = grid_of(all, [](const Coverage& o) { return blocks(o.r.cols, kFew) + 1; });
-  pull_kernel<<<strips, kStrip, 0, stream>>>(many, scratch);
-  check_launch("to add up what pulls the rows");
+  launch(cover_kernel, grid_of(all, [](const Coverage& o) { return blocks(o.r.rows, kWarps); }), kWarps * kWarp, stream,
+         "to cover rows", many, scratch);
+  launch(pull_kernel, grid_of(all, [](const Coverage& o) { return blocks(o.r.cols, kFew) + 1; }), kStrip, stream,
+         "to add up what pulls the rows", many, scratch);
 }
 
 void run(cudaStream_t stream, std::span<const PullRows> all) {
-  const dim3 grid = grid_of(all, [](const PullRows& o) { return o.a.rows + 1; });
-  pull_rows_kernel<<<grid, kRowThreads, 0, stream>>>(many_of(all));
-  check_launch("to pull rows");
+  launch(pull_rows_kernel, grid_of(all, [](const PullRows& o) { return o.a.rows + 1; }), kRowThreads, stream,
+         "to pull rows", many_of(all));
 }
 
 void run(cudaStream_t stream, std::span<const Orthogonality> all, double* scratch) {
   const auto many = many_of(all);
-  const dim3 rows = grid_of(all, [](const Orthogonality& o) { return o.gram.rows; });
-  orthogonality_kernel<<<rows, kRowThreads, 0, stream>>>(many, scratch);
-  check_launch("to compare rows");
-  const dim3 each = grid_of(all, [](const Orthogonality&) { return 1; });
-  orthogonality_loss_kernel<<<each, kStrip, 0, stream>>>(many, scratch);
-  check_launch("to sum a loss");
+  launch(orthogonality_kernel, grid_of(all, [](const Orthogonality& o) { return o.gram.rows; }), kRowThreads, stream,
+         "to compare rows", many, scratch);
+  launch(orthogonality_loss_kernel, grid_of(all, [](const Orthogonality&) { return 1; }), kStrip, stream,
+         "to sum a loss", many, scratch);
 }
 
 }  // namespace kedge::cuda

@@ -211,10 +211,8 @@ void run(cudaStream_t stream, std::span<const SymmetricNce> all, double* scratch
   const auto many = many_of(all);
   const dim3 grid =
       grid_of(all, [](const SymmetricNce& o) { return tiles_of(o.cosines.rows) * tiles_of(o.cosines.rows); });
-  nce_sums_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
-  check_launch("to sum cosines");
-  nce_gradient_kernel<<<grid, kThreads, 0, stream>>>(many, scratch);
-  check_launch("in the gradient of cosines");
+  launch(nce_sums_kernel, grid, kThreads, stream, "to sum cosines", many, scratch);
+  launch(nce_gradient_kernel, grid, kThreads, stream, "in the gradient of cosines", many, scratch);
 }
 
 }  // namespace kedge::cuda

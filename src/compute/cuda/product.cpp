@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/cuda/product.h"
-
-#include "base/checked.h"
+#include "base/arithmetic.h"
+#include "compute/cuda/operations.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/row_worker.h"
-
-#include "base/checked.h"
+#include "base/arithmetic.h"
 #include "compute/cuda/cuda.h"
-#include "compute/cuda/kernel_apply.h"
-#include "compute/cuda/product.h"
+#include "compute/cuda/operations.h"
+#include "compute/row_worker.h"
 
 #include <utility>
 
 namespace kedge::cuda {
 namespace {
 
-/// Copies rows to the GPU, maps them and copies the result back, on a lane of its own: while it waits, the lanes and
-/// threads of other workers go on.
+/// Copies rows to the GPU, maps them and copies the result back, on a lane of its own: other workers go on meanwhile.
 class DeviceRows final : public RowWorker {
  public:
   /// Queued on the lane; x may be changed on the way.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compute/cuda/dense.h"
 #include "compute/cuda/device.cuh"
+
+#include <algorithm>
 
 namespace kedge::cuda {
 namespace {
@@ -132,35 +135,69 @@ unsigned warp_blocks(std::size_t rows) {
 
 void dots(cudaStream_t stream, ConstPanel x, ConstPanel y, bool root, Panel to) {
   const auto kernel = in_fours(x, y) ? dots_kernel<4> : dots_kernel<1>;
-  kernel<<<warp_blocks(x.rows), kThreads, 0, stream>>>(x, y, root, to);
-  check_launch("to multiply rows");
+  launch(kernel, warp_blocks(x.rows), kThreads, stream, "to multiply rows", x, y, root, to);
+}
+
+constexpr unsigned kTile = 32, kTileRows = 8;  // of a block that mirrors a matrix
+constexpr unsigned kCentring = 256;            // threads of one that centres rows
+
+/// A block scales a tile of the lower triangle and writes it mirrored too.
+__global__ void mirror_kernel(Rows64 square, double scale) {
+  __shared__ double tile[kTile][kTile + 1];
+  const std::size_t left = blockIdx.x * std::size_t{kTile}, top = blockIdx.y * std::size_t{kTile};
+  if (left > top) return;
+  for (unsigned i = threadIdx.y; i < kTile; i += kTileRows) {
+    const std::size_t row = top + i, column = left + threadIdx.x;
+    if (column > row || row >= square.rows) continue;
+    double& own = square.data[row * square.stride + column];
+    tile[i][threadIdx.x] = own *= scale;
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.y; i < kTile; i += kTileRows) {
+    const std::size_t row = left + i, column = top + threadIdx.x;
+    if (column > row && column < square.cols) square.data[row * square.stride + column] = tile[threadIdx.x][i];
+  }
+}
+
+template <class T>
+__global__ void centre_kernel(const T* from, const double* mean, Rows64 to) {
+  for (std::size_t r = blockIdx.x; r < to.rows; r += gridDim.x) {
+    for (std::size_t c = threadIdx.x; c < to.cols; c += kCentring) {
+      to.data[r * to.stride + c] = from[r * to.cols + c] - mean[c];
+    }
+  }
+}
+
+template <class T>
+void launch_centre(const T* from, const double* mean, Rows64 to, cudaStream_t stream) {
+  constexpr std::size_t kMostBlocks = 1 << 16;
+  if (to.rows == 0) return;
+  launch(centre_kernel<T>, static_cast<unsigned>(std::min(to.rows, kMostBlocks)), kCentring, stream, "to centre rows",
+         from, mean, to);
 }
 
 }  // namespace
 
 void run(cudaStream_t stream, std::span<const Fill> all) {
-  const dim3 grid = grid_of(all, [](const Fill& o) { return o.x.rows; });
-  fill_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to fill a matrix");
+  launch(fill_kernel, grid_of(all, [](const Fill& o) { return o.x.rows; }), kThreads, stream, "to fill a matrix",
+         many_of(all));
 }
 
 void narrow(cudaStream_t stream, ConstPanel x, __nv_bfloat16* to, std::size_t stride) {
   constexpr unsigned kMost = 16;  // blocks that share a long row
   const unsigned shares = std::min(blocks(x.cols / 4 + 1, kThreads), kMost);
   const auto kernel = in_fours(x) && stride % 4 == 0 ? narrow_kernel<4> : narrow_kernel<1>;
-  kernel<<<dim3(blocks(x.rows), shares), kThreads, 0, stream>>>(x, to, stride);
-  check_launch("to narrow a matrix");
+  launch(kernel, dim3(blocks(x.rows), shares), kThreads, stream, "to narrow a matrix", x, to, stride);
 }
 
 void turn(cudaStream_t stream, ConstPanel from, Panel to) {
-  turn_kernel<<<dim3(blocks(from.rows, kWarp), blocks(from.cols, kWarp)), kThreads, 0, stream>>>(from, to);
-  check_launch("to turn a matrix");
+  launch(turn_kernel, dim3(blocks(from.rows, kWarp), blocks(from.cols, kWarp)), kThreads, stream, "to turn a matrix",
+         from, to);
 }
 
 void run(cudaStream_t stream, std::span<const Gather> all) {
-  const dim3 grid = grid_of(all, [](const Gather& o) { return o.to.rows; });
-  gather_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to gather rows");
+  launch(gather_kernel, grid_of(all, [](const Gather& o) { return o.to.rows; }), kThreads, stream, "to gather rows",
+         many_of(all));
 }
 
 void row_lengths(cudaStream_t stream, ConstPanel x, Panel lengths) {
@@ -172,15 +209,25 @@ void row_dots(cudaStream_t stream, ConstPanel x, ConstPanel y, Panel to) {
 }
 
 void run(cudaStream_t stream, std::span<const Normalize> all) {
-  const dim3 grid = grid_of(all, [](const Normalize& o) { return warp_blocks(o.x.rows); });
-  normalize_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("to normalise rows");
+  launch(normalize_kernel, grid_of(all, [](const Normalize& o) { return warp_blocks(o.x.rows); }), kThreads, stream,
+         "to normalise rows", many_of(all));
 }
 
 void run(cudaStream_t stream, std::span<const NormalizeBackward> all) {
-  const dim3 grid = grid_of(all, [](const NormalizeBackward& o) { return warp_blocks(o.unit.rows); });
-  normalize_backward_kernel<<<grid, kThreads, 0, stream>>>(many_of(all));
-  check_launch("in the gradient of normalised rows");
+  launch(normalize_backward_kernel, grid_of(all, [](const NormalizeBackward& o) { return warp_blocks(o.unit.rows); }),
+         kThreads, stream, "in the gradient of normalised rows", many_of(all));
+}
+
+void mirror(Rows64 square, double scale, cudaStream_t stream) {
+  const auto tiles = static_cast<unsigned>((square.rows + kTile - 1) / kTile);
+  launch(mirror_kernel, dim3(tiles, tiles), dim3(kTile, kTileRows), stream, "to mirror a matrix", square, scale);
+}
+
+void centre(const float* from, const double* mean, Rows64 to, cudaStream_t stream) {
+  launch_centre(from, mean, to, stream);
+}
+void centre(const double* from, const double* mean, Rows64 to, cudaStream_t stream) {
+  launch_centre(from, mean, to, stream);
 }
 
 }  // namespace kedge::cuda

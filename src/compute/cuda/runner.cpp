@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/runner.h"
 
-#include "base/checked.h"
+#include "base/arithmetic.h"
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 #include <type_traits>
 #include <utility>

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "compute/cuda/kernels.h"
-#include "compute/cuda/product.h"
+#include "compute/cuda/operations.h"
 
 #include <functional>
 #include <map>
-#include <span>
 #include <variant>
 #include <vector>
 

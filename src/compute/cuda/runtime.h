@@ -2,14 +2,12 @@
 // CUDA and its libraries: errors, memory, streams and handles.
 #pragma once
 
-#include <kedge/matrix.h>
-
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
+#include <kedge/matrix.h>
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -28,8 +26,7 @@ void check(cusolverStatus_t status, const char* doing);
 /// Checks the launch of a kernel, which returns nothing itself.
 void check_launch(const char* doing);
 
-/// Throws Error(Code::failed) if fewer bytes of GPU memory are free. `who` needs them, and `advice` is a clause that
-/// says how to need fewer.
+/// Throws Error(Code::failed) if fewer bytes of GPU memory are free: `who` needs them, `advice` says how to need fewer.
 void require_free(std::size_t bytes, std::string_view who, std::string_view advice);
 
 /// Uninitialised memory of the GPU, and memory of the host that the GPU can copy while the host goes on.

@@ -168,8 +168,8 @@ unsigned blocks_of_row(std::size_t cols) {
 void finish_softmax(cudaStream_t stream, ConstPanel logits, float temperature, const float2* parts, Panel softmax) {
   const unsigned per_row = blocks_of_row(logits.cols);
   const auto kernel = in_fours(logits, softmax) ? softmax_kernel<4> : softmax_kernel<1>;
-  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(logits, 1 / temperature, per_row, parts, softmax);
-  check_launch("in a softmax");
+  launch(kernel, blocks(logits.rows * per_row), kThreads, stream, "in a softmax", logits, 1 / temperature, per_row,
+         parts, softmax);
 }
 
 }  // namespace
@@ -183,8 +183,8 @@ void softmax_rows(cudaStream_t stream, ConstPanel logits, float temperature, Pan
   auto* parts = reinterpret_cast<float2*>(scratch);
   const unsigned per_row = blocks_of_row(logits.cols);
   const auto kernel = in_fours(logits, softmax) ? softmax_parts_kernel<4> : softmax_parts_kernel<1>;
-  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(logits, 1 / temperature, per_row, parts);
-  check_launch("in a softmax");
+  launch(kernel, blocks(logits.rows * per_row), kThreads, stream, "in a softmax", logits, 1 / temperature, per_row,
+         parts);
   finish_softmax(stream, logits, temperature, parts, softmax);
 }
 
@@ -194,21 +194,20 @@ void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, flo
   const unsigned per_row = blocks_of_row(logits.cols);
   const auto kernel =
       in_fours(dsoftmax, logits, first_moment, second_moment, softmax) ? step_logits_kernel<4> : step_logits_kernel<1>;
-  kernel<<<blocks(logits.rows * per_row), kThreads, 0, stream>>>(
-      LogitsStep{dsoftmax, inner, 1 / temperature, adam, logits, first_moment, second_moment, softmax}, per_row, parts);
-  check_launch("to step");
+  launch(kernel, blocks(logits.rows * per_row), kThreads, stream, "to step",
+         LogitsStep{dsoftmax, inner, 1 / temperature, adam, logits, first_moment, second_moment, softmax}, per_row,
+         parts);
   finish_softmax(stream, logits, temperature, parts, softmax);
 }
 
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment) {
-  step_values_kernel<<<blocks(values.rows), kThreads, 0, stream>>>(dvalues, adam, values, first_moment, second_moment);
-  check_launch("to step");
+  launch(step_values_kernel, blocks(values.rows), kThreads, stream, "to step", dvalues, adam, values, first_moment,
+         second_moment);
 }
 
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken) {
-  end_step_kernel<<<1, kThreads, 0, stream>>>(losses, log, taken);
-  check_launch("to end a step");
+  launch(end_step_kernel, 1, kThreads, stream, "to end a step", losses, log, taken);
 }
 
 }  // namespace kedge::cuda

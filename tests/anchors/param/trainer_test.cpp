@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "anchors/param/checkpoint.h"
+#include "anchors/param/param.h"
 #include "anchors/param/trainer.h"
 #include "compute/devices.h"
 #include "compute/sequence.h"

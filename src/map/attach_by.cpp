@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "map/ridge_attach.h"
+#include "map/attach_by.h"
 
 #include "anchors/consensus.h"
+#include "base/wording.h"
 #include "compute/products.h"
 #include "map/fold.h"
 
-#include <fmt/format.h>
-#include <kedge/error.h>
-
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace kedge {
 namespace {
@@ -23,14 +19,12 @@ constexpr double kClearlyBetter = 0.99;
 constexpr std::size_t kFewRows = 4;
 
 Matrix64 used_targets(const Matrix& targets) {
-  Matrix64 result(targets.rows(), agreed_anchors(targets));
-  as_eigen(result.view()) = as_eigen(targets.view()).leftCols(static_cast<Eigen::Index>(result.cols())).cast<double>();
-  return result;
+  return matrix_of<double>(as_eigen(targets.view()).leftCols(static_cast<Eigen::Index>(agreed_anchors(targets))));
 }
 
 double require_strength(double strength) {
   if (strength >= 0 && strength <= kMostRidge) return strength;
-  throw Error(Code::bad_argument, fmt::format("ridge is {}, expected a number from 0 to {}", strength, kMostRidge));
+  refuse("ridge is {}, expected a number from 0 to {}", strength, kMostRidge);
 }
 
 struct Chosen {
@@ -38,6 +32,49 @@ struct Chosen {
   Ridge ridge;
   double strength, error;
 };
+
+/// In percent of what such a regression usually takes.
+std::function<void(double)> tell_of(const Progress& progress, const std::string& space, double expected) {
+  if (!progress) return {};
+  return
+      [&progress, step = fmt::format("making the kernel map of {}", space), expected, done = 0.0](double work) mutable {
+        constexpr double kAll = 100;
+        done += work;
+        progress({step, static_cast<std::size_t>(std::min(kAll - 1, kAll * done / expected)),
+                  static_cast<std::size_t>(kAll), ""});
+      };
+}
+
+KernelRegression regress(const Statistics& from, MatrixView<const double> support, MatrixView<const double> targets,
+                         MatrixView<const double> yardstick, double usual_whitening, const KernelOptions& options,
+                         const Progress& progress) {
+  Whitening coordinates = from.whitening();
+  for (double& value : coordinates.mean) value = static_cast<float>(value);  // the very mean that a map subtracts
+  const double work = kernel_work(support.rows, support.cols, targets.cols);
+  return regress_kernel(
+      {support, coordinates, targets, from.device(), yardstick, usual_whitening, tell_of(progress, from.space(), work)},
+      options);
+}
+
+/// `outputs` may be more than were regressed; the others are always 0.
+RelativeMap as_map(const std::string& space, Similarity similarity, KernelRegression regression, std::size_t outputs,
+                   std::span<const double> mean) {
+  const auto used = static_cast<Eigen::Index>(regression.weight.rows());
+  EigenRows<double> weight =
+      EigenRows<double>::Zero(static_cast<Eigen::Index>(outputs), static_cast<Eigen::Index>(regression.weight.cols()));
+  weight.topRows(used) = as_eigen(regression.weight.view());
+  Eigen::RowVectorXd bias = Eigen::RowVectorXd::Zero(static_cast<Eigen::Index>(outputs));
+  bias.head(used) = as_eigen(std::span(std::as_const(regression.bias)));
+  if (outputs != regression.weight.rows()) {
+    Matrix padded(regression.kernel.coefficients.rows(), outputs);
+    as_eigen(padded.view()).leftCols(used) = as_eigen(regression.kernel.coefficients.view());
+    regression.kernel.coefficients = std::move(padded);
+  }
+  require_finite(space, regression.kernel.coefficients, {});
+  require_finite(space, regression.kernel.whitener, {});
+  const RelativeMap linear = fold(space, similarity, weight, bias, as_eigen(mean));
+  return {space, similarity, linear.weight(), linear.bias(), linear.mean(), std::move(regression.kernel)};
+}
 
 }  // namespace
 
@@ -78,10 +115,8 @@ RelativeMap RidgeRows::mix(MatrixView<const double> weights, const Statistics& s
   const auto whitener = statistics.basis().whitener();
   whitener->apply_to_columns(anchors.view());
   whitener->adjoint_to_columns(anchors.view());
-  Matrix64 weight(anchors.cols(), anchors.rows());
-  as_eigen(weight.view()) = static_cast<double>(rows_->rows()) * as_eigen(anchors.view()).transpose();
-  rr = rows_->times(weight.view());
-  const EigenRows<double> folded = as_eigen(weight.view());
+  const EigenRows<double> folded = static_cast<double>(rows_->rows()) * as_eigen(anchors.view()).transpose();
+  rr = rows_->times(view_of(folded));
   return fold(statistics.space(), Similarity::wip, folded, -product(mean_, folded.transpose()), mean_);
 }
 
@@ -132,8 +167,8 @@ Attachment RidgeSupport::map(Similarity similarity, const Statistics& statistics
 
 Decoder RidgeSupport::decoder(const std::string& space) const {
   const Eigen::RowVectorXd mean_x = as_eigen(rows_.means());
-  Matrix64 cross(cross_.cols(), cross_.rows());
-  as_eigen(cross.view()) = as_eigen(cross_.view()).transpose() - product(targets_.means().transpose(), mean_x);
+  const Matrix64 cross =
+      matrix_of<double>(as_eigen(cross_.view()).transpose() - product(targets_.means().transpose(), mean_x));
   const Ridge ridge(targets_.basis(), cross, rows_.spread_around_means(), distinct_);
   const double strength = ridge.best();
   const Matrix64 solution = ridge.solve(strength);
@@ -146,6 +181,27 @@ Decoder RidgeSupport::decoder(const std::string& space) const {
       (rows_.mean() + mean_x - product(targets_.means(), solution.view())).cast<float>();
   require_finite(space, decoder.weight, decoder.bias);
   return decoder;
+}
+
+Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double> support, Similarity similarity,
+                            const Statistics& statistics, const KernelOptions& options, const Progress& progress,
+                            MatrixView<const double> yardstick) {
+  const std::string& space = statistics.space();
+  KernelRegression regression = regress(statistics, support, targets.values().view(), yardstick,
+                                        yardstick.rows == 0 ? kHalf : kQuarter, options, progress);
+  KernelFit fit = std::move(regression.fit);
+  fit.r2.resize(targets.anchors());
+  return {std::make_shared<RelativeMap>(
+              as_map(space, similarity, std::move(regression), targets.anchors(), statistics.mean())),
+          ByKernel{std::move(fit)}, statistics.options().shrinkage};
+}
+
+std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
+                                                      MatrixView<const double> to_support, Similarity similarity,
+                                                      const KernelOptions& options, const Progress& progress) {
+  KernelRegression regression = regress(from, from_support, to_support, {}, kQuarter, options, progress);
+  KernelFit fit = std::move(regression.fit);
+  return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.mean()), std::move(fit)};
 }
 
 }  // namespace kedge

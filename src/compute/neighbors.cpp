@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compute/count_larger.h"
+#include "compute/neighbors.h"
 
 #include "base/parallel.h"
+#include "base/random.h"
 #include "compute/cuda/cuda.h"
 #include "compute/device.h"
 #include "compute/products.h"
@@ -10,7 +11,6 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <vector>
 
 namespace kedge {
 namespace {
@@ -88,6 +88,23 @@ void count_larger(MatrixView<const float> queries, MatrixView<const float> keys,
       tell(done += rows);
     };
   });
+}
+
+std::vector<std::size_t> farthest_rows(MatrixView<const float> rows, std::size_t count, std::uint64_t seed) {
+  const auto points = as_eigen(rows);
+  const Eigen::VectorXf lengths = points.rowwise().squaredNorm();
+  Eigen::VectorXf nearest = Eigen::VectorXf::Constant(points.rows(), std::numeric_limits<float>::infinity());
+  std::vector<std::size_t> chosen{Random(seed).below(rows.rows)};
+  while (chosen.size() < count) {
+    const auto last = static_cast<Eigen::Index>(chosen.back());
+    const Eigen::VectorXf products = product(points.row(last), points.transpose()).transpose();
+    nearest = nearest.cwiseMin(((lengths - 2 * products).array() + lengths[last]).matrix());
+    nearest[last] = -std::numeric_limits<float>::infinity();  // no row twice, even among duplicates
+    Eigen::Index farthest = 0;
+    nearest.maxCoeff(&farthest);
+    chosen.push_back(static_cast<std::size_t>(farthest));
+  }
+  return chosen;
 }
 
 }  // namespace kedge

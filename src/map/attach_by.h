@@ -2,17 +2,13 @@
 #pragma once
 
 #include "base/eigen.h"
-#include "regress/repeated_rows.h"
+#include "regress/kernel_ridge.h"
 #include "regress/ridge.h"
-#include "space/statistics.h"
 
 #include <kedge/attachment.h>
+#include <kedge/progress.h>
 
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include <utility>
 
 namespace kedge {
 
@@ -41,8 +37,7 @@ class RidgeTargets {
   std::shared_ptr<const RidgeBasis> basis_;
 };
 
-/// One space's support rows, less the mean of its statistics, on the device of the statistics: what ridge needs of them
-/// whatever the targets.
+/// One space's support rows, less the mean of its statistics, on their device: all but targets that ridge needs.
 class RidgeRows {
  public:
   /// The coordinates that a penalty may be measured in.
@@ -59,8 +54,7 @@ class RidgeRows {
   void prepare(Similarity similarity, const Statistics& statistics, bool chooses,
                const std::optional<WhiteningBasis>& basis = {});
 
-  /// The map for wip of anchors that are mixed of the rows by `weights`, support x anchors; `rr` becomes what it makes
-  /// of the rows.
+  /// The map for wip of anchors mixed by `weights`, support x anchors; `rr` becomes what it makes of the rows.
   [[nodiscard]] RelativeMap mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const;
 
   [[nodiscard]] const CentredRows& centred() const { return *rows_; }
@@ -98,5 +92,18 @@ class RidgeSupport {
   Matrix64 cross_;  ///< rows^T targets / support
   std::size_t distinct_;
 };
+
+/// The map that regresses the targets through a kernel with the support rows. `yardstick` is that of a KernelTask.
+[[nodiscard]] Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double> support,
+                                          Similarity similarity, const Statistics& statistics,
+                                          const KernelOptions& options, const Progress& progress,
+                                          MatrixView<const double> yardstick = {});
+
+/// A map through a kernel from one space's embeddings to another's, as they are, and how well it does.
+[[nodiscard]] std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from,
+                                                                    MatrixView<const double> from_support,
+                                                                    MatrixView<const double> to_support,
+                                                                    Similarity similarity, const KernelOptions& options,
+                                                                    const Progress& progress);
 
 }  // namespace kedge

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "compute/backend.h"
+#include "compute/cuda/runtime.h"
+#include "compute/kernel.h"
 
 #include <cuda_bf16.h>
-#include <cuda_runtime_api.h>
 
-#include <span>
+namespace kedge::cuda {
 
 // The operations of Backend that are not products, each queued on a stream; see there for what they compute.
-namespace kedge::cuda {
 
 // Operations that are often done for several matrices: a list of them costs one launch or two.
 struct Fill {
@@ -96,5 +96,58 @@ void step_logits(cudaStream_t stream, ConstPanel dsoftmax, ConstPanel inner, flo
 void step_values(cudaStream_t stream, ConstPanel dvalues, const AdamStep& adam, Panel values, Panel first_moment,
                  Panel second_moment);
 void end_step(cudaStream_t stream, Panel losses, Panel log, std::uint32_t* taken);
+
+/// c = alpha a b + beta c, with a or b transposed. cuBLAS, which counts by columns, is told c^T = b^T a^T.
+struct Product {
+  cublasOperation_t turn_a, turn_b;
+  std::size_t inner;
+  float alpha;
+  ConstPanel a, b;
+  float beta;
+  Panel c;
+};
+
+/// Of float32 matrices. bf16 is tf32 here: converting a matrix for one product would not pay.
+[[nodiscard]] cublasComputeType_t compute_type(Precision precision);
+
+/// Whether its matrices begin on 16 bytes. The fast kernels of cuBLAS need that, and it takes it for granted if it does
+/// not see their addresses.
+[[nodiscard]] bool is_aligned(const Product& product);
+
+// Queued on the lane; fp32 is real float32.
+void multiply(const Lane& lane, const Product& product, Precision precision);
+/// y = x w^T + b, with b a row, in one launch. Adding b by a kernel of its own takes 1.6 times as long in tf32.
+void affine(const Lane& lane, ConstPanel x, ConstPanel w, ConstPanel b, Precision precision, Panel y);
+
+/// A kernel function in the GPU's memory. What applies it only reads it.
+struct DeviceKernel {
+  /// Waits until all of it is there.
+  DeviceKernel(const KernelFunction& function, Precision asked);
+
+  std::size_t input_dim, output_dim, row_count;
+  float width;
+  bool projected;
+  Precision precision;
+  DeviceArray<float> projection, rows, coefficients, weight, bias, mean;
+};
+
+/// Takes rows in the GPU's memory through a kernel function: a block of them at a time, and each block through a tile
+/// of the function's own rows at a time, so that the memory between its two products is bounded.
+class KernelApply {
+ public:
+  KernelApply(const DeviceKernel& function, std::size_t most_rows);
+
+  /// How much memory one takes, in float32 values.
+  [[nodiscard]] static std::size_t values(const DeviceKernel& function, std::size_t most_rows);
+  /// Queued on the lane. x is changed on the way.
+  void apply(const Lane& lane, Panel x, Panel y);
+
+ private:
+  void apply_some(const Lane& lane, Panel x, Panel y);
+
+  const DeviceKernel& function_;
+  std::size_t tile_, rows_;
+  DeviceArray<float> unit_, curves_;
+};
 
 }  // namespace kedge::cuda

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/finite.h"
+#include "base/arithmetic.h"
 
-#include "base/every_processor.h"
+#include "base/wording.h"
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace kedge {
 namespace {
@@ -31,6 +31,27 @@ KEDGE_EVERY_PROCESSOR bool none_odd(const double* values, std::size_t count) {
 }
 
 }  // namespace
+
+std::size_t checked_mul(std::size_t a, std::size_t b) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    fail("a matrix of {} x {} values does not fit in memory", a, b);
+  }
+  return product;
+}
+
+std::size_t checked_add(std::size_t a, std::size_t b) {
+  std::size_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) fail("{} + {} bytes is too large", a, b);
+  return sum;
+}
+
+int checked_int(std::size_t value, std::string_view what) {
+  if (value > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    fail("{} is {}, more than the linear algebra library can take ({})", what, value, std::numeric_limits<int>::max());
+  }
+  return static_cast<int>(value);
+}
 
 bool all_finite(std::span<const float> values) {
   return none_odd(values.data(), values.size());

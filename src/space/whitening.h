@@ -1,18 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "space/whitening_basis.h"
+#include "compute/covariance.h"
 
-#include <kedge/device.h>
 #include <kedge/similarity.h>
 #include <kedge/whitening.h>
 
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-
 namespace kedge {
+
+/// Partial whitening, of 0 to 1: it restrains directions of little variance, which helps if support rows are few.
+constexpr double kHalf = 0.5;
+
+/// A matrix B that whitens, B Sigma B^T = I. It differs from L by a rotation, which changes neither a consensus nor a
+/// ridge, and a Cholesky decomposition finds it much faster than eigenvectors could.
+class WhiteningBasis {
+ public:
+  /// From the shrunk covariance: by Cholesky, or by eigenvectors if that is nearly singular or `whitened` is below 1.
+  /// Throws what make_whitening throws.
+  WhiteningBasis(const Moments& moments, const WhiteningOptions& options, Device device = Device::cpu,
+                 double whitened = 1);
+  /// From eigenvectors that are known.
+  explicit WhiteningBasis(const Whitening& whitening, double whitened = 1);
+
+  [[nodiscard]] const std::vector<double>& mean() const { return mean_; }
+  [[nodiscard]] std::size_t dim() const { return mean_.size(); }
+  [[nodiscard]] const std::shared_ptr<const ChangeOfBasis>& whitener() const { return whitener_; }
+
+ private:
+  std::vector<double> mean_;
+  std::shared_ptr<const ChangeOfBasis> whitener_;
+};
 
 /// The moments of one space, and how its covariance is whitened.
 class Statistics {
@@ -46,8 +63,7 @@ class Statistics {
 /// Throws Error(Code::bad_file) if epsilon would outweigh all that varies in the space.
 void require_whitenable(const Statistics& statistics);
 
-/// The coordinates of an adapter: rows are centred and whitened for wip, centred and scaled to a common spread for
-/// inner.
+/// The coordinates of an adapter: rows are centred, and whitened for wip or scaled to a common spread for inner.
 [[nodiscard]] Whitening coordinates_of(Similarity similarity, const Statistics& statistics);
 
 /// Coordinates in which plain distance agrees with the similarity.
