@@ -72,7 +72,7 @@ class SupportDraw {
   [[nodiscard]] Matrix rows(std::size_t first, std::size_t cols) const;
   [[nodiscard]] Matrix rows() const { return rows(0, dim_); }
 
-  /// Which of the rows with these ids would get in, by their place. Throws RepeatedId for an id given or kept twice.
+  /// Which of the rows with these ids would get in, by place. Throws RepeatedId for one given twice or kept already.
   [[nodiscard]] std::vector<std::size_t> choose(std::span<const std::int64_t> ids) const;
   /// Adds parallel rows, one block for each space, which stand side by side. Throws RepeatedId, and
   /// Error(Code::bad_argument) for sizes that do not fit; then nothing has changed.

@@ -15,7 +15,7 @@ enum class Code {
   bad_file,      ///< a file is missing, damaged, or does not hold what was asked of it
 };
 
-/// Whose words a message uses for an option: `in_place = true` (C++), `--in-place` or `in_place=True` (Python).
+/// Whose words a message uses for an option: `in_place = true` in C++, `--in-place` or `in_place=True` elsewhere.
 enum class Vocabulary { library, command, python };
 
 /// What kedge throws. The message says who, expected, found, and what to do next, in one printable line.

@@ -15,7 +15,7 @@ struct ExportOptions {
   bool in_place = false;   ///< otherwise only an earlier export of the same kind is replaced
 };
 
-/// Writes `weight` and `bias` as torch.nn.Linear names them. The metadata say whether results are to be normalised.
+/// Writes `weight` and `bias` as torch.nn.Linear names them. Normalising, which they leave out, is in the metadata.
 void export_safetensors(const RelativeMap& map, const std::string& path, const ExportOptions& options = {});
 void export_safetensors(const Translator& translator, const std::string& path, const ExportOptions& options = {});
 

@@ -116,10 +116,6 @@ class Moments {
 [[nodiscard]] Moments compute_joint_moments(std::span<const Space> spaces, Device device = Device::cpu,
                                             const Progress& progress = {});
 
-/// The same for a part of the rows, which may all be equal: a fit checks the sum of the parts.
-[[nodiscard]] Moments sum_moments(std::span<const Space> spaces, Device device = Device::cpu,
-                                  const Progress& progress = {});
-
 /// Adds parallel spaces to moments that may have rows already. If those keep the support, `ids` has one for each row of
 /// the spaces' files. Throws what Moments::merge throws, and Error(Code::bad_argument) for ids that are missing, too
 /// few or of no use. What is refused leaves the moments as they were; an interrupt may leave a part of the rows added.

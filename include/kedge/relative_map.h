@@ -69,7 +69,7 @@ struct StreamOptions {
 };
 
 /// Streams a space through its map into an `.npy` file, on all threads; memory does not grow with rows.
-/// Throws Error(Code::bad_argument) for euclidean, angular or manhattan on a GPU, and if output is input, not in place.
+/// Throws Error(Code::bad_argument) for euclidean, angular or manhattan on a GPU; for input as output, unless in_place.
 void transform(const RelativeMap& map, const Space& input, const std::string& output_path,
                const StreamOptions& options = {}, const Progress& progress = {});
 

@@ -40,7 +40,7 @@ class RowSource {
   [[nodiscard]] virtual std::string file() const { return ""; }
   /// Whether float32 holds every value exactly.
   [[nodiscard]] virtual bool fits_float32() const { return false; }
-  /// Copies rows [first, first + out.rows), converted. Throws Error(Code::bad_argument) for rows or columns it lacks.
+  /// Copies out.rows rows, converted. Throws Error(Code::bad_argument) for rows it lacks, or another width than cols().
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
 

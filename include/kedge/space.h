@@ -57,7 +57,7 @@ class Space {
   std::shared_ptr<const std::vector<std::int64_t>> ids_;  ///< none if the rows are the range
 };
 
-/// Throws Error(Code::bad_argument) for a name no bundle holds: empty, not UTF-8, with '=', '#' or control characters.
+/// Throws Error(Code::bad_argument) for a name bundles cannot hold: empty, not UTF-8, with '=', '#' or a control code.
 void require_space_name(const std::string& name);
 
 /// Throws Error(Code::bad_file) unless all spaces have the same number of rows, and Error(Code::bad_argument) unless

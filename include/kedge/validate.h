@@ -12,7 +12,7 @@
 
 namespace kedge {
 
-/// How well a space does that was attached to a fit of the others, on rows unseen by the fit: means over the others.
+/// How well a space does that was attached to a fit of the others, on rows unseen by it: means over those spaces.
 struct HeldOutScore {
   std::string space;
   std::size_t rows = 0;  ///< that were scored, and among which each had to be found

@@ -156,7 +156,9 @@ FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point,
     case Anchors::kmeans: options.method = ChosenRows{Choice::kmeans}; break;
     case Anchors::fps: options.method = ChosenRows{Choice::fps}; break;
     case Anchors::consensus: options.method = Consensus{}; break;
-    default: options.method = Param{}; break;
+    case Anchors::absolute:  // fits nothing
+    case Anchors::param_single:
+    case Anchors::param_multi: options.method = Param{}; break;
   }
   // Options that belong to other methods of the point.
   const AttachBy by = attach_by(options);

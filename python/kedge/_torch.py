@@ -56,6 +56,7 @@ class RelativeModule(torch.nn.Module):
             return self.angles(x)
         if self.similarity == "manhattan":
             return self.differences(x)
+        assert self.similarity == "euclidean"
         return self.distances(x)
 
     def angles(self, x: torch.Tensor) -> torch.Tensor:

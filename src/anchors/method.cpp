@@ -8,10 +8,12 @@
 namespace kedge {
 namespace {
 
-// Choices begin at 2 and pairs at 5, in the order of their enumerations.
+// Choices and adapters are in the order of their enumerations.
 constexpr std::array<std::string_view, 9> kNames{"param",      "consensus", "random", "kmeans", "fps",
                                                  "procrustes", "ridge",     "cca",    "kernel"};
-constexpr std::size_t kParam = 0, kConsensus = 1, kChosen = 2, kAdapter = 5;
+constexpr std::size_t kParam = 0, kConsensus = 1, kChosen = 2,
+                      kAdapter = kChosen + static_cast<std::size_t>(Choice::fps) + 1;
+static_assert(kNames.size() == kAdapter + static_cast<std::size_t>(Pairwise::kernel) + 1);
 
 struct Place {
   std::size_t operator()(const Param&) const { return kParam; }

@@ -5,6 +5,8 @@
 #include "compute/lapack.h"
 #include "compute/products.h"
 
+#include <kedge/whitening.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,7 +14,7 @@
 namespace kedge {
 namespace {
 
-constexpr double kShrinkage = 0.15;  // the default of whitening
+constexpr double kShrinkage = WhiteningOptions{}.shrinkage;
 // Few rows take little time and can have more directions.
 constexpr std::size_t kProjectedValues = 192'000;
 constexpr std::size_t kLeastWidth = 128, kMostWidth = 512;

@@ -272,12 +272,6 @@ void add_moments(Moments& moments, std::span<const Space> spaces, std::span<cons
   add_sums(moments, spaces, ids, device, Highest::fourth, progress);
 }
 
-Moments sum_moments(std::span<const Space> spaces, Device device, const Progress& progress) {
-  Moments moments;
-  add_moments(moments, spaces, {}, device, progress);
-  return moments;
-}
-
 Moments compute_moments(const Space& space, Device device, const Progress& progress) {
   return compute_joint_moments({&space, 1}, device, progress);
 }

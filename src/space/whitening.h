@@ -40,7 +40,7 @@ class Statistics {
   [[nodiscard]] const Moments& moments() const { return moments_; }
   [[nodiscard]] std::span<const double> mean() const { return moments_.mean(); }
   [[nodiscard]] const WhiteningOptions& options() const { return options_; }
-  /// Finds the whitening.
+  /// Where the whitening is found.
   [[nodiscard]] Device device() const { return device_; }
   [[nodiscard]] bool of_support() const { return of_support_; }
   [[nodiscard]] const std::string& space() const { return moments_.parts().front().space; }

@@ -5,7 +5,7 @@
 #include "compute/covariance.h"
 #include "compute/row_worker.h"
 
-// All that the rest of compute knows of CUDA. Implemented in this folder; a build without CUDA has cuda_absent.cpp,
+// What the rest of compute knows of CUDA, but for make_row_sums (covariance.h). Without CUDA, cuda_absent.cpp is built,
 // where everything but devices(), put_back() and warm_up() throws what require() throws.
 namespace kedge::cuda {
 
@@ -46,7 +46,7 @@ void warm_up() noexcept;
 /// In the GPU's memory. `rows` have length 1, or 0.
 [[nodiscard]] std::unique_ptr<KernelSystem> make_kernel_system(MatrixView<const float> rows);
 
-/// Decided by products in float32, and by float64 if they are within `near` of each other.
+/// As count_larger of neighbors.h; products within `near` of each other are compared in float64.
 void count_larger(MatrixView<const float> queries, MatrixView<const float> keys, float near,
                   std::span<std::size_t> counts, const std::function<void(std::size_t)>& tell);
 

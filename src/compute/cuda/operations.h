@@ -9,7 +9,7 @@
 
 namespace kedge::cuda {
 
-// The operations of Backend that are not products, each queued on a stream; see there for what they compute.
+// What is queued on a stream: the operations of Backend (see there for what they compute), products and kernel maps.
 
 // Operations that are often done for several matrices: a list of them costs one launch or two.
 struct Fill {
