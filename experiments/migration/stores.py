@@ -23,6 +23,7 @@ from kedge import migrate
 from kedge.migrate import apply, cutover, fused, maps, sample, top_up, verify
 from kedge.migrate.quality import ndcg
 from kedge.migrate.stores.scores import unit
+from kedge.migrate.texts import Texts
 
 STEPS = ("sample", "half", "all")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/migrate"))
@@ -93,12 +94,43 @@ def fill_chroma(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.Exi
     import chromadb.config
     client = chromadb.PersistentClient(str(folder / "chroma"), chromadb.config.Settings(anonymized_telemetry=False))
     collection = client.create_collection("docs", embedding_function=None,
-                                          configuration={"hnsw": {"space": "cosine", "ef_search": 500}})
+                                          configuration={"hnsw": {"space": "cosine"}})
     for first in range(0, len(vectors), 2000):
         some = vectors[first:first + 2000]
         collection.add(ids=[str(n) for n in range(first, first + len(some))], embeddings=some)
     client.clear_system_cache()
     return f"chroma:{folder}/chroma#docs"
+
+
+def fill_duckdb(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
+    import duckdb
+    with duckdb.connect(str(folder / "docs.db")) as link:
+        link.register("rows", arrow(vectors))
+        link.execute("CREATE TABLE docs AS SELECT * FROM rows")
+    return f"duckdb:{folder}/docs.db#docs.embedding"
+
+
+def fill_sqlite_vec(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
+    from kedge.migrate.stores import sqlite_link
+    (folder / "docs.sqlite").touch()
+    link = sqlite_link.connect(str(folder / "docs.sqlite"))
+    link.execute(f"CREATE VIRTUAL TABLE docs USING vec0(embedding float[{vectors.shape[1]}] distance_metric=cosine)")
+    link.execute("BEGIN")
+    link.executemany("INSERT INTO docs (rowid, embedding) VALUES (?, ?)",
+                     [(n, row.tobytes()) for n, row in enumerate(vectors)])
+    link.execute("COMMIT")
+    link.close()
+    return f"sqlite-vec:{folder}/docs.sqlite#docs"
+
+
+def fill_milvus(folder: pathlib.Path, vectors: np.ndarray, stack: contextlib.ExitStack) -> str:
+    from pymilvus import MilvusClient
+    client = stack.enter_context(contextlib.closing(MilvusClient(str(folder / "milvus.db"))))
+    client.create_collection("docs", dimension=vectors.shape[1], metric_type="COSINE")
+    for first in range(0, len(vectors), 2000):
+        client.insert("docs", [{"id": n, "vector": vectors[n].tolist()}
+                               for n in range(first, min(first + 2000, len(vectors)))])
+    return f"milvus:{folder}/milvus.db#docs"
 
 
 FILL = {name[5:]: function for name, function in list(globals().items()) if name.startswith("fill_")}
@@ -147,11 +179,11 @@ def embed_waiting(migration: migrate.Migration, measure: Measure) -> None:
 
 
 def top_up_to(migration: migrate.Migration, measure: Measure, share: float) -> None:
-    total = len(measure.old)
+    total, texts = len(measure.old), Texts(migration)
     chosen = top_up.choose(migration, round(share * total) - migration.journal.count_real())
     for first in range(0, len(chosen), 500):
         some = chosen[first:first + 500]
-        top_up.note(migration, some, measure.new[[int(name) for name in some]])
+        top_up.note(migration, texts.read(some), measure.new[[int(name) for name in some]])
     apply.write_real(migration)
     migration.new.finish()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ._errors import Error, UsageError
 
-OURS = ("table", "column", "id", "text", "changed")
+OURS = ("table", "column", "id", "text", "changed", "side", "metric", "where")
 
 
 def is_uri(path: str) -> bool:
@@ -105,6 +105,9 @@ class TableAddress:
     id: str | None = None
     text: str | None = None
     changed: str | None = None
+    side: str | None = None  # the table beside it that holds the vectors
+    where: str | None = None   # a condition in SQL: which rows of the table are meant
+    metric: str | None = None  # how vectors compare, where no index says it, or several do
 
     @classmethod
     def parse(cls, address: str) -> TableAddress:

@@ -2,8 +2,9 @@
 """How every program of kedge ends: with an exit code, and a sentence on stderr if something went wrong."""
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ._errors import Error
@@ -30,3 +31,13 @@ def run(program: str, work: Callable[[], T], *, path: str, interrupted: str, ext
         code, sentence = 1, f"{error.filename or path}: {error.strerror or error}"
     print(f"{program}: {sentence}", file=sys.stderr)
     return code, None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Prints what was found. A reader that has seen enough, such as head, is no error: the work is done."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end of the process

@@ -2,15 +2,19 @@
 """How far long work is: in a bar, as lines of a log, or reported to a function."""
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 ProgressFunction = Callable[[str, int, int, str], object]  # called with step, done, total and detail
 ShowProgress = bool | ProgressFunction  # True shows a bar
 
 SECONDS_BETWEEN_LINES = 10
+# Who hears of a program's steps instead of a terminal or a log. A step asks once, in the thread that begins it.
+_listener: contextvars.ContextVar[ShowProgress | None] = contextvars.ContextVar("listener", default=None)
 
 
 class Bar:
@@ -81,14 +85,26 @@ class RowProgress:
             self.bar.close()
 
 
+@contextlib.contextmanager
+def progress_goes_to(show: ShowProgress) -> Iterator[None]:
+    """The steps of a program that are run inside report as 'show' says, and not as the program itself would."""
+    before = _listener.set(show)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
 def command_progress(step: str, total: int, quiet: bool, done: int = 0) -> RowProgress:
-    """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet."""
+    """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet; or as
+    progress_goes_to has it."""
     def new_bar(step: str, total: int | None) -> Any:
         import tqdm
 
         return tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=(total or 0) > 99_999, desc=step)
 
-    show: ShowProgress = not quiet and (sys.stderr.isatty() or Lines(done))
+    listener = _listener.get()
+    show: ShowProgress = not quiet and (sys.stderr.isatty() or Lines(done)) if listener is None else listener
     return RowProgress(step, total, show, new_bar, done)
 
 

@@ -40,7 +40,7 @@ class Filled:
     ids: list[Any]
     vectors: np.ndarray
     texts: list[str] | None = None
-    absent: object = None
+    absent: Any = None
 
     def __post_init__(self) -> None:
         if self.absent is None:
@@ -220,6 +220,22 @@ class StoreContract:
         new.finish()
         self.require_new(new, filled, written)
         self.require_old(old, filled)
+
+    def test_a_vector_is_written_only_onto_the_version_it_was_made_of(self, filled: Filled, old: Store, new: Store,
+                                                                      written: np.ndarray) -> None:
+        some, changed = filled.ids[3:9], unit_rows(6, NEW_WIDTH, seed=3)
+        documents = old.documents_of([*some, filled.absent])
+        assert set(documents) == set(some) and len({document.version for document in documents.values()}) == 6
+        if filled.texts is not None:
+            assert [documents[key].text for key in some] == filled.texts[3:9]
+        versions: list[str | None] = [documents[key].version for key in some]
+        versions[1], versions[4] = versions[2], None
+        done = new.write_version([*some, filled.absent], np.vstack([changed, changed[:1]]), [*versions, versions[0]],
+                                 old)
+        assert sorted(done) == sorted(key for n, key in enumerate(some) if n not in (1, 4))
+        written[[3, 5, 6, 8]] = changed[[0, 2, 3, 5]]
+        new.finish()
+        self.require_new(new, filled, written)
 
     def test_it_tells_what_the_other_place_lacks(self, filled: Filled, old: Store, new: Store,
                                                  written: np.ndarray) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -94,3 +96,29 @@ def cut_short(monkeypatch: pytest.MonkeyPatch, stop: int, *functions: tuple[Modu
         for module, name in functions:
             patch.setattr(module, name, counted(getattr(module, name)))
         yield calls
+
+
+def killed(work: Callable[[], object], stop: int, kind: type, name: str, *doing: str) -> bool:
+    """Does the work in a process of its own, which is killed after so many calls of kind.name(self, WORD, ...) with one
+    of these words. Whether it was; if not, it came to its end. Nothing may be open that a fork must not share."""
+    child = os.fork()
+    if child:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status in (0, -signal.SIGKILL)
+        return status != 0
+    step, calls = getattr(kind, name), 0
+
+    def counted(self: Any, word: str, *words: Any) -> Any:
+        nonlocal calls
+        calls += word in doing
+        if calls > stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(self, word, *words)
+
+    try:
+        setattr(kind, name, counted)
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)

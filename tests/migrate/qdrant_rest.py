@@ -105,6 +105,20 @@ class Collection:
     def post_points_payload(self, body: dict[str, Any]) -> dict[str, Any]:
         return self.update(edge.UpdateOperation.set_payload([key(point) for point in body["points"]], body["payload"]))
 
+    def put_points_payload(self, body: dict[str, Any]) -> dict[str, Any]:
+        points = [key(point) for point in body["points"]]
+        return self.update(edge.UpdateOperation.overwrite_payload(points, body["payload"]))
+
+    def put_vectors(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        given, old = body["dense"], self.config["vectors"]
+        self.config["vectors"] = {**({"": old} if "size" in old else old), name: given}
+        return self.update(edge.UpdateOperation.create_dense_vector(
+            name, given["size"], getattr(edge.Distance, given["distance"])))
+
+    def delete_vectors(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        del self.config["vectors"][name]
+        return self.update(edge.UpdateOperation.delete_vector_name(name))
+
     def put_index(self, body: dict[str, Any]) -> dict[str, Any]:
         self.indexes[body["field_name"]] = {"data_type": body["field_schema"], "points": 0}
         return {"operation_id": 1, "status": "completed"}
@@ -142,6 +156,7 @@ class Collections:
         self.asked: list[tuple[str, str]] = []
         self.port = 0
         self.metadata = True       # False as on servers before 1.16
+        self.named_vectors = True  # False as on servers before 1.18
         self.api_key: str | None = None
 
     def answer(self, method: str, path: str, query: str, body: dict[str, Any]) -> Any:
@@ -161,10 +176,17 @@ class Collections:
             self.collections.pop(name).shard.close()
             self.aliases = {alias: other for alias, other in self.aliases.items() if other != name}
             return True
+        if len(parts) == 2 and method == "PATCH":
+            self.collections[name].config.setdefault("metadata", {}).update(body["metadata"] if self.metadata else {})
+            return True
         if len(parts) == 2:
             return self.collections[name].info()
         if method == "PUT" or parts[-1] == "delete":
             assert "wait=true" in query, "a write that does not wait may be lost"
+        if parts[2] == "vectors":
+            if not self.named_vectors:
+                raise Refused(404, "")
+            return getattr(self.collections[name], f"{method.lower()}_vectors")(parts[3], body)
         return getattr(self.collections[name], "_".join([method.lower(), *parts[2:]]))(body)
 
     def create(self, name: str, body: dict[str, Any]) -> bool:
@@ -221,7 +243,7 @@ def qdrant_server(folder: pathlib.Path) -> Iterator[tuple[Collections, int]]:
             self.end_headers()
             self.wfile.write(text)
 
-        do_GET = do_PUT = do_POST = do_DELETE = answer
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = answer
 
         def log_message(self, *arguments: object) -> None:
             pass

@@ -78,6 +78,18 @@ class TestFolder(CollectionContract):
         assert found[0] == found[1] and len(found[0]) == ROWS
         assert {text for batch in new.read(texts=True) for text in texts_of(batch)} == set(filled.texts or [])
 
+    def test_documents_are_those_in_use_when_it_switches(self, place: Place, filled: Filled, old: Store, new: Store,
+                                                         written: np.ndarray) -> None:
+        (client, _), kept, key = place, old.beside("_old"), filled.ids[4]
+        docs = client.get_collection("docs", embedding_function=None)
+        docs.update(ids=[key], embeddings=filled.vectors[4:5], documents=["edited"],
+                    metadatas=[{"number": None, "kind": "late"}])  # type: ignore[dict-item]  # None removes a field
+        old.switch(new, kept)
+        found = client.get_collection("docs", embedding_function=None).get(ids=[key])
+        assert (found["documents"], found["metadatas"]) == (["edited"], [{"kind": "late"}])
+        self.require_new(old, filled, written)
+        kept.close()
+
     def test_rows_that_changed_since(self, place: Place, filled: Filled, old: Store, new: Store) -> None:
         client, start = place
         assert old.newest() == ROWS - 1
@@ -180,6 +192,15 @@ def docs(tmp_path: pathlib.Path) -> pathlib.Path:
     with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
         fill(client, [f"d{n:03}" for n in range(60)], 3 * unit_rows(60, 8), [str(n) for n in range(60)], "l2")
     return tmp_path / "db"
+
+
+def test_a_search_finds_what_comparing_with_every_row_finds(tmp_path: pathlib.Path) -> None:
+    vectors, queries = unit_rows(2000, 48), unit_rows(40, 48, seed=8)
+    with closing(chromadb.PersistentClient(tmp_path / "db", settings=quiet())) as client:
+        fill(client, [str(n) for n in range(2000)], vectors, None)
+        found, _ = open_store(f"chroma:{tmp_path}/db#docs").search(queries, 100)
+    best = np.argsort(-(queries @ vectors.T), axis=1)[:, :100]
+    assert np.mean([len({*map(int, got)} & {*row.tolist()}) / 100 for got, row in zip(found, best)]) > .99
 
 
 @pytest.mark.long

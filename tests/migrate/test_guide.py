@@ -60,7 +60,7 @@ def environment(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
                "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(("guide", "outputs"), [("change-model", 8), ("stores", 2)])
+@pytest.mark.parametrize(("guide", "outputs"), [("change-model", 9), ("stores", 2)])
 def test_a_guide_prints_what_it_shows(guide: str, outputs: int, tmp_path: pathlib.Path,
                                       environment: dict[str, str]) -> None:
     folder = tmp_path / "here"

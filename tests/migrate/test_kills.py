@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -64,12 +65,14 @@ def start(folder: pathlib.Path, step: list[str]) -> subprocess.Popen[str]:
                             text=True)
 
 
-def prepare(folder: pathlib.Path, make: Make, name: str, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+def prepare(folder: pathlib.Path, make: Make, name: str, vectors: tuple[np.ndarray, np.ndarray],
+            into: str = "") -> None:
     """A migration that is ready to be applied."""
     folder.mkdir()
     models(folder, vectors[1])
     address = make(name, folder)
-    (folder / "migrate.toml").write_text(f"store = '{address}'\nembed = 'models:new'\nsample = 200\nmap = 'ridge'\n")
+    (folder / "migrate.toml").write_text(f"store = '{address}'\nembed = 'models:new'\nsample = 200\nmap = 'ridge'\n"
+                                         f"into = '{into}'\n")
     for step in (["sample"], ["fit"]):
         finish(start(folder, step))
 
@@ -142,3 +145,66 @@ def test_the_end_is_that_of_a_migration_that_nobody_disturbed(kind: str, tmp_pat
     np.testing.assert_array_equal(found, expected)
     asked = len((killed / "asked.txt").read_text().split())
     assert asked <= 200 + REAL + 64 * (KILLS // 3 + 1), "at most one batch is embedded again for each kill"
+
+
+class Writer(threading.Thread):
+    """Another session that gives documents other vectors, adds some and removes some, until it may not any more."""
+
+    def __init__(self, address: str, table: str, vectors: np.ndarray) -> None:
+        super().__init__()
+        self.address, self.table, self.vectors, self.stop, self.writes = address, table, vectors, threading.Event(), 0
+
+    def run(self) -> None:
+        import psycopg
+
+        chance = np.random.default_rng(5)
+        with psycopg.connect(self.address, autocommit=True) as session:
+            while not self.stop.wait(.005):
+                key, other = (int(one) for one in chance.integers(ROWS, size=2))
+                vector = str(self.vectors[other].tolist())
+                try:
+                    if self.writes % 10 == 0:
+                        session.execute(f"DELETE FROM {self.table} WHERE id = %s", [key])
+                    elif self.writes % 10 == 1:
+                        session.execute(f"INSERT INTO {self.table} (id, body, embedding) VALUES (%s, '0', %s)",
+                                        [ROWS + self.writes, vector])
+                    else:
+                        session.execute(f"UPDATE {self.table} SET embedding = %s WHERE id = %s", [vector, key])
+                except psycopg.errors.DataException:  # the column has vectors of another width now
+                    return
+                self.writes += 1
+
+
+@pytest.mark.parametrize("into", ["", "column"])
+def test_nothing_is_lost_or_stale_with_a_writer_at_work(into: str, tmp_path: pathlib.Path, postgresql: Make,
+                                                        vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    folder, name = tmp_path / "killed", f"live{into}"
+    prepare(folder, postgresql, name, vectors, into)
+    config = folder / "migrate.toml"
+    with Migration(config, alone=False) as migration:
+        writer = Writer(migration.place.address.split("&table=")[0], name, vectors[0])
+    writer.start()
+    try:
+        chance = random.Random(1)
+        for step in (["apply"], ["verify"], ["cutover"]):
+            for _ in range(0 if step == ["verify"] else KILLS // 3):
+                process = start(folder, step)
+                time.sleep(chance.uniform(.3, 1.5))
+                process.kill()
+                process.communicate()
+            finish(start(folder, step))
+    finally:
+        writer.stop.set()
+        writer.join()
+    finish(start(folder, ["cutover"]))  # again: in a side table it catches up with the last writes
+    assert writer.writes > 100
+    with Migration(config, alone=False) as migration:
+        old, new = ({key: row for batch in store.read() for key, row in zip(batch.ids, vectors_of(batch))}
+                    for store in (migration.old, migration.new))
+        assert set(old) == set(new) and any(int(key) >= ROWS for key in old)
+        real = migration.journal.real()
+        translated = [key for key in old if key not in real]
+        expected = migration.translate(migration.translator(), np.stack([old[key] for key in translated]))
+        np.testing.assert_allclose(np.stack([new[key] for key in translated]), expected, atol=1e-5)
+        for key in real:
+            np.testing.assert_allclose(new[key], vectors[1][int(key)], atol=1e-5)

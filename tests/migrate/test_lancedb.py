@@ -21,6 +21,8 @@ import pytest
 from contract import OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, contents, order, unit_rows
 from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
+from kedge.migrate.stores import lance_rows
+from kedge.migrate.stores import lancedb as lancedb_store
 from kedge.migrate.stores.lancedb import LanceStore
 from limits import nearly_full, only_read, open_folder, small_disk
 from require import of_kind, require_errors
@@ -59,7 +61,7 @@ class TestTexts(StoreContract):
         return Filled(open_store(f"lancedb:{tmp_path}/db#docs?id=the+key"), ids, vectors)
 
     def test_the_index_is_made_alike(self, filled: Filled, old: Store, new: Store, written: np.ndarray) -> None:
-        assert old.describe().kind == "float16" and new.describe().kind == "float32"
+        assert old.describe().kind == new.describe().kind == "float16"
         assert old.describe().index == new.describe().index == "IVF_FLAT, cosine"
         old.switch(new, old.beside("_old"))
         table = lancedb.connect(of_kind(LanceStore, old).path).open_table("docs")
@@ -127,6 +129,49 @@ def test_the_metric_is_the_indexs_or_the_addresss_or_the_distance(docs: pathlib.
     assert open_store(f"lancedb:{docs}#docs.v").describe().metric == "euclidean"
     with pytest.raises(UsageError, match="cosine, inner, euclidean"):
         open_store(f"lancedb:{docs}#docs.v?metric=hamming")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "given"), [("IvfPq", {"num_partitions": 2, "num_sub_vectors": 9}),
+                                             ("HnswSq", {"num_partitions": 2, "m": 10, "ef_construction": 77})])
+def test_settings_of_an_index_are_kept(tmp_path: pathlib.Path, kind: str, given: dict[str, int]) -> None:
+    table = make(tmp_path / "db", {"id": list(range(600)), "v": column(unit_rows(600, 18))})
+    table.create_index("v", config=getattr(lancedb.index, kind)(**given))
+    old = of_kind(LanceStore, open_store(f"lancedb:{tmp_path}/db#docs.v"))
+    new, kept = old.beside("_new"), old.beside("_old")
+
+    def settings(store: LanceStore) -> dict[str, int]:
+        place = store._place()
+        return place.settings((place.index() or ("none", "", ""))[0])
+
+    before = settings(old)
+    assert given.items() <= before.items()
+    new.create(old, 24, OWNER)
+    new.write(list(range(600)), unit_rows(600, 24))
+    new.finish()
+    expected = {**before, "num_sub_vectors": 8} if kind == "IvfPq" else before  # 9 does not divide 24
+    assert settings(new) == expected
+    old.switch(new, kept)
+    assert settings(old) == expected and settings(kept) == before
+
+
+def test_ids_are_read_once_and_not_at_all_for_a_search(docs: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, read = open_store(f"lancedb:{docs}#docs.v"), lance_rows.sorted_rows
+    calls: list[object] = []
+
+    def counted(*words: Any) -> Any:
+        calls.append(words)
+        return read(*words)
+
+    monkeypatch.setattr(lance_rows, "sorted_rows", counted)
+    old.search(unit_rows(2, 8), 5)
+    assert sorted(contents(old, ids=[3, 7, 3, 999])) == [3, 7] and not calls
+    monkeypatch.setattr(lancedb_store, "FEW_IDS", 2)
+    for first in range(0, 60, 10):
+        assert sorted(contents(old, ids=list(range(first, first + 10)))) == list(range(first, first + 10))
+    assert len(calls) == 1
+    lancedb.connect(docs).open_table("docs").delete("id = 5")
+    assert sorted(contents(old, ids=[4, 5, 6])) == [4, 6] and len(calls) == 2
 
 
 @pytest.mark.long

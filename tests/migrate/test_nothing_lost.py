@@ -108,7 +108,8 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder: pat
         sql.cursor().executemany("INSERT INTO docs VALUES (%s, %s, now(), %s)",
                                  [(n, str(n), str(row.tolist())) for n, row in enumerate(old[:200])])
         for step in (("plan", "--store", f"{address}&table=docs&column=embedding&text=body&changed=changed", "--embed",
-                      "models:new", "--sample", 60), ("sample",), ("fit",), ("apply",), ("verify",)):
+                      "models:new", "--sample", 60, "--into", "column"), ("sample",), ("fit",), ("apply",),
+                     ("verify",)):
             assert run(*step, "-q") == 0
         frozen = PostgresStore.frozen
 

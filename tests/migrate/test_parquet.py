@@ -120,6 +120,27 @@ def test_all_but_the_vectors_is_as_it_was(kind: str, tmp_path: pathlib.Path) -> 
     assert sorted(os.listdir(tmp_path)) == ["docs", "docs_new", "docs_new.owner.json"]
 
 
+def test_ids_are_read_once_and_then_only_the_row_groups_that_have_them(tmp_path: pathlib.Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [f"doc-{n}" for n in range(ROWS)]
+    old, _, _ = migrated(tmp_path, ids)
+    groups: list[tuple[list[str], int]] = []
+    read = pq.ParquetFile.iter_batches
+
+    def counted(self: pq.ParquetFile, size: int, row_groups: list[int], columns: list[str]) -> Any:
+        groups.append((columns, row_groups[0]))
+        return read(self, size, row_groups=row_groups, columns=columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
+    again = open_store(old.address)
+    assert sorted(contents(again, ids=["doc-3", "doc-100", "none"])) == ["doc-100", "doc-3"]
+    everywhere = [columns for columns, _ in groups if columns == ["id"]]
+    assert len(groups) == len(everywhere) + 2 and len(everywhere) > 3
+    groups.clear()
+    assert list(contents(again, ids=["doc-50"])) == ["doc-50"] and len(groups) == 1
+    again.close()
+
+
 @pytest.mark.parametrize("ids", [None, [f"doc-{n}" for n in range(ROWS)]])
 def test_rows_that_arrive_before_the_switch_are_taken_along(ids: list[str] | None, tmp_path: pathlib.Path) -> None:
     old, new, rows = migrated(tmp_path, ids)

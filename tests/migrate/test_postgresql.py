@@ -171,23 +171,6 @@ def test_numbers_may_say_what_changed(sql: psycopg.Connection, address: str) -> 
     assert everything(store, changed=ROWS - 3).ids == [ROWS - 3, ROWS - 2, ROWS - 1]
 
 
-TOUCH = """CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
-           $$ BEGIN NEW.changed := 'infinity'; RETURN NEW; END $$;
-           CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()"""
-
-
-def test_a_trigger_on_updates_does_not_make_every_row_look_changed(sql: psycopg.Connection, address: str,
-                                                                   docs: Store) -> None:
-    sql.execute(TOUCH)
-    old = open_store(f"{address}&table=docs&column=embedding&changed=changed")
-    new = old.beside("_new")
-    new.create(old, 4, "one")
-    new.write([1, 2], rows_of(2, 4))
-    assert everything(old, changed="2300-01-01").ids == []
-    sql.execute("UPDATE docs SET body = 'new' WHERE id = 6")
-    assert everything(old, changed="2300-01-01").ids == [6]
-
-
 def test_search_by_the_metric_of_the_index(docs: Store, sql: psycopg.Connection) -> None:
     queries = rows_of(3, seed=5)
     rows = rows_of() * np.linspace(0.2, 3, ROWS, dtype=np.float32)[:, None]

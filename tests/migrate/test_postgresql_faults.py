@@ -92,25 +92,6 @@ def test_a_connection_that_may_only_read(sql: psycopg.Connection, address: str, 
     assert table_as_text(sql) == before
 
 
-def test_a_trigger_that_cannot_be_kept_from_touching_rows(sql: psycopg.Connection, address: str, docs: Store) -> None:
-    sql.execute("""CREATE OR REPLACE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS
-                   $$ BEGIN NEW.changed := now(); RETURN NEW; END $$;
-                   CREATE TRIGGER touched BEFORE UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION touch()""")
-    writer = user(sql, address, "writer", "ALL ON docs")
-    sql.execute("ALTER TABLE docs OWNER TO writer; GRANT CREATE ON SCHEMA public TO writer")
-    before = table_as_text(sql)
-    old = open_store(f"{writer}&table=docs&column=embedding&changed=changed")
-    require_errors("the trigger touched runs for every row .* nothing was changed; connect as",
-                   lambda: old.beside("_new").create(old, 3, "one"), lambda: old.write([1], ones(1, WIDTH)))
-    assert table_as_text(sql) == before
-    sql.execute("GRANT SET ON PARAMETER session_replication_role TO writer")
-    new_docs = old.beside("_new")
-    new_docs.create(old, 3, "one")
-    new_docs.write([1], ones(1, 3))
-    assert new_docs.describe().rows == 1
-    sql.execute("REVOKE SET ON PARAMETER session_replication_role FROM writer; ALTER TABLE docs OWNER TO postgres")
-
-
 def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> None:
     for query, says in (("table=no", "there is no table no in this database, or this user cannot see it"),
                         ("table=docs&column=no", "the table has no column 'no'"),
@@ -127,7 +108,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
     with pytest.raises(UsageError, match="the table has the vector columns title, embedding; add &column=NAME"):
         open_store(f"{address}&table=docs").describe()
     sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey")
-    with pytest.raises(UsageError, match="no primary key of one column; add &id=NAME"):
+    with pytest.raises(UsageError, match="no primary key of one column; add &id=NAME of a column that is unique"):
         open_store(f"{address}&table=docs&column=embedding").describe()
     sql.execute("DROP TABLE docs")
     with pytest.raises(Missing):
@@ -199,23 +180,6 @@ def cut(sql: psycopg.Connection, store: Store) -> None:
     sql.execute("SELECT pg_terminate_backend(%s, 5000)", [process])
 
 
-def test_a_lost_connection(sql: psycopg.Connection, docs: Store, new: Store) -> None:
-    before = table_as_text(sql)
-    lost = "the connection to PostgreSQL was lost .*run it again to go on"
-    new.describe()
-    cut(sql, new)
-    with pytest.raises(Error, match=lost):
-        new.write([1, 2], ones(2, WIDTH))
-    assert table_as_text(sql) == before
-    new.write([1, 2], ones(2, WIDTH))
-    pages = docs.read(size=100)
-    first = next(pages)
-    cut(sql, docs)
-    with pytest.raises(Error, match=lost):
-        next(pages)
-    assert [one for batch in docs.read(after=first.ids[-1]) for one in batch.ids] == list(range(101, ROWS + 1))
-
-
 def test_a_connection_lost_while_the_table_is_locked(sql: psycopg.Connection, docs: Store, new: Store) -> None:
     before = table_as_text(sql)
     kept = docs.beside("_old")
@@ -268,9 +232,14 @@ def test_killed_at_thirty_moments(sql: psycopg.Connection, address: str, docs: S
     step = 1 if "hnsw" in index else BATCH  # to spare an HNSW index, a batch is a few transactions
     expected = np.repeat(np.arange(1, ROWS + 1, dtype=np.float32)[:, None], WIDTH, axis=1)
     new, kept = docs.beside("_new"), docs.beside("_old")
+    began = time.monotonic()
+    assert run(address, sql) == 0
+    seconds = time.monotonic() - began  # on this machine, with what else it does
+    docs.switch(kept, new)
+    new.drop()
     chance, filled = random.Random(7), set()
     for _ in range(KILLS):
-        run(address, sql, chance.random() * 0.3)
+        run(address, sql, chance.random() * seconds)
         names = vector_columns(sql)
         assert names in (["embedding"], ["embedding", "embedding_new"], ["embedding", "embedding_old"])
         switched = "embedding_old" in names

@@ -15,7 +15,7 @@ import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
 from kedge.migrate import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
-from kedge.migrate.stores import qdrant
+from kedge.migrate.stores import qdrant_points
 from kedge.migrate.stores.qdrant import QdrantStore
 from limits import nearly_full, only_read, open_folder, small_disk
 from qdrant_client import QdrantClient, models
@@ -28,7 +28,7 @@ Place = tuple[Callable[[], contextlib.closing[QdrantClient]], str]
 
 
 def alias(client: QdrantClient, name: str, collection: str) -> None:
-    client.update_collection_aliases([qdrant.creating(name, collection)])
+    client.update_collection_aliases([qdrant_points.creating(name, collection)])
 
 
 def fill(client: QdrantClient, ids: list[Any], vectors: np.ndarray, payloads: list[dict[str, Any]],
@@ -97,6 +97,62 @@ class TestLocal(CollectionContract):
             point, = client.retrieve(name, filled.ids[2:3])
         assert point.payload and point.payload["body"] == given[2]
 
+    def test_payloads_are_those_in_use_when_it_switches(self, filled: Filled, old: Store, new: Store,
+                                                        written: np.ndarray) -> None:
+        kept, store = old.beside("_old"), of_kind(QdrantStore, old)
+
+        def edit(body: str) -> None:
+            with store.link.asking("write") as client:
+                client.overwrite_payload("docs", {"body": body}, points=filled.ids[4:5], wait=True)
+
+        def payload() -> Any:
+            with store.link.asking("read") as client:
+                return client.retrieve("docs", filled.ids[4:5])[0].payload
+
+        edit("edited")
+        old.switch(new, kept)
+        assert payload() == {"body": "edited"}
+        self.require_new(old, filled, written)
+        edit("edited again")
+        old.switch(kept, new)
+        assert payload() == {"body": "edited again"}
+        self.require_old(old, filled)
+        kept.close()
+
+    def test_another_vector_of_the_same_points(self, start: str, filled: Filled, old: Store) -> None:
+        """Nothing is copied or switched: the collection need not even have an alias."""
+        place = open_store(start + "docs.1?text=body")
+        side = place.new_place("vector")
+        kept, vectors = place.beside("_old"), unit_rows(ROWS, NEW_WIDTH, seed=2)
+        with pytest.raises(Missing):
+            side.describe()
+        for _ in range(2):
+            side.create(place, NEW_WIDTH, OWNER)
+        with pytest.raises(Error, match="was made by the migration"):
+            side.create(place, NEW_WIDTH, "another")
+        assert (side.describe().rows, side.describe().width, side.describe().owner) == (0, NEW_WIDTH, OWNER)
+        side.write(filled.ids[:60], vectors[:60])
+        side.write([*filled.ids[60:], 10 ** 6], np.vstack([vectors[60:], vectors[:1]]))
+        self.require_new(side, filled, vectors)
+        self.require_old(place, filled)
+        self.require_best(side, filled.ids, vectors)
+        self.require_best(place, filled.ids, filled.vectors)
+        side.write(filled.ids[:2], None)
+        assert set(place.not_in(side)) == set(filled.ids[:2]) and side.describe().rows == ROWS - 2
+        assert contents(side, ids=filled.ids[:2]) == {} and len(contents(place)) == ROWS
+        assert place.facts().can_switch and place.facts().atomic is None
+        assert not place.switching(side, kept)
+        place.switch(side, kept)
+        assert place.switching(side, kept)
+        place.switch(kept, side)
+        assert not place.switching(side, kept)
+        side.drop()
+        with pytest.raises(Missing):
+            side.describe()
+        self.require_old(place, filled)
+        for store in (place, side, kept):
+            store.close()
+
     def test_documents_that_left_stay_away(self, filled: Filled, old: Store, new: Store) -> None:
         with of_kind(QdrantStore, old).link.asking("write") as client:
             client.delete("docs.1", points_selector=filled.ids[:2], wait=True)
@@ -131,7 +187,7 @@ class TestLocal(CollectionContract):
 
     def test_a_place_made_by_half_is_completed(self, filled: Filled, old: Store, new: Store) -> None:
         with of_kind(QdrantStore, old).link.asking("write") as client:
-            client.update_collection_aliases([qdrant.deleting("docs_new")])
+            client.update_collection_aliases([qdrant_points.deleting("docs_new")])
         with pytest.raises(Missing):
             new.describe()
         new.create(old, NEW_WIDTH, OWNER)
@@ -139,7 +195,7 @@ class TestLocal(CollectionContract):
 
     def test_large_batches_go_in_parts(self, filled: Filled, new: Store, written: np.ndarray,
                                        monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(qdrant, "REQUEST_BYTES", 5000)
+        monkeypatch.setattr(qdrant_points, "REQUEST_BYTES", 5000)
         new.write(filled.ids, -written)
         self.require_new(new, filled, -written)
 
@@ -172,7 +228,22 @@ class TestServer(TestLocal):
                                        written: np.ndarray) -> None:
         served.asked.clear()
         old.switch(new, old.beside("_old"))
-        assert [asked for asked in served.asked if asked[0] != "GET"] == [("POST", "/collections/aliases")]
+        read = ("/points", "/points/scroll")
+        assert [asked for asked in served.asked if asked[0] != "GET" and not asked[1].endswith(read)] == [
+            ("POST", "/collections/aliases")]
+
+    def test_a_search_is_one_request(self, served: Collections, filled: Filled, old: Store) -> None:
+        old.facts()
+        served.asked.clear()
+        old.search(unit_rows(2, OLD_WIDTH), 5)
+        contents(old, ids=filled.ids[:5])
+        assert [path.partition("/points")[2] for _, path in served.asked] == ["/query/batch", ""]
+
+    def test_a_server_that_cannot_add_a_vector(self, served: Collections, start: str, filled: Filled,
+                                               old: Store) -> None:
+        served.named_vectors = False
+        with pytest.raises(Error, match="needs Qdrant 1.18 or newer, or no 'into'"):
+            old.new_place("vector").create(old, NEW_WIDTH, OWNER)
 
     def test_a_server_that_keeps_no_metadata(self, served: Collections, filled: Filled, old: Store) -> None:
         served.metadata = False

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from kedge import migrate
-from kedge.migrate import Migration, survey, top_up
+from kedge.migrate import Migration, draw, survey, top_up
 from kedge.migrate import __main__ as command
+from kedge.migrate.embed import BATCH_TEXTS
 from kedge.migrate.store import Contents
 from kedge.migrate.stores.scores import unit
 from made_up import NEW, OLD, ROWS, spaces
@@ -58,6 +59,30 @@ def test_the_sample_is_embedded_once(folder: pathlib.Path) -> None:
     assert len(asked) == timed + 120
     assert run("sample", "-q", "--rows", 150) == 0
     assert len((folder / "asked.txt").read_text().split()) == timed + 150
+
+
+def test_what_a_batch_costs_does_not_grow_with_the_sample(folder: pathlib.Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    sorts, sort = [0], draw.Smallest._sort
+
+    def counted(smallest: draw.Smallest) -> None:
+        sorts[0] += 1
+        sort(smallest)
+    monkeypatch.setattr(draw.Smallest, "_sort", counted)
+    smallest = draw.Smallest(5000)
+    for first in range(0, 20_000, 10):
+        smallest.add(range(first, first + 10))
+    assert sorts[0] < 20
+    expected = np.argsort(draw.keys(range(20_000)), kind="stable")[:5000]
+    assert smallest.ids == expected.tolist()
+    begin()
+    assert run("sample", "-q") == 0
+    with migrate.Migration() as one:
+        asked: list[str] = []
+        one.journal.db.set_trace_callback(asked.append)
+        one.journal.embed_sample([key for key, _ in one.journal.unembedded()][:5], np.ones((5, NEW), np.float32))
+        assert asked and not any("FROM sample" in text and "WHERE id" not in text for text in asked
+                                 if "new IS NULL" not in text)
 
 
 def test_vectors_can_be_made_by_hand(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,16 +160,16 @@ def test_a_cutover_needs_a_verified_place_and_says_if_it_is_not_one_step(
     assert "verify" in capsys.readouterr().err
     assert run("verify", "-q") == 0
     from kedge.migrate.stores.npy import NpyStore
-    described = NpyStore.describe
+    described = NpyStore.facts
 
     def not_atomic(store: NpyStore) -> Contents:
         found = described(store)
         found.atomic = "two names change"
         return found
-    monkeypatch.setattr(NpyStore, "describe", lambda store: dataclasses.replace(not_atomic(store), can_switch=False))
+    monkeypatch.setattr(NpyStore, "facts", lambda store: dataclasses.replace(not_atomic(store), can_switch=False))
     assert run("cutover", "--yes") == 1
     assert "--yes" not in capsys.readouterr().err
-    monkeypatch.setattr(NpyStore, "describe", not_atomic)
+    monkeypatch.setattr(NpyStore, "facts", not_atomic)
     assert run("cutover") == 1
     assert "not one step: two names change" in capsys.readouterr().err
     assert run("cutover", "--yes", "-q") == 0
@@ -226,19 +251,29 @@ def test_a_top_up_that_was_stopped_goes_on_to_the_same_end(folder: pathlib.Path,
     assert run("top-up", "-q", "--rows", 30) == 0
     with migrate.Migration() as one:
         assert one.journal.count_real() == 350
+    asked = (folder / "asked.txt").read_text().split()
+    assert len(asked) - survey.TEXTS_TO_TIME - 1 <= 350 + BATCH_TEXTS, "one batch at most is paid for twice"
 
 
-def test_top_up_begins_with_what_queries_find(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
+def test_top_up_begins_with_what_queries_meet_and_the_map_knows_least(folder: pathlib.Path,
+                                                                      migration: Callable[[], Migration]) -> None:
     old, new = spaces()
     queries = np.array([3, 3, 3, 9])
     np.save("old_queries.npy", old[queries])
     np.save("new_queries.npy", new[queries])
     until("apply", "--old-queries", "old_queries.npy", "--new-queries", "new_queries.npy")
     with migrate.Migration() as one:
-        real = one.journal.real()
-        found, _ = migrate.search(one, old[[3]], new[[3]])
-        expected = {key for key in found[0] if key not in real}
-        assert set(top_up.choose(one, len(expected))) == expected
+        real, (_, support, _) = one.journal.real(), one.journal.sample()
+        start, slope = one.journal.fact("error_by_distance")
+        worth = np.zeros(ROWS)
+        lists, _ = migrate.search(one, old[queries], new[queries], k=100)
+        for found in lists:
+            worth[found] += 1 / np.arange(1, 101)
+        worth *= np.maximum(start + slope * (1 - (old @ unit(support).T).max(axis=1)), .01)
+        expected = [n for n in np.argsort(-worth, kind="stable").tolist() if n not in real][:20]
+        assert slope > 0 and top_up.choose(one, 20) == expected
+        one.journal.note(error_by_distance=None)  # as if there was no check
+        assert top_up.choose(one, 1) == [expected[0]]
 
 
 def test_top_up_is_content_with_the_new_model_s_queries(folder: pathlib.Path,
@@ -251,8 +286,7 @@ def test_top_up_is_content_with_the_new_model_s_queries(folder: pathlib.Path,
     with migrate.Migration() as one:
         real = one.journal.real()
         found, _ = migrate.search(one, None, new[3])
-        expected = [key for key in found if key not in real]
-        assert set(top_up.choose(one, len(expected))) == set(expected)
+        assert top_up.choose(one, 1) == [key for key in found if key not in real][:1]
 
 
 def test_one_command_at_a_time(folder: pathlib.Path, migration: Callable[[], Migration],

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and exit codes. Exit: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 interrupted."""
 import argparse
+import contextlib
 import dataclasses
+import inspect
 import json
 import os
+import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .._errors import UsageError
-from .._program import run
-from .config import Config, write
-from .migration import CONFIG, Migration
+from .._program import print_lines, run
+from .api import Migration
+from .config import Config
+from .migration import CONFIG
 from .types import Found
 
 NEXT = re.compile(r"(Next|then): kedge-migrate [a-z-]+")
@@ -25,6 +29,7 @@ COMMANDS = {
     "verify": "check that the new place is complete and right",
     "cutover": "put the new vectors where the old ones are",
     "rollback": "put the old vectors back",
+    "finish": "stop noting what others change; the old vectors can go then",
     "top-up": "replace translated vectors by real ones, the most useful first",
     "status": "say where the migration stands",
     "report": "write a page with the quality so far and what was done when",
@@ -70,6 +75,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parsers["check"].add_argument
     add("--whole", action="store_true",
         help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
+    add = parsers["apply"].add_mutually_exclusive_group().add_argument
+    add("--fire-triggers", action="store_true", default=None,
+        help="let the table's triggers run for every row, where new vectors go into a column of it")
+    add("--skip-triggers", action="store_false", dest="fire_triggers", default=None, help="keep them from running")
     add = parsers["verify"].add_argument
     add("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
     add = parsers["cutover"].add_argument
@@ -82,61 +91,62 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--rows", type=count, metavar="N", help="documents to embed now [all]")
     add("--share", type=float, metavar="SHARE", help="go on until this share is real")
     add("--vectors", metavar="FILE.npy", help="the new model's vectors of what was handed out")
+    for name in ("apply", "top-up"):
+        add = parsers[name].add_argument
+        add("--rate", type=float, metavar="ROWS_PER_S", help="rows a second at most [as fast as it goes]")
+        add("--max-lag", type=float, metavar="SECONDS", help="wait while replicas are further behind [do not look]")
     parsers["report"].add_argument("-o", "--out", metavar="FILE.html", help="file to write [beside the config]")
     parsers["sql"].add_argument("--install", action="store_true", help="install it in the database")
     return parser.parse_args(argv)
 
 
-def write_config(options: argparse.Namespace) -> None:
+def open_migration(options: argparse.Namespace) -> Migration:
     """Settings on the command line make a new config; they do not change one that is there."""
+    alone = options.command not in ("status", "report", "sql")
+    if options.command != "plan":
+        return Migration(options.config, alone)
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(Config)
              if getattr(options, field.name) is not None}
     if os.path.exists(options.config):
         if given:
             raise UsageError(f"{options.config} is there already; change {', '.join(given)} in the file, or give "
                              "another --config")
-        return
+        return Migration(options.config, alone)
     if "store" not in given:
         raise UsageError(f"there is no {options.config}; say which store to look at with --store ADDRESS")
-    write(Config(**given), options.config)
+    return Migration.begin(options.config, **given)
+
+
+@contextlib.contextmanager
+def without_leftovers(options: argparse.Namespace) -> Iterator[None]:
+    """A plan that fails leaves no config behind, which would be in the way of the next try; nor a journal, unless it
+    was there: it may hold a sample that was paid for."""
+    files = (options.config, str(pathlib.Path(options.config).with_suffix(".journal")))
+    new = [path for path in files if options.command == "plan" and not os.path.exists(path)]
+    try:
+        yield
+    except BaseException:
+        if options.config in new:
+            for path in new:
+                pathlib.Path(path).unlink(missing_ok=True)
+        raise
 
 
 def step(migration: Migration, options: argparse.Namespace) -> Found:
-    """Runs a command; returns what it found."""
-    from . import apply, check, cutover, maps, sample, status, survey, top_up, verify
-    quiet = options.quiet or options.json
-    if options.command in ("sample", "check", "apply", "verify", "top-up", "sql"):
-        migration.require_settled()
-        migration.require_same_old()
-    if options.command == "report":
-        from .report import report
-        return report(migration, options.out)
-    if options.command == "sql":
-        from .fused import sql
-        return sql(migration, options.install)
-    if options.command == "sample" and options.target_error is not None:
-        return sample.until(migration, options.target_error, quiet)
-    return {
-        "plan": lambda: survey.plan(migration, quiet),
-        "sample": lambda: sample.sample(migration, options.rows, options.vectors, options.again, quiet),
-        "fit": lambda: maps.fit(migration),
-        "check": lambda: check.check(migration, options.whole),
-        "apply": lambda: apply.apply(migration, quiet),
-        "verify": lambda: verify.verify(migration, options.rows),
-        "cutover": lambda: cutover.cutover(migration, options.yes),
-        "rollback": lambda: cutover.rollback(migration, options.drop, options.yes),
-        "top-up": lambda: top_up.top_up(migration, options.rows, options.share, options.vectors, quiet),
-        "status": lambda: status.status(migration),
-    }[options.command]()
+    """Runs the method of a command with its options; returns what it found."""
+    method = getattr(migration, options.command.replace("-", "_"))
+    given = {name: getattr(options, name) for name in inspect.signature(method).parameters if name != "progress"}
+    if "progress" in inspect.signature(method).parameters:
+        given["progress"] = False if options.quiet or options.json else None
+    found: Found = method(**given)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
 
     def work() -> Found:
-        if options.command == "plan":
-            write_config(options)
-        with Migration(options.config, alone=options.command not in ("status", "report", "sql")) as migration:
+        with without_leftovers(options), open_migration(options) as migration:
             return step(migration, options)
 
     code, found = run("kedge-migrate", work, extra="migrate", path=options.config,
@@ -144,12 +154,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found is None:
         return code
     if options.json:
-        print(json.dumps(found))
+        print_lines([json.dumps(found)])
     elif not options.quiet:
         from . import say
-        for line in getattr(say, options.command.replace("-", "_"))(found):
-            print(line if options.config == CONFIG else
-                  NEXT.sub(lambda found: f"{found[0]} --config {shlex.quote(options.config)}", line))
+        print_lines(line if options.config == CONFIG else
+                    NEXT.sub(lambda found: f"{found[0]} --config {shlex.quote(options.config)}", line)
+                    for line in getattr(say, options.command.replace("-", "_"))(found))
     return 1 if options.command == "verify" and not found["whole"] else 0
 
 

@@ -2,32 +2,42 @@
 """apply: every old vector translated into the new place, beside the old one, which stays as it is."""
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 
 import numpy as np
 
-from .._errors import Error
+from .._errors import Error, UsageError
 from .._progress import command_progress
 from . import draw, pipeline
 from .migration import Migration, usable
-from .store import BATCH_ROWS, Missing, Rows, Store
+from .pace import Pace
+from .store import BATCH_ROWS, Missing, Note, Rows, Store
 from .types import Found, Id, Moment, Vectors
 
+# How far apart two processors' results may be, as a share of the largest value; kinds that compress are not here.
+ROUNDING = {"float32": 1e-5, "float32 of length 1": 1e-5, "float32 with rounding": 1e-5, "float16": 1e-3}
 
-def apply(migration: Migration, quiet: bool = True) -> Found:
-    """Translates what is not translated yet, then what arrived meanwhile, then makes the index. Can be run again."""
+
+def apply(migration: Migration, quiet: bool = True, fire_triggers: bool | None = None, rate: float | None = None,
+          max_lag: float | None = None) -> Found:
+    """Translates what is not translated yet, then what arrived meanwhile, then makes the index. Can be run again.
+    fire_triggers: whether triggers run for the rows that it writes, if there are any; the answer is kept."""
     journal = migration.journal
     if migration.switched:
         raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces "
                     "translated ones, 'rollback' goes back")
     migration.translator()  # says at once if there is none
+    agree_on_triggers(migration, fire_triggers)
+    pace = Pace(migration.new, rate, max_lag)
     begin(migration)
-    began, before = time.monotonic(), journal.fact("apply_rows", 0)
+    began, before, real = time.monotonic(), journal.fact("apply_rows", 0), journal.real()
     if journal.fact("applied") is None:
-        first_pass(migration, quiet)
+        first_pass(migration, pace, quiet)
     rows, seconds = journal.fact("apply_rows", 0), max(time.monotonic() - began, 1e-9)
     write_real(migration)
+    translate_ids(migration, list(real - journal.real()))  # embedded from a text that is no longer theirs
     caught = catch_up(migration)
     began = time.monotonic()
     migration.new.finish()
@@ -40,6 +50,23 @@ def apply(migration: Migration, quiet: bool = True) -> Found:
     return found
 
 
+def agree_on_triggers(migration: Migration, fire: bool | None) -> None:
+    """Others' triggers neither run for every row, nor are kept from it, unless the user says so."""
+    triggers, journal = migration.new.triggers(), migration.journal
+    fire = journal.fact("fire_triggers") if fire is None else fire
+    if not triggers:
+        return
+    if fire is None:
+        raise UsageError(f"{migration.new.shown}: every row that is written would run {'; '.join(triggers)}. Say "
+                         "whether they run, with --fire-triggers, or are kept from it, with --skip-triggers; nothing "
+                         "was changed")
+    if fire and migration.old.newest() is not None:
+        raise UsageError(f"{migration.new.shown}: with --fire-triggers, {'; '.join(triggers)} may touch the column "
+                         "that 'changed' names, so that every row would look changed; use --skip-triggers, or leave "
+                         "'changed' out of the address; nothing was changed")
+    journal.note(fire_triggers=fire)
+
+
 def begin(migration: Migration) -> None:
     """Makes the new place; refuses what is not this migration's, and a map of another width than what is there."""
     journal = migration.journal
@@ -47,7 +74,8 @@ def begin(migration: Migration) -> None:
     if journal.fact("apply_map") is not None and is_missing(migration.new):
         journal.start_over()  # someone removed it
     migration.new.create(migration.old, width, journal.owner)
-    there = migration.new.describe()
+    watch(migration)
+    there = migration.new.facts()
     if there.width != width:
         raise Error(f"{migration.new.shown} is for vectors of {there.width} values, but the new model's have {width}; "
                     "'rollback --drop' removes it, then run apply again")
@@ -58,15 +86,25 @@ def begin(migration: Migration) -> None:
                     "'rollback --drop' removes the new vectors, then run apply again")
 
 
+def watch(migration: Migration) -> None:
+    """Lets the store note what others change. If it did not do so from the start, every row is translated again."""
+    journal = migration.journal
+    if migration.watched:
+        return
+    migration.old.watch(migration.new, journal.owner)
+    if journal.fact("apply_map") is not None and migration.watched:
+        journal.note(applied=None, apply_after=None, apply_rows=None, apply_skipped=None)
+
+
 def is_missing(store: Store) -> bool:
     try:
-        store.describe()
+        store.facts()
         return False
     except Missing:
         return True
 
 
-def first_pass(migration: Migration, quiet: bool) -> None:
+def first_pass(migration: Migration, pace: Pace, quiet: bool) -> None:
     """All rows in the store's order, from where the last run was stopped."""
     journal = migration.journal
     after = journal.fact("apply_after")
@@ -74,7 +112,7 @@ def first_pass(migration: Migration, quiet: bool) -> None:
         # Not every store knows what comes behind a row that is gone. Writing rows again changes nothing.
         after = None
         journal.note(apply_after=None, apply_rows=None, apply_skipped=None)
-    progress = command_progress("kedge-migrate apply", migration.old.describe().rows, quiet,
+    progress = command_progress("kedge-migrate apply", migration.old.facts().rows, quiet,
                                 journal.fact("apply_rows", 0))
     translator, real = migration.translator(), journal.real()
 
@@ -92,46 +130,114 @@ def first_pass(migration: Migration, quiet: bool) -> None:
         journal.note(apply_after=last, apply_rows=journal.fact("apply_rows", 0) + seen,
                      apply_skipped=journal.fact("apply_skipped", 0) + skipped)
         progress.advance(seen)
+        pace.after(seen)
 
-    batches = migration.old.read(after=after)
+    batches = migration.old.read(after=after, size=pace.batch)
     pipeline.run((batch for batch in batches if len(batch)), translate, write)
     progress.close()
 
 
-def write_real(migration: Migration) -> None:
-    """Puts vectors that the new model made, and that wait in the journal, into the new place."""
+def write_real(migration: Migration) -> int:
+    """Puts vectors that the new model made, and that wait in the journal, into the new place: those of documents that
+    are still as they were embedded. Returns how many were not; these vectors are forgotten."""
     journal = migration.journal
-    ids, vectors = journal.waiting()
-    if not ids:
-        return
-    current = still_as_embedded(migration, ids)
-    wanted = [n for n, key in enumerate(ids) if key in current]
-    for first in range(0, len(wanted), BATCH_ROWS):
-        some = wanted[first:first + BATCH_ROWS]
-        migration.new.write([ids[n] for n in some], migration.as_new(vectors[some]))
-    with journal.together():
-        journal.written([ids[n] for n in wanted])
-        journal.forget([key for key in ids if key not in current])
-
-
-def still_as_embedded(migration: Migration, ids: Sequence[Id]) -> set[Id]:
-    """The ids whose documents still exist and, as far as the sample knows, are unchanged. The vector of a document that
-    was removed must not come back, and the vector of a changed one is out of date."""
-    sampled, vectors, _ = migration.journal.sample()
-    before = dict(zip(sampled, vectors))
-    found = {key for rows in migration.old.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)
-             if key not in before or close(row, before[key])}
-    if migration.switched:  # applications remove documents from the new place now
-        found &= {key for rows in migration.new.read(ids=ids, vectors=False) for key in rows.ids}
-    return found
+    ids, vectors, versions = journal.waiting()
+    out_of_date = 0
+    for first in range(0, len(ids), BATCH_ROWS):
+        some = slice(first, first + BATCH_ROWS)
+        written = set(migration.new.write_version(ids[some], migration.as_new(vectors[some]), versions[some],
+                                                  migration.place))
+        with journal.together():
+            journal.written(written)
+            journal.forget(key for key in ids[some] if key not in written)
+        out_of_date += len(ids[some]) - len(written)
+    return out_of_date
 
 
 def catch_up(migration: Migration, undoable: bool = False) -> dict[str, int]:
-    """Rows that arrived, changed or went since the first pass. Returns how many there were of each.
+    """What others did since the first pass: rows that arrived, changed or went. Returns how many there were of each.
 
     One thread does it all, because the store may have frozen the table in one connection. 'undoable' says that this
     may be undone, so that the next pass must look at the same changes again.
     """
+    journal = migration.journal
+    caught = by_notes(migration) if migration.watched else by_comparing(migration, undoable)
+    differ = [Note(0, key, "old") for key in journal.fact("differ", [])]  # as verify found
+    for first in range(0, len(differ), BATCH_ROWS):
+        caught = sums(caught, follow(migration, differ[first:first + BATCH_ROWS]))
+    if differ and not undoable:
+        journal.note(differ=None)
+    return caught
+
+
+def sums(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one[name] + other[name] for name in one}
+
+
+def by_notes(migration: Migration) -> dict[str, int]:
+    """Brings the rows up to date that the store has notes of; what that costs does not grow with the other rows."""
+    old, owner, caught = migration.old, migration.journal.owner, {"arrived": 0, "changed": 0, "removed": 0}
+    notes = old.notes(owner)
+    while notes:
+        # After a cutover a document may have a new vector alone, so comparing would take it for one that is gone.
+        if any(note.id is None for note in notes) and not migration.switched:
+            caught = sums(caught, by_comparing(migration, undoable=True))
+        caught = sums(caught, follow(migration, [note for note in notes if note.id is not None]))
+        old.forget(owner, notes, keep=migration.switched)
+        # Others go on writing: what came after the last full batch is for the next pass, or this would never end.
+        notes = old.notes(owner) if len(notes) == BATCH_ROWS else []
+    return caught
+
+
+def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
+    """Translates the rows of these notes again and removes those that are gone. A vector that the application put into
+    the new place itself is the new model's own, and stays."""
+    journal, new = migration.journal, migration.new
+    about: dict[Id, set[str]] = {}
+    for note in notes:
+        about.setdefault(require_id(note), set()).add(note.what)
+    there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
+                  for store in (new, migration.old))
+    theirs = {key for key, what in about.items() if "new" in what and key in there}
+    known = [key for key in theirs if key in old]
+    journal.already_real(known, [old[key] for key in known])
+    stay = theirs | set(journal.fact("only_new", []))
+    if migration.switched:  # then an old vector that did not change is no better than the new one
+        stay |= {key for key, what in about.items() if not what & {"old", "gone"}}
+    wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
+    rows = migration.translate(migration.translator(), np.stack([old[key] for key in wanted])) if wanted else (
+        np.zeros((0, 0), np.float32))
+    # A text that changed leaves a translation as it was, and an index takes a row that is written again anew.
+    different = [n for n, key in enumerate(wanted) if key not in there or apart(there[key], rows[n]) > rounding(new)]
+    if different:
+        new.write([wanted[n] for n in different], rows[different])
+    # After a cutover a document without an old vector is not gone, and one that is gone took its new one along.
+    gone = [key for key in there if key not in stay and key not in set(wanted)] if not migration.switched else []
+    if gone:
+        new.write(gone, None)
+    journal.forget([key for key in about if key not in theirs])
+    arrived = sum(key not in there for key in wanted)
+    return {"arrived": arrived, "changed": len(different) - arrived, "removed": len(gone)}
+
+
+def apart(stored: Vectors, row: Vectors) -> float:
+    """How far two rows are apart, as a share of the largest value; a stored NaN is as far as can be."""
+    found = float(np.abs(stored - row).max() / max(np.abs(row).max(), 1e-30))
+    return found if found >= 0 else sys.float_info.max
+
+
+def rounding(store: Store) -> float:
+    """How far a row in this store may be from the one that was written."""
+    return ROUNDING.get(store.facts().kind, 0)
+
+
+def require_id(note: Note) -> Id:
+    assert note.id is not None
+    return note.id
+
+
+def by_comparing(migration: Migration, undoable: bool = False) -> dict[str, int]:
+    """Looks at every row for what arrived and went; what changed is seen only by a column that says so."""
     journal, old, new = migration.journal, migration.old, migration.new
     mark, since = old.newest(), journal.fact("changed_from")
     arrived = translate_ids(migration, list(old.not_in(new)))

@@ -2,23 +2,22 @@
 """check: what search will keep, by cross-validation on the sample, and what to do about it."""
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from .._errors import BadFile, Error, UsageError
-from . import maps, quality
-from .embed import BATCH_TEXTS, embedder
+from . import cut_offs, maps, quality, worth
+from .fused import search
 from .migration import Migration, usable
 from .quality import Interval, Judgements, Measured
-from .sample import read_matrix
-from .texts import read_texts
-from .types import Found, Id, Vectors
+from .queries import Queries, read_queries
+from .types import Floats, Found, Id, Places, Vectors
 
 # The share embedded again, and means by way and measure.
 TopUpCurve: TypeAlias = list[tuple[float, dict[str, dict[str, float]]]]
-Queries: TypeAlias = tuple[Vectors | None, Vectors | None]  # as the old and as the new model embeds them
 
 FOLDS = 5
 LEAST_ROWS = 50
@@ -53,26 +52,44 @@ def check(migration: Migration, whole: bool = False) -> Found:
              "scores": {way: {name: quality.interval(values) for name, values in scores.items()}
                         for way, scores in measured.items()},
              "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
+    away = distances(old)
+    line = worth.error_by_distance(away, new, translated)
+    if kind != "documents":  # the order of a top-up comes from the log
+        found["ordered"] = ordered_curve(bench, worth.expected_error(away, line), migration.config.seed)
+    maps_of_cut_offs, found["cut_offs"] = cut_offs.measure(bench, migration.old.describe().metric)
     # A sample of a large store has few of the judged documents; the store has them all.
     whole = whole or migration.old.describe().rows <= WHOLE_ROWS
     old_queries, new_queries = queries or (None, None)
     if old_queries is not None and new_queries is not None and migration.config.judgements and whole:
         found.update(whole_store(migration, old_queries, new_queries))
     found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
-    migration.journal.note(check=found)
+    migration.journal.note(check=found, error_by_distance=line, thresholds={
+        way: dataclasses.asdict(one) for way, one in maps_of_cut_offs.items()})
     migration.journal.log("check", found)
     return found
 
 
 def out_of_fold(migration: Migration, old: Vectors, new: Vectors, method: str) -> Vectors:
     """Every document of the sample, translated by a map that has not seen it."""
-    translated = np.empty_like(new)
-    fold = np.arange(len(old)) % FOLDS  # the sample is in random order
+    translated, fold = np.empty_like(new), folds(len(old))
     for n in range(FOLDS):
         seen, held = fold != n, fold == n
         bundle, _, _ = maps.learn(old[seen], new[seen], method)
         translated[held] = migration.translate(bundle.translator("old", "new"), old[held])
     return translated
+
+
+def folds(rows: int) -> Places:
+    """Which map a row of the sample is translated by; the sample is in random order."""
+    return np.arange(rows) % FOLDS
+
+
+def distances(old: Vectors) -> Floats:
+    """Of each row of the sample to the rows that its map has seen."""
+    found, fold = np.empty(len(old)), folds(len(old))
+    for n in range(FOLDS):
+        found[fold == n] = worth.distance(old[fold == n], old[fold != n])
+    return found
 
 
 def make_bench(migration: Migration, queries: Queries | None, ids: Sequence[Id], old: Vectors, new: Vectors,
@@ -93,38 +110,6 @@ def make_bench(migration: Migration, queries: Queries | None, ids: Sequence[Id],
     nobody = np.full(len(new_queries), -1)
     return quality.Bench(old, new, translated, old_queries, new_queries, nobody, judged, (metric, metric)), (
         "log" if judged is None else "judged")
-
-
-def read_queries(migration: Migration, old_width: int, new_width: int, either: bool = False) -> Queries | None:
-    """(old, new) vectors of the queries in the log, or None without a log. If either is enough, one may be None."""
-    config = migration.config
-    texts = list(read_texts(config.queries).values()) if config.queries else None
-    found: list[Vectors | None] = []
-    for path, model, width, which in ((config.old_queries, config.embed_old, old_width, "old"),
-                                      (config.new_queries, config.embed, new_width, "new")):
-        if path:
-            rows = read_matrix(path, len(texts) if texts else None, "query")
-        elif texts and model:
-            embed = embedder(model)
-            rows = np.concatenate([embed(texts[first:first + BATCH_TEXTS])
-                                   for first in range(0, len(texts), BATCH_TEXTS)])
-        else:
-            found.append(None)
-            continue
-        if rows.shape[1] != width:
-            raise UsageError(f"the {which} model's queries have {rows.shape[1]} values and its documents {width}")
-        found.append(rows)
-    old, new = found
-    if old is None and new is None:
-        return None
-    if old is None or new is None:
-        if either:
-            return old, new
-        raise UsageError("a check compares both models, so it needs the queries as either embeds them; give "
-                         "old_queries and new_queries, or the texts as 'queries' with embed and embed_old")
-    if len(old) != len(new):
-        raise UsageError(f"there are {len(old)} old queries and {len(new)} new ones; they must be the same")
-    return old, new
 
 
 def read_judgements(path: str, queries: int, ids: Sequence[Id] | None = None) -> Judgements:
@@ -169,8 +154,8 @@ def whole_store(migration: Migration, old_queries: Vectors, new_queries: Vectors
     measured = {way: {"ndcg": np.array([quality.ndcg([str(key) for key in found[query]], judged[query])
                                         for query in sorted(judged) if judged[query]])}
                 for way, found in ranking.ways().items()}
-    return {"whole": {"scores": {way: quality.interval(values["ndcg"]) for way, values in measured.items()},
-                      "gain": gains(measured)}}
+    scores = {way: quality.interval(values["ndcg"]) for way, values in measured.items()}
+    return {"whole": {"rows": ranking.rows, "scores": scores, "gain": gains(measured)}}
 
 
 def gains(measured: Measured) -> dict[str, Interval | None]:
@@ -191,6 +176,48 @@ def curve(bench: quality.Bench, rows: int, seed: int) -> TopUpCurve:
             draws.append(bench.measure(order < round(share * rows)))
         found.append((share, {way: {name: float(np.mean([one[way][name].mean() for one in draws]))
                                     for name in draws[0][way]} for way in draws[0]}))
+    return found
+
+
+def ordered_curve(bench: quality.Bench, errors: Floats, seed: int) -> TopUpCurve:
+    """The same in the order of a top-up. It comes from one half of the queries, and the other half asks."""
+    lists, found = bench.lists(worth.SEEN), []
+    orders = []
+    for half in (0, 1):
+        met = worth.met([ids.tolist() for ids in lists[half::2]])
+        value = np.array([met.get(n, 0) for n in range(len(errors))]) * errors
+        at_random = np.random.default_rng((seed, half)).permutation(len(errors))
+        orders.append(np.argsort(np.lexsort((at_random, -value))))
+    for share in SHARES:
+        halves = [bench.measure(order < round(share * len(order))) for order in orders]
+        found.append((share, {way: {name: float(np.mean(np.concatenate([
+            one[way][name][bench.asked[name] % 2 != half] for half, one in enumerate(halves)])))
+            for name in halves[0][way]} for way in halves[0]}))
+    return found
+
+
+def in_the_store(migration: Migration) -> dict[str, Interval]:
+    """nDCG@10 of searches in the store as it is now, by way; empty without judged queries or before apply."""
+    config, old, new = migration.config, migration.old, migration.new
+    if not config.judgements or migration.journal.fact("applied") is None:
+        return {}
+    queries = read_queries(migration, old.describe().width, new.describe().width, either=True)
+    if queries is None or queries[1] is None:
+        return {}
+    judged = read_judgements(config.judgements, len(queries[1]))
+    asked = sorted(query for query in judged if judged[query])
+    by_new = queries[1][asked]
+    ways: dict[str, Queries] = {"new": (None, by_new)}
+    if queries[0] is not None:
+        by_old = queries[0][asked]
+        ways = {"old": (by_old, None), "new": (None, by_new), "fused": (by_old, by_new)}
+    found: dict[str, Interval] = {}
+    for way, (old_queries, new_queries) in ways.items():
+        lists, _ = search((old, new), old_queries, new_queries, quality.K)
+        scores = quality.interval([quality.ndcg([str(key) for key in ids], judged[query])
+                                   for query, ids in zip(asked, lists)])
+        if scores is not None:
+            found[way] = scores
     return found
 
 

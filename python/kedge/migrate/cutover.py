@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cutover and rollback: which vectors are in the place that applications ask."""
+"""cutover: new vectors in the place that applications ask."""
 from __future__ import annotations
 
-from .._errors import BadFile, Error
-from .apply import catch_up, close, write_real
-from .migration import Migration, usable
-from .store import Missing
+from .._errors import Error
+from .apply import catch_up, sums, write_real
+from .migration import Migration
 from .types import Found
+
+FEW, ROUNDS = 500, 20
 
 
 def cutover(migration: Migration, yes: bool = False) -> Found:
@@ -15,7 +16,9 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
     if journal.fact("switching_back") is not None:
         migration.require_settled()
     if migration.switched:
-        return {"already": True, "old": migration.kept.shown}
+        # Sessions that embed with the old model may live on for a while: what they wrote is translated too.
+        caught = catch_up(migration) if migration.watched else None
+        return {"already": True, "old": migration.old.shown, "caught": caught}
     if journal.fact("applied") is None:
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
     begun = journal.fact("switching")
@@ -27,8 +30,13 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
             migration.require_same_old()
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
-    journal.note(switched=True, switching=None, only_new=None, cut_at=migration.place.newest())
-    found = {"already": False, **caught, "old": migration.kept.shown, "new": migration.place.shown}
+    watched = migration.watched
+    journal.note(switched=True, switching=None, only_new=None, translated_back=None,
+                 cut_at=None if watched else migration.place.newest())
+    if watched and migration.new.stays:  # nobody was kept out, so a few changes may have come since
+        caught = sums(caught, catch_up(migration))
+    found = {"already": False, **caught, "old": migration.old.shown, "new": migration.new.shown,
+             "view": migration.place.shows()}
     journal.log("cutover", found)
     return found
 
@@ -36,16 +44,47 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
 def catch_up_and_switch(migration: Migration) -> dict[str, int]:
     """After a run that was stopped before its switch, too: what it caught up in that transaction is undone,
     and more may have come since."""
+    journal, place = migration.journal, migration.place
     write_real(migration)
     caught = catch_up(migration)
     migration.new.finish()
-    with migration.place.frozen(migration.beside, migration.kept):
-        last = catch_up(migration, undoable=True)  # what came while the first ran: few rows, nobody waits for long
-        caught = {name: caught[name] + last[name] for name in caught}
-        migration.new.finish()
-        migration.journal.note(switching=caught)
-        migration.place.switch(migration.beside, migration.kept)
+    if migration.watched:
+        caught = sums(caught, catch_up_until_few(migration))
+    try:
+        with place.frozen(migration.beside, migration.kept):
+            caught = sums(caught, catch_up(migration, undoable=True))  # few rows: nobody waits for long
+            migration.new.finish()
+            journal.note(switching=caught)
+            place.switch(migration.beside, migration.kept)
+    except Error:
+        if journal.fact("switching") is not None and migration.never_began("cutover"):
+            journal.note(switching=None)
+        raise
     return caught
+
+
+def catch_up_until_few(migration: Migration) -> dict[str, int]:
+    """Without a lock, until so few changes are left that catching them up under one takes no time."""
+    caught = {"arrived": 0, "changed": 0, "removed": 0}
+    for _ in range(ROUNDS):
+        found = catch_up(migration)
+        caught = sums(caught, found)
+        if sum(found.values()) <= FEW:
+            return caught
+    raise Error(f"others change more than {FEW} rows in the time that it takes to catch up with them; nothing was "
+                "switched; run the cutover again when fewer are written")
+
+
+def finish(migration: Migration) -> Found:
+    """Ends a migration that is cut over: the store no longer notes what others change, so there is no way back."""
+    if not migration.switched:
+        raise Error("nothing is cut over yet; 'kedge-migrate rollback --drop' gives a migration up")
+    migration.require_settled()
+    migration.place.unwatch(migration.journal.owner)
+    migration.journal.note(finished=True)
+    found = {"old": migration.old.shown, "new": migration.new.shown}
+    migration.journal.log("finish", found)
+    return found
 
 
 def ask(migration: Migration, yes: bool) -> None:
@@ -54,80 +93,12 @@ def ask(migration: Migration, yes: bool) -> None:
         raise Error("the new vectors were not verified since the last apply; run 'kedge-migrate verify'")
     if not migration.journal.fact("verified"):
         raise Error("verify found that the new vectors are not whole; run 'kedge-migrate apply' and 'verify' again")
-    if type(migration.beside) is not type(migration.place):
+    if not isinstance(migration.beside, type(migration.place)):
         raise Error(f"{migration.beside.shown} is another kind of store than {migration.place.shown}, so the two "
                     "cannot change places; let applications use the new one instead")
-    place = migration.place.describe()
+    place = migration.place.facts()
     atomic = place.atomic
     if not place.can_switch:
         raise Error(atomic)
     if atomic and not yes:
         raise Error(f"here a cutover is not one step: {atomic}. Stop what searches, and run it with --yes")
-
-
-def rollback(migration: Migration, drop: bool = False, yes: bool = False) -> Found:
-    """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
-    journal = migration.journal
-    found: Found = {"switched_back": False, "dropped": False}
-    if journal.fact("switching") is not None:
-        migration.require_settled()
-    if migration.switched and not journal.fact("switching_back"):
-        journal.note(only_new=list(migration.new.not_in(migration.old)))
-        note_written(migration)
-    only_new = journal.fact("only_new", [])
-    if drop and only_new and (migration.switched or not yes):
-        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, "
-                    "so that --drop would remove them for good; roll back without it, give the old model these "
-                    "documents, then drop with --yes")
-    paid = journal.count_real() - len(journal.sample()[0])
-    if drop and paid > 0 and not yes:
-        raise Error(f"{paid} documents that top-up has embedded would have to be embedded again; drop with --yes if "
-                    "that is what you want")
-    if migration.switched:
-        atomic = migration.place.describe().atomic if not journal.fact("switching_back") else None
-        if atomic and not yes:
-            raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
-        journal.note(switching_back=True)
-        migration.place.switch(migration.kept, migration.beside)
-        journal.note(switched=None, switching_back=None, verified=None)
-        found["switched_back"] = True
-    elif not drop:
-        raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
-    found["only_new"] = len(only_new)
-    if drop:
-        remove(migration)
-        journal.start_over()
-        found["dropped"] = True
-    journal.log("rollback", found)
-    return found
-
-
-def note_written(migration: Migration) -> None:
-    """Vectors that applications have written since the cutover are the new model's own, not to be translated again.
-    Only a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
-    journal, since = migration.journal, migration.journal.fact("cut_at")
-    if since is None:
-        return
-    translator, real = migration.translator(), journal.real()
-    for batch in migration.new.read(changed=since):
-        there = {key: row for key, row in zip(batch.ids, batch.matrix) if key not in real}
-        for rows in migration.old.read(ids=list(there)) if there else ():
-            good = usable(rows.matrix)
-            ids, old = [key for key, use in zip(rows.ids, good) if use], rows.matrix[good]
-            translated = migration.translate(translator, old)
-            theirs = [n for n, key in enumerate(ids) if not close(there[key], translated[n])]
-            journal.already_real([ids[n] for n in theirs], old[theirs])
-
-
-def remove(migration: Migration) -> None:
-    """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
-    new, journal = migration.beside, migration.journal
-    try:
-        owner = new.describe().owner
-    except Missing:
-        return
-    except BadFile:  # damaged; only whether apply was at work there shows whose it is
-        owner = journal.owner if journal.fact("apply_map") is not None else None
-    if owner != journal.owner:
-        raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")
-    new.drop()

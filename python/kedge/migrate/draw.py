@@ -32,23 +32,44 @@ def as_id(key: Id | bytes) -> Id:
     return int(key) if isinstance(key, bytes) else key
 
 
+def text_version(text: str) -> str:
+    """Tells a text from what it becomes when it is edited; in SQL it is 'text ' || encode(sha256(...), 'hex')."""
+    return "text " + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class Smallest:
-    """The ids with the 'count' smallest keys of all that were added, in memory that does not grow with them."""
+    """The ids with the 'count' smallest keys of all that were added, in memory that does not grow with them.
+
+    They are sorted whenever twice as many are there, so that the work for each id does not grow with 'count'.
+    """
 
     def __init__(self, count: int, seed: int = 0) -> None:
         self.count, self.seed = count, seed
-        self.keys = np.empty(0, np.uint64)
-        self.ids: list[Id] = []
+        self._limit: np.uint64 | None = None  # a key above it is too large
+        self._keys: list[npt.NDArray[np.uint64]] = []
+        self._ids: list[Id] = []
 
     def add(self, ids: Sequence[Id]) -> None:
         found = keys(ids, self.seed)
-        if len(self.ids) >= self.count:
-            near = np.flatnonzero(found <= self.keys[-1])
+        if self._limit is not None:
+            near = np.flatnonzero(found <= self._limit)
             ids, found = [ids[int(n)] for n in near], found[near]
-        self.keys = np.concatenate([self.keys, found])
-        together = self.ids + list(ids)
-        order = np.argsort(self.keys, kind="stable")[:self.count]
-        self.keys, self.ids = self.keys[order], [together[n] for n in order]
+        self._keys.append(found)
+        self._ids += ids
+        if len(self._ids) > 2 * self.count:
+            self._sort()
+
+    def _sort(self) -> None:
+        together = np.concatenate([np.empty(0, np.uint64), *self._keys])
+        order = np.argsort(together, kind="stable")[:self.count]
+        self._keys, self._ids = [together[order]], [self._ids[int(n)] for n in order]
+        if 0 < self.count <= len(order):
+            self._limit = together[order[-1]]
+
+    @property
+    def ids(self) -> list[Id]:
+        self._sort()
+        return self._ids
 
 
 def fingerprints(vectors: npt.ArrayLike) -> npt.NDArray[np.int64]:

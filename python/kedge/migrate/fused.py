@@ -24,7 +24,7 @@ QUERIES_AT_ONCE = 32
 
 def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_query: npt.ArrayLike | None,
            new_query: npt.ArrayLike | None, k: int = 10, *, candidates: int = CANDIDATES,
-           weights: tuple[float, float] = (1, 1)) -> Answer:
+           weights: tuple[float, float] = (1, 1), where: str | None = None, params: Sequence[object] = ()) -> Answer:
     """The k best documents by both models: (ids, scores), best first; lists of them for a matrix of queries.
 
     Parameters
@@ -38,27 +38,32 @@ def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_
         How many of either list are scored by both models.
     weights : (float, float)
         Of the old and the new model's score.
+    where, params : str and its values
+        A condition on the documents, for PostgreSQL: where="tenant_id = %s", params=[7].
     """
-    if isinstance(store, tuple):
-        return _search(*store, old_query, new_query, k, candidates, weights)
-    if isinstance(store, Migration):
-        return _search_migration(store, old_query, new_query, k, candidates, weights)
-    with Migration(store, alone=False) as opened:
-        return _search_migration(opened, old_query, new_query, k, candidates, weights)
+    if not isinstance(store, (tuple, Migration)):
+        with Migration(store, alone=False) as opened:
+            return search(opened, old_query, new_query, k, candidates=candidates, weights=weights, where=where,
+                          params=params)
+    old, new, old_query = _places(store, old_query, new_query) if isinstance(store, Migration) else (*store, old_query)
+    if where is not None:
+        old, new = old.filtered(where, params), None if new is None else new.filtered(where, params)
+    return _search(old, new, old_query, new_query, k, candidates, weights)
 
 
-def _search_migration(migration: Migration, old_query: npt.ArrayLike | None, new_query: npt.ArrayLike | None, k: int,
-                      candidates: int, weights: tuple[float, float]) -> Answer:
-    if migration.journal.fact("applied") is None:
-        if new_query is None:
-            return _search(migration.old, None, old_query, None, k, candidates, weights)
-        if old_query is None:
-            query = np.asarray(new_query, np.float32)
-            back = np.asarray(migration.translator(back=True).transform(np.atleast_2d(query)))
-            return _search(migration.old, None, back[0] if query.ndim == 1 else back, None, k, candidates, weights)
-        raise UsageError("the new vectors are not all there yet; run 'kedge-migrate apply', or search with one model's "
-                         "query")
-    return _search(migration.old, migration.new, old_query, new_query, k, candidates, weights)
+def _places(migration: Migration, old_query: npt.ArrayLike | None,
+            new_query: npt.ArrayLike | None) -> tuple[Store, Store | None, npt.ArrayLike | None]:
+    """The stores to search, and the old model's query, which may be the new one's translated back."""
+    if migration.journal.fact("applied") is not None:
+        return migration.old, migration.new, old_query
+    if new_query is None:
+        return migration.old, None, old_query
+    if old_query is None:
+        query = np.asarray(new_query, np.float32)
+        back = np.asarray(migration.translator(back=True).transform(np.atleast_2d(query)))
+        return migration.old, None, back[0] if query.ndim == 1 else back
+    raise UsageError("the new vectors are not all there yet; run 'kedge-migrate apply', or search with one model's "
+                     "query")
 
 
 def _search(old: Store, new: Store | None, old_query: npt.ArrayLike | None, new_query: npt.ArrayLike | None, k: int,
@@ -68,9 +73,9 @@ def _search(old: Store, new: Store | None, old_query: npt.ArrayLike | None, new_
     if not asked:
         raise UsageError("a search needs the query as at least one of the models embeds it")
     for store, query in asked:
-        if np.shape(query)[-1] != store.describe().width:
-            raise UsageError(f"{store.shown} holds vectors of {store.describe().width} values; got a query of "
-                             f"{np.shape(query)[-1]}")
+        width = store.facts().width
+        if np.shape(query)[-1] != width:
+            raise UsageError(f"{store.shown} holds vectors of {width} values; got a query of {np.shape(query)[-1]}")
     queries = [np.atleast_2d(np.asarray(query, np.float32)) for _, query in asked]
     if len(asked) == 1:
         ids, scores = asked[0][0].search(queries[0], k)
@@ -85,26 +90,18 @@ def _both(stores: list[Store], queries: list[Vectors], k: int, candidates: int,
     if len(queries[0]) != len(queries[1]):
         raise UsageError(f"there are {len(queries[0])} old queries and {len(queries[1])} new ones; they must be the "
                          "same")
-    metrics = [store.describe().metric for store in stores]
+    metrics = [store.facts().metric for store in stores]
     found: list[tuple[list[Id], Floats]] = []
     for first in range(0, len(queries[0]), QUERIES_AT_ONCE):
         asked = [rows[first:first + QUERIES_AT_ONCE] for rows in queries]
         lists = [store.search(rows, candidates)[0] for store, rows in zip(stores, asked)]
         unions = [list(dict.fromkeys(by_old + by_new)) for by_old, by_new in zip(*lists)]
-        vectors = [_vectors(store, unions) for store in stores]
+        vectors = stores[0].lookup(stores[1], list({key for ids in unions for key in ids}))
         for n, ids in enumerate(unions):
             scores = [_scores(there, rows[n], ids, metric) for there, rows, metric in zip(vectors, asked, metrics)]
             total = fuse(scores[0], scores[1], weights)
             best = np.argsort(-total, kind="stable")[:k]
             found.append(([ids[place] for place in best], total[best]))
-    return found
-
-
-def _vectors(store: Store, unions: list[list[Id]]) -> dict[Id, Vectors]:
-    """{id: vector} of everything that some query has for a candidate, read once."""
-    found: dict[Id, Vectors] = {}
-    for rows in store.read(ids=list({key for ids in unions for key in ids})):
-        found.update(zip(rows.ids, rows.matrix))
     return found
 
 

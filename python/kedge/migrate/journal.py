@@ -28,8 +28,9 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS steps (at TEXT NOT NULL, step TEXT NOT NULL, found TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL, old BLOB NOT NULL, text TEXT,
-                                   new BLOB);
-CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB);
+                                   new BLOB, version TEXT);
+CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB, version TEXT);
+CREATE TABLE IF NOT EXISTS theirs (id UNIQUE NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
@@ -46,6 +47,9 @@ class Journal:
             self._open.callback(self.db.close)
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.executescript(TABLES)
+            for table in ("sample", "real"):  # journals of earlier releases have no versions
+                if not self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = 'version'", table):
+                    self.db.execute(f"ALTER TABLE {table} ADD COLUMN version TEXT")
             self.owner = self.fact("owner")
             if self.owner is None:
                 self.owner = uuid.uuid4().hex
@@ -130,20 +134,22 @@ class Journal:
         return [(at, step, json.loads(found)) for at, step, found in
                 self.rows("SELECT at, step, found FROM steps ORDER BY rowid")]
 
-    def add_sample(self, ids: Sequence[Id], old: Iterable[Vectors], texts: Iterable[str | None]) -> None:
+    def add_sample(self, documents: Iterable[tuple[Id, str | None, str, Vectors]]) -> None:
+        """Each document is (id, text, version, old vector)."""
         first = self.drawn()
         with self.together():
-            self.db.executemany("INSERT INTO sample (place, id, old, text) VALUES (?, ?, ?, ?)", [
-                (first + n, as_key(key), np.asarray(row, "<f4").tobytes(), text) for n, (key, row, text)
-                in enumerate(zip(ids, old, texts))])
+            self.db.executemany("INSERT INTO sample (place, id, text, version, old) VALUES (?, ?, ?, ?, ?)", [
+                (place, as_key(key), text, version, np.asarray(old, "<f4").tobytes())
+                for place, (key, text, version, old) in enumerate(documents, first)])
 
     def embed_sample(self, ids: Sequence[Id], new: Vectors) -> None:
         """Notes what the new model makes of documents of the sample; they are real from then on."""
         with self.together():
             self.db.executemany("UPDATE sample SET new = ? WHERE id = ?", [
                 (np.asarray(row, "<f4").tobytes(), as_key(key)) for key, row in zip(ids, new)])
-            old = {as_id(key): row for key, row in self.rows("SELECT id, old FROM sample")}
-            self.embedded(ids, _matrix([old[key] for key in ids]), new)
+            drawn = [self.rows("SELECT old, version FROM sample WHERE id = ?", as_key(key))[0] for key in ids]
+            self.embedded(ids, fingerprints(_matrix([old for old, _ in drawn])).tolist(),
+                          [version for _, version in drawn], new)
 
     def forget_sample(self) -> None:
         """The sample stays drawn, and waits for the new model again."""
@@ -170,18 +176,24 @@ class Journal:
         return [(as_id(key), text) for key, text in
                 self.rows("SELECT id, text FROM sample WHERE new IS NULL ORDER BY place")]
 
-    def embedded(self, ids: Sequence[Id], old: npt.ArrayLike, new: Vectors) -> None:
-        """Keeps vectors of the new model until the store has them, and what the old ones were like."""
+    def embedded(self, ids: Sequence[Id], old: Iterable[int], versions: Iterable[str | None], new: Vectors) -> None:
+        """Keeps vectors of the new model until the store has them, with the fingerprints of the old vectors and the
+        versions of the documents that they were made of."""
         with self.together():
-            self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, ?)", [
-                (as_key(key), before, np.asarray(row, "<f4").tobytes())
-                for key, before, row in zip(ids, fingerprints(old).tolist(), new)])
+            self.db.executemany("INSERT OR REPLACE INTO real (id, old, vector, version) VALUES (?, ?, ?, ?)", [
+                (as_key(key), before, np.asarray(row, "<f4").tobytes(), version)
+                for key, before, row, version in zip(ids, old, new, versions)])
 
     def already_real(self, ids: Sequence[Id], old: npt.ArrayLike) -> None:
         """The store has real vectors of these, made by someone else."""
         with self.together():
-            self.db.executemany("INSERT OR REPLACE INTO real VALUES (?, ?, NULL)", [
+            self.db.executemany("INSERT OR REPLACE INTO real (id, old) VALUES (?, ?)", [
                 (as_key(key), before) for key, before in zip(ids, fingerprints(old).tolist() if len(ids) else [])])
+            self.db.executemany("INSERT OR IGNORE INTO theirs VALUES (?)", [(as_key(key),) for key in ids])
+
+    def theirs(self) -> set[Id]:
+        """The ids whose real vectors someone else has made, so that the sample's own say nothing of them."""
+        return {as_id(key) for key, in self.rows("SELECT id FROM theirs")}
 
     def embedded_from(self, ids: Sequence[Id]) -> dict[Id, int]:
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
@@ -191,10 +203,11 @@ class Journal:
             known.update((key, fingerprint) for fingerprint, in found)
         return known
 
-    def waiting(self) -> tuple[list[Id], Vectors]:
-        """(ids, vectors) that are embedded and not yet in the store."""
-        found = self.rows("SELECT id, vector FROM real WHERE vector IS NOT NULL")
-        return [as_id(key) for key, _ in found], _matrix([vector for _, vector in found])
+    def waiting(self) -> tuple[list[Id], Vectors, list[str | None]]:
+        """(ids, vectors, versions of the documents) that are embedded and not yet in the store."""
+        found = self.rows("SELECT id, vector, version FROM real WHERE vector IS NOT NULL")
+        return ([as_id(key) for key, _, _ in found], _matrix([vector for _, vector, _ in found]),
+                [version for _, _, version in found])
 
     def count_waiting(self) -> int:
         return int(self.rows("SELECT count(*) FROM real WHERE vector IS NOT NULL")[0][0])
@@ -206,18 +219,21 @@ class Journal:
 
     def forget(self, ids: Iterable[Id]) -> None:
         """The real vectors of these are out of date."""
+        keys = [(as_key(key),) for key in ids]
         with self.together():
-            self.db.executemany("DELETE FROM real WHERE id = ?", [(as_key(key),) for key in ids])
+            for table in ("real", "theirs"):
+                self.db.executemany(f"DELETE FROM {table} WHERE id = ?", keys)
 
     def start_over(self) -> None:
         """There is no new place any more: real vectors of the sample wait once more, others are forgotten."""
         with self.together():
             self.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None,
-                      verified=None, only_new=None)
+                      verified=None, only_new=None, differ=None, translated_back=None, old_text=None)
             self.db.execute("DELETE FROM real")
-            ids, old, new = self.sample()
+            self.db.execute("DELETE FROM theirs")
+            ids, _, new = self.sample()
             if ids:
-                self.embedded(ids, old, new)
+                self.embed_sample(ids, new)
 
     def real(self) -> set[Id]:
         """The ids that have real vectors, in the store or on their way there."""

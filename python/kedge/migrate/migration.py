@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import urllib.parse
 
 import numpy as np
 
 import kedge
 
-from .._address import without_password
+from .._address import scheme_of, without_password
 from .._errors import Error, UsageError
 from . import config as configs
 from .journal import Journal
@@ -20,7 +21,7 @@ from .types import Mask, Vectors
 
 CONFIG = "migrate.toml"
 # What cannot change once it is begun: rows that are there depend on it.
-FIXED = ("store", "into", "normalize")
+FIXED = ("store", "where", "into", "normalize")
 
 
 class Migration:
@@ -47,24 +48,34 @@ class Migration:
             self.journal.note(begun=now)
             return
         for name in FIXED:
-            if begun[name] != now[name]:
-                raise UsageError(f"{self.path}: {name} was {begun[name]!r} when this migration began and is "
+            if begun.get(name, "") != now[name]:  # journals of earlier releases know fewer settings
+                raise UsageError(f"{self.path}: {name} was {begun.get(name, '')!r} when this migration began and is "
                                  f"{now[name]!r}; change it back, or begin another migration with --config NAME.toml")
 
     @property
     def place(self) -> Store:
         """What the address in the config names, whichever vectors are there now."""
-        return self._open(self.config.store)
+        where = self.config.where
+        if where and scheme_of(self.config.store) != "postgresql":
+            raise UsageError(f"{self.path}: 'where' is a condition for PostgreSQL; "
+                             f"{without_password(self.config.store)} is another kind of store")
+        return self._open(self.config.store + (f"&where={urllib.parse.quote(where, safe='')}" if where else ""))
 
     @property
     def beside(self) -> Store:
-        """Where new vectors are before a cutover."""
-        return self._open(self.config.into) if self.config.into else self._beside("_new")
+        """Where apply puts new vectors."""
+        if ":" in self.config.into:
+            return self._open(self.config.into)
+        if "new" not in self._stores:
+            self._stores["new"] = self.place.new_place(self.config.into)
+        return self._stores["new"]
 
     @property
     def kept(self) -> Store:
         """Where old vectors are after a cutover."""
-        return self._beside("_old")
+        if "old" not in self._stores:
+            self._stores["old"] = self.place.beside("_old")
+        return self._stores["old"]
 
     @property
     def switched(self) -> bool:
@@ -73,22 +84,46 @@ class Migration:
     @property
     def old(self) -> Store:
         """The store with the old model's vectors."""
-        return self.kept if self.switched else self.place
+        return self._as_agreed(self.kept if self._moved else self.place)
 
     @property
     def new(self) -> Store:
         """The store with the new model's."""
-        return self.place if self.switched else self.beside
+        return self._as_agreed(self.place if self._moved else self.beside)
+
+    @property
+    def watched(self) -> bool:
+        """Whether the store notes what others change."""
+        return self.place.watching(self.journal.owner)
+
+    @property
+    def _moved(self) -> bool:
+        """Whether a cutover gave the places each other's names."""
+        return self.switched and not self.beside.stays
+
+    def _as_agreed(self, store: Store) -> Store:
+        """With what apply was told about triggers."""
+        store.fire_triggers = self.journal.fact("fire_triggers", True)
+        return store
 
     def require_settled(self) -> None:
         """After a switch that was stopped, only switch() itself can tell which vectors are where."""
         for fact, step in (("switching", "cutover"), ("switching_back", "rollback")):
-            if self.journal.fact(fact) is not None:
+            if self.journal.fact(fact) is None:
+                continue
+            if self.never_began(step):
+                self.journal.note(**{fact: None})
+            else:
                 raise Error(f"a {step} was interrupted; run 'kedge-migrate {step}' again to complete it first")
+
+    def never_began(self, step: str) -> bool:
+        """Whether a cutover or rollback that was stopped left everything as it was, so that any step may follow."""
+        begun = self.place.switching(self.beside, self.kept)
+        return not begun if step == "cutover" else begun and self.place.shares_documents  # whose switch is one step
 
     def require_same_old(self) -> None:
         """The old vectors are those that the sample was drawn from: another migration may have put new ones there."""
-        found = self.old.describe()
+        found = self.old.facts()
         now, noted = {"width": found.width, "owner": found.owner}, self.journal.fact("old")
         if noted is None or not self.journal.drawn():
             self.journal.note(old=now)
@@ -97,11 +132,6 @@ class Migration:
                         f"{noted['width']} values and were made by {noted['owner'] or 'no migration'}, these have "
                         f"{now['width']} and were made by {now['owner'] or 'no migration'}; put the old ones back, or "
                         "begin another migration")
-
-    def _beside(self, ending: str) -> Store:
-        if ending not in self._stores:
-            self._stores[ending] = self.place.beside(ending)
-        return self._stores[ending]
 
     def _open(self, address: str) -> Store:
         if address not in self._stores:

@@ -33,6 +33,9 @@ class Bench:
         self.by_new = _without(closeness(new_queries, new, metrics[1]), skip)
         self.by_translated = _without(closeness(new_queries, translated, metrics[1]), skip)
         self.judged, self.truth = judged, _best(self.by_new)
+        # The queries that a measure has values of.
+        every = np.arange(len(new_queries))
+        self.asked = {"overlap": every, "ndcg": every[[bool(judged and judged.get(int(query))) for query in every]]}
 
     def measure(self, real: Mask | None = None) -> Measured:
         """A value for every query, by way and measure; 'real' says which documents are embedded again [none]."""
@@ -43,20 +46,25 @@ class Bench:
                     "fused": self._fused(self.by_old, new), "new": self.truth}
         return {way: self._scores(found) for way, found in ways.items()}
 
-    def _fused(self, old: Floats, new: Floats) -> list[Places]:
+    def lists(self, k: int) -> list[Places]:
+        """The k best documents of every query before anything is embedded again, fused if the old model answers."""
+        if self.by_old is None:
+            return _best(self.by_translated, k)
+        return self._fused(self.by_old, self.by_translated, k)
+
+    def _fused(self, old: Floats, new: Floats, k: int = K) -> list[Places]:
         found = []
         for old_scores, new_scores in zip(old, new):
             ids = np.union1d(*(np.argsort(-scores, kind="stable")[:CANDIDATES] for scores in (old_scores, new_scores)))
             ids = ids[np.isfinite(old_scores[ids])]
-            found.append(ids[np.argsort(-fuse(old_scores[ids], new_scores[ids]), kind="stable")[:K]])
+            found.append(ids[np.argsort(-fuse(old_scores[ids], new_scores[ids]), kind="stable")[:k]])
         return found
 
     def _scores(self, found: list[Places]) -> dict[str, Floats]:
         measured = {"overlap": np.array([len(np.intersect1d(a, b)) / max(len(b), 1)
                                          for a, b in zip(found, self.truth)])}
         if self.judged is not None:
-            measured["ndcg"] = np.array([ndcg(ids, self.judged[query]) for query, ids in enumerate(found)
-                                         if self.judged.get(query)])
+            measured["ndcg"] = np.array([ndcg(found[query], self.judged[query]) for query in self.asked["ndcg"]])
         return measured
 
 
@@ -66,8 +74,10 @@ class Ranking:
     def __init__(self, old_queries: Vectors, new_queries: Vectors, metrics: tuple[str, str]) -> None:
         self.queries, self.metrics = (old_queries, new_queries), metrics
         self.kept: list[tuple[list[Id], Floats]] = [([], np.empty((2, 0))) for _ in new_queries]
+        self.rows = 0
 
     def add(self, ids: Sequence[Id], old: Vectors, new: Vectors) -> None:
+        self.rows += len(ids)
         scores = [closeness(queries, rows, metric)
                   for queries, rows, metric in zip(self.queries, (old, new), self.metrics)]
         for query, (known, before) in enumerate(self.kept):
@@ -90,8 +100,8 @@ def _without(scores: Floats, skip: Places) -> Floats:
     return scores
 
 
-def _best(scores: Floats) -> list[Places]:
-    return [row[np.isfinite(scores[n][row])] for n, row in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :K])]
+def _best(scores: Floats, k: int = K) -> list[Places]:
+    return [row[np.isfinite(scores[n][row])] for n, row in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :k])]
 
 
 def ndcg(found: Iterable[Id], grades: Mapping[Id, float], k: int = K) -> float:

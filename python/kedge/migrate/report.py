@@ -12,10 +12,10 @@ from .._errors import Error
 from .._output_file import write_file
 from ..report import html, style
 from ..report.tables import Cell, Table
-from .check import TopUpCurve
+from .check import WHOLE_ROWS, TopUpCurve, in_the_store
 from .migration import Migration
 from .quality import Interval
-from .say import MEASURES, WAYS
+from .say import EXPECTED, MEASURES, WAYS
 from .status import state_and_next
 from .top_up import expected
 from .types import Found
@@ -39,11 +39,11 @@ def report(migration: Migration, out: str | None = None) -> Found:
     state, _ = state_and_next(migration.journal, migration.switched)
     checked = migration.journal.fact("check")
     last = {step: found for _, step, found in steps}
-    rows = last.get("plan", {}).get("rows") or last.get("apply", {}).get("rows") or 0
-    share = migration.journal.count_real() / max(rows, 1)
+    rows, now = look_at(migration, last)
+    share = min(migration.journal.count_real() / max(rows, 1), 1)
     with matplotlib.rc_context(style.STYLE):
-        sections = [part for part in (quality(checked, share), errors(last.get("fit")), store(last.get("plan")),
-                                      history(steps)) if part]
+        sections = [part for part in (quality(checked, share, rows, now), cut_offs(checked), errors(last.get("fit")),
+                                      store(last.get("plan")), history(steps)) if part]
     text = html.page(
         title="kedge-migrate: report", heading="Changing the embedding model", headline=headline(migration, state),
         maker="kedge-migrate report", version=__version__, created=datetime.datetime.now(),
@@ -54,19 +54,27 @@ def report(migration: Migration, out: str | None = None) -> Found:
     return {"file": str(path)}
 
 
+def look_at(migration: Migration, last: dict[str, Found]) -> tuple[int, dict[str, Interval]]:
+    """(rows, what searches give now); rows as they were last counted, and no searches, if the store does not answer."""
+    try:
+        rows = migration.new.describe().rows if migration.switched else migration.old.describe().rows
+        return rows, in_the_store(migration) if rows <= WHOLE_ROWS else {}
+    except Error:
+        return int(last.get("plan", {}).get("rows") or last.get("apply", {}).get("rows") or 0), {}
+
+
 def headline(migration: Migration, state: str) -> list[str]:
-    return [migration.place.shown.split("?")[0], state, f"{migration.journal.count_real():,} real vectors"]
+    return [migration.place.shown, state, f"{migration.journal.count_real():,} real vectors"]
 
 
 def sentences(migration: Migration, checked: Found | None, state: str, share: float) -> list[str]:
     said = [f"The migration is at this point: {state}."]
-    now = expected(migration, min(share, 1))
+    now = expected(migration, share)
     if checked and now:
         said[0] = f"Verdict: {checked['verdict']}: {checked['why']}."
-        name = "ndcg" if "ndcg" in now["new"] else "overlap"
+        name = next(name for name in reversed(EXPECTED) if name in now["new"])
         values = "; ".join(f"{title}: {now[way][name]:.3f}" for way, title in WAYS.items() if way in now)
-        said.append(f"With {share:.1%} of the documents embedded again, {MEASURES[name]} among the documents of the "
-                    f"sample is expected to be: {values}.")
+        said.append(f"With {share:.1%} of the documents embedded again, {EXPECTED[name]} is expected to be: {values}.")
     return said
 
 
@@ -80,40 +88,67 @@ def tiles(migration: Migration, checked: Found | None, rows: int, share: float) 
     return found
 
 
-def quality(checked: Found | None, share: float) -> html.Section | None:
-    """The curve and the table of the check."""
+def quality(checked: Found | None, share: float, rows: int, now: dict[str, Interval]) -> html.Section | None:
+    """The curves and tables of the check, and what searches of the store give now."""
     if not checked:
         return None
     names = [name for name in MEASURES if name in checked["scores"]["new"]]
     ways = {way: title for way, title in WAYS.items() if way in checked["scores"]}
-    panels = [style.Panel(MEASURES[name], curve(checked["curve"], name, share)) for name in names]
+    panels = [style.Panel(MEASURES[name], curve(checked["curve"], checked.get("ordered"), name, share))
+              for name in names]
     keys = [style.Key(title, LOOKS[way][0], style.MARKS[LOOKS[way][1]]) for way, title in ways.items()]
     body = [[Cell(title, head=True, kind="group")] + [interval(checked["scores"][way][name]) for name in names]
             for way, title in ways.items()]
-    table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample. The "
-                  "whole store is larger, and so are its searches harder.",
+    harder = f" The store has {rows:,}, so its searches are harder." if rows > checked["rows"] else ""
+    table = Table(f"Means over queries with 95 % intervals, among the {checked['rows']:,} documents of the sample."
+                  f"{harder}",
                   [[Cell("", head=True, kind="group")] + [Cell(MEASURES[name], head=True) for name in names]], body)
     return html.Section("quality", "What search keeps", [
         "Each document of the sample was translated by a map that had not seen it. Then more and more translated "
-        "vectors were replaced by real ones, at random. The dotted line is where the store is now."],
-        [table, *whole(checked)], [style.Group(panels, legend=keys)])
+        "vectors were replaced by real ones, at random" + (
+            "; dashed, in the order of top-up, which came from half of the queries, while the other half asked"
+            if "ordered" in checked else "") + ". The dotted line is where the store is now."],
+        [table, *whole(checked, now)], [style.Group(panels, legend=keys)])
 
 
-def whole(checked: Found) -> list[Table]:
-    """The same in the whole store, where queries are judged."""
-    if "whole" not in checked:
-        return []
-    body = [[Cell(WAYS[way], head=True, kind="group"), interval(value)]
-            for way, value in checked["whole"]["scores"].items()]
-    return [Table("In the whole store, as apply makes it: real vectors of the sample, all others translated.",
-                  [[Cell("", head=True, kind="group"), Cell(MEASURES["ndcg"], head=True)]], body)]
+def whole(checked: Found, now: dict[str, Interval]) -> list[Table]:
+    """The same in the whole store, where queries are judged: as the check foresaw it, and as searches find it now."""
+    foreseen = checked["whole"]["scores"] if "whole" in checked else {}
+    tables = []
+    for caption, scores, words in (
+            ("In the whole store, as apply makes it: real vectors of the sample, all others translated.", foreseen,
+             WAYS),
+            ("In the whole store as it is now, by searches of the old vectors, of the new ones and of both.", now,
+             {"old": "the old vectors", "new": "the new vectors", "fused": "both"})):
+        body = [[Cell(words[way], head=True, kind="group"), interval(value)] for way, value in scores.items()]
+        if body:
+            tables.append(Table(caption, [[Cell("", head=True, kind="group"), Cell(MEASURES["ndcg"], head=True)]],
+                                body))
+    return tables
+
+
+def cut_offs(checked: Found | None) -> html.Section | None:
+    """What takes the place of the old model's cut-offs."""
+    if not checked or not checked.get("cut_offs"):
+        return None
+    ways = {"new": "the new model's own", "translated": "translated", "fused": "fused score"}
+    head = [[Cell("old model", head=True, kind="group"), *(Cell(title, head=True) for title in ways.values())]]
+    body = [[Cell(f"{one['old']:.3g}", head=True, kind="group"),
+             *(Cell(f"{one['ways'][way]['at']:.3f}", f"{one['ways'][way]['agreement'][0]:.1%} alike "
+                    f"({one['ways'][way]['agreement'][1]:.1%} to {one['ways'][way]['agreement'][2]:.1%}), "
+                    f"{one['ways'][way]['kept']:.0%} still pass") for way in ways)] for one in checked["cut_offs"]]
+    return html.Section("cut-offs", "Cut-offs", [
+        "Programs that keep what is similar above a number need another number now. Each of these lets as many of the "
+        "ten best documents pass as the old model's did. 'Alike' is the share of them that both decide alike, on "
+        "queries that the number was not found with; 'still pass' is the share of what passed before that passes now."],
+        [Table("", head, body)])
 
 
 def interval(value: Interval) -> Cell:
     return Cell(f"{value[0]:.3f}", f"{value[1]:.3f} to {value[2]:.3f}")
 
 
-def curve(points: TopUpCurve, name: str, share: float) -> Markup:
+def curve(points: TopUpCurve, ordered: TopUpCurve | None, name: str, share: float) -> Markup:
     figure, ax = style.axes(4.4, 3.0)
     shares = [100 * point for point, _ in points]
     for way, title in WAYS.items():
@@ -123,7 +158,10 @@ def curve(points: TopUpCurve, name: str, share: float) -> Markup:
         level = way in ("old", "new")
         ax.plot(shares, [scores[way][name] for _, scores in points], color=colour, marker=None if level else mark,
                 linestyle=(0, (4, 3)) if level else "-", label=title)
-    ax.axvline(100 * min(share, 1), color=style.SOFT, linewidth=1, linestyle=":")
+        if ordered and not level:
+            ax.plot([100 * point for point, _ in ordered], [scores[way][name] for _, scores in ordered], color=colour,
+                    linestyle=(0, (2, 2)), linewidth=1)
+    ax.axvline(100 * share, color=style.SOFT, linewidth=1, linestyle=":")
     ax.set_xlabel("documents embedded again, %")
     ax.set_ylabel(MEASURES[name])
     return style.svg(figure, f"{MEASURES[name]} against the share of documents embedded again")
@@ -151,7 +189,7 @@ def store(planned: Found | None) -> html.Section | None:
     if not planned:
         return None
     length = planned["length"]
-    facts = [("store", planned["store"].split("?")[0]), ("rows", f"{planned['rows']:,}"),
+    facts = [("store", planned["store"]), ("rows", f"{planned['rows']:,}"),
              ("values in a row", planned["width"]), ("kept as", planned["kind"]), ("compared by", planned["metric"]),
              ("index", planned["index"] or "none"), ("duplicates", f"{planned['duplicates']:,}"),
              ("rows of zeros", f"{planned['zeros']:,}"), ("NaN or infinity", f"{planned['nan']:,}")]

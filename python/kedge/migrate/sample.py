@@ -12,10 +12,9 @@ from .._errors import BadFile, Error, UsageError
 from .._output_file import write_file
 from .._progress import command_progress
 from . import draw, maps
-from .embed import BATCH_TEXTS, embedder
+from .embed import BATCH_TEXTS, Counted
 from .migration import Migration, usable
-from .store import Store
-from .texts import Texts
+from .texts import Embeddable, Texts
 from .types import Found, Id, Vectors
 
 PILOT_ROWS = 400
@@ -85,7 +84,7 @@ def draw_more(migration: Migration, wanted: int, quiet: bool) -> None:
             smallest.add(batch.ids)
             progress.advance(len(batch))
         progress.close()
-        kept = usable_of(store, texts, [key for key in smallest.ids if key not in already])[:wanted - len(already)]
+        kept = usable_of(texts, [key for key in smallest.ids if key not in already])[:wanted - len(already)]
         if len(kept) + len(already) >= wanted or len(smallest.ids) < candidates:
             break
         candidates *= 4  # many rows could not be used
@@ -93,24 +92,20 @@ def draw_more(migration: Migration, wanted: int, quiet: bool) -> None:
         raise Error(f"{store.shown} has no rows {'with a text ' if texts.there else ''}that can be translated, so "
                     "there is nothing to draw a sample from"
                     + (f"; are its ids those of {migration.config.texts}?" if texts.file else ""))
-    journal.add_sample([key for key, _, _ in kept], [row for _, row, _ in kept], [text for _, _, text in kept])
+    journal.add_sample(kept)
 
 
-def usable_of(store: Store, texts: Texts, ids: Sequence[Id]) -> list[tuple[Id, Vectors, str | None]]:
-    """(id, old vector, text or None) of the documents that can be in a sample, in the order of the ids."""
-    rows: dict[Id, Vectors] = {}
-    for batch in store.read(ids=ids) if ids else ():
-        rows.update((key, row) for key, row, good in zip(batch.ids, batch.matrix, usable(batch.matrix)) if good)
-    ids = [key for key in ids if key in rows]
-    found = texts.of(ids) if texts.there else [None] * len(ids)
-    return [(key, rows[key], text) for key, text in zip(ids, found) if text or not texts.there]
+def usable_of(texts: Texts, ids: Sequence[Id]) -> list[Embeddable]:
+    """The documents that can be in a sample, in the order of the ids."""
+    found = [document for document in texts.read(ids) if document.text or not texts.there]
+    return [document for document in found if usable(document.old[None])[0]]
 
 
 def embed(migration: Migration, quiet: bool) -> None:
     """The new model's vectors of what waits for them; noted batch by batch, so that none is paid for twice."""
     journal = migration.journal
     waiting = journal.unembedded()
-    function = embedder(migration.config.embed)
+    function = Counted(migration, migration.config.embed)
     progress = command_progress("kedge-migrate sample", len(waiting), quiet)
     for first in range(0, len(waiting), BATCH_TEXTS):
         batch = waiting[first:first + BATCH_TEXTS]

@@ -2,39 +2,55 @@
 """What the command prints of what a step found."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from .types import Found
+from .types import Found, Id
 
 WAYS = {"old": "stay with the old model", "translated": "translate", "fused": "translate and fuse",
         "new": "embed everything again"}
 MEASURES = {"overlap": "overlap@10", "ndcg": "nDCG@10"}
+EXPECTED = {"overlap": "overlap@10 in the sample", "ndcg": "nDCG@10 in the sample",
+            "whole_ndcg": "nDCG@10 in the whole store"}
 
 
 def plan(found: Found) -> Iterator[str]:
     length = found["length"]
     yield f"{found['store']}"
-    yield f"  {found['rows']:,} rows of {found['width']} values ({found['kind']}), compared by {found['metric']}"
+    about = "" if found["counted"] else "about "
+    yield f"  {about}{found['rows']:,} rows of {found['width']} values ({found['kind']}), compared by {found['metric']}"
+    if found["without_vector"]:
+        yield f"  {about}{found['without_vector']:,} rows without a vector, which stay without one"
     if found["index"]:
         yield f"  index: {found['index']}"
     if length["mean"] is not None:
         yield f"  lengths {length['least']:.3g} to {length['largest']:.3g}, mean {length['mean']:.3g}"
-    yield (f"  {found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN or "
-           "infinity")
+    among = "" if found["looked_at"] >= found["rows"] else f"among {found['looked_at']:,} rows: "
+    yield (f"  {among}{found['duplicates']:,} duplicates, {found['zeros']:,} rows of zeros, {found['nan']:,} with NaN "
+           "or infinity")
     yield "  texts: " + ("yes" if found["texts"] else "none; name their field as text=FIELD in the address, or a file "
                          "with --texts, or embed by id")
+    if found["triggers"]:
+        yield "  triggers that run for every row if the new vectors go into a column of this table:"
+        yield from (f"    {trigger}" for trigger in found["triggers"])
     yield "What it takes"
-    yield f"  sample: {found['embed_sample']:,} documents to embed{_minutes(found['minutes_sample'])}"
-    yield f"  everything: {found['embed_all']:,} documents to embed{_minutes(found['minutes_all'])}"
-    yield f"  apply: about {_about(found['minutes_apply'])}" + (
-        f", {found['new_bytes'] / 1e6:,.0f} MB for {found['new_width']} values in every row"
-        if found["new_bytes"] else "")
+    for what in ("sample", "all"):
+        money = f", {found[f'cost_{what}']:,.2f} at this price" if found[f"cost_{what}"] is not None else ""
+        yield (f"  {'everything' if what == 'all' else what}: {found[f'embed_{what}']:,} documents to embed"
+               f"{_minutes(found[f'minutes_{what}'])}{money}")
+    yield f"  apply: about {_about(found['minutes_apply'])}" + "".join(
+        f", {found[name] / 1e6:,.0f} MB {words}" for name, words in (
+            ("new_bytes", f"for {found['new_width']} values in every row"), ("index_bytes", "for its index"),
+            ("log_bytes", "of the server's log")) if found[name])
     yield "  cutover: " + (found["atomic"] or "one step")
+    if found["unseen"]:
+        yield f"  {found['unseen']}"
     yield "Next: kedge-migrate sample"
 
 
 def sample(found: Found) -> Iterator[str]:
     yield f"{found['drawn']:,} documents drawn, {found['embedded']:,} of them embedded by the new model"
+    yield from _paid(found)
     if found.get("enough"):
         yield found["enough"]
     if "to_embed" in found:
@@ -74,14 +90,31 @@ def check(found: Found) -> Iterator[str]:
             yield f"{'':50}{MEASURES['ndcg']:>24}"
         for way, (mean, low, high) in found["whole"]["scores"].items():
             yield f"{WAYS[way]:26}{'':24}{f'{mean:.3f} ({low:.3f} to {high:.3f})':>24}"
-    yield "In the sample, as documents are embedded again"
-    for share, scores in found["curve"]:
+    yield "In the sample, as documents are embedded again at random"
+    yield from _curve(found["curve"], names)
+    if "ordered" in found:
+        yield "The same in the order of top-up, which comes from half of the queries; the other half asks"
+        yield from _curve(found["ordered"][1:-1], names)
+    yield from _cut_offs(found["cut_offs"])
+    yield f"Verdict: {found['verdict']}: {found['why']}."
+    yield "Next: kedge-migrate apply"
+
+
+def _curve(points: list[Any], names: list[str]) -> Iterator[str]:
+    for share, scores in points:
         shown = [way for way in ("translated", "fused") if way in scores]
         line = "   ".join(f"{MEASURES[name]} " + ", ".join(f"{way} {scores[way][name]:.3f}" for way in shown)
                           for name in names)
         yield f"  {share:4.0%}   {line}"
-    yield f"Verdict: {found['verdict']}: {found['why']}."
-    yield "Next: kedge-migrate apply"
+
+
+def _cut_offs(cut_offs: list[Found]) -> Iterator[str]:
+    if cut_offs:
+        yield "Cut-offs that let as many of the ten best pass (decided alike; of what passed, still passes)"
+        yield f"  {'old':>6}" + "".join(f"{title:>24}" for title in ("new model", "translated", "fused"))
+    for one in cut_offs:
+        cells = (f"{at['at']:.3f} ({at['agreement'][0]:.1%}; {at['kept']:.0%})" for at in one["ways"].values())
+        yield f"  {one['old']:6.3g}" + "".join(f"{cell:>24}" for cell in cells)
 
 
 def apply(found: Found) -> Iterator[str]:
@@ -108,10 +141,14 @@ def verify(found: Found) -> Iterator[str]:
         yield f"  such as {', '.join(map(repr, found['examples']))}"
     yield (f"{found['compared']:,} rows made again: {found['same_bits']:,} the same bit for bit, {found['differ']:,} "
            f"differ (largest difference {found['largest_difference']:.1e}, kept as {found['kind']})")
+    if found["differ_ids"]:
+        yield f"  these differ: {_some(found['differ_ids'])}"
+    if found["noted"]:
+        yield f"{found['noted']:,} changes of others are noted and not caught up yet"
     if not found["whole"]:
-        yield "Not whole: run 'kedge-migrate apply' again"
+        yield "Not whole: run 'kedge-migrate apply' again, which translates these rows anew"
     elif not found["switched"]:
-        pending = found["lost"] or found["extra"]
+        pending = found["lost"] or found["extra"] or found["noted"]
         yield "All is right" + ("; the cutover takes along what came and went" if pending else "")
         yield "Next: kedge-migrate cutover"
 
@@ -123,12 +160,21 @@ def cutover(found: Found) -> Iterator[str]:
     yield (f"before it {found['arrived']:,} rows had arrived, {found['changed']:,} changed, {found['removed']:,} gone; "
            "all caught up")
     yield f"{found['new']} has the new vectors now; the old ones are in {found['old']}"
+    if found["view"]:
+        yield f"{found['view']} shows the new ones"
     yield "Next: kedge-migrate top-up; kedge-migrate rollback goes back"
 
 
 def rollback(found: Found) -> Iterator[str]:
     if found["switched_back"]:
         yield "the old vectors are back in their place"
+    if found["translated_back"]:
+        yield (f"{len(found['translated_back']):,} documents came or changed since the cutover; their old vectors are "
+               f"translated from the new ones: {_some(found['translated_back'])}")
+    if found["old_text"]:
+        yield f"{len(found['old_text']):,} have a new text and the vector of their old one: {_some(found['old_text'])}"
+    if found["to_embed"]:
+        yield f"all of these are in {found['to_embed']}; have the old model embed them"
     if found["only_new"] and not found["dropped"]:
         yield (f"{found['only_new']:,} documents that arrived since the cutover have no old vector; their new ones are "
                "kept")
@@ -136,15 +182,30 @@ def rollback(found: Found) -> Iterator[str]:
         yield "the new vectors are removed; the sample and the map are kept"
 
 
+def finish(found: Found) -> Iterator[str]:
+    yield f"{found['new']} is all there is to ask now; remove what is left of {found['old']} when you like"
+
+
 def top_up(found: Found) -> Iterator[str]:
     yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
     if found["without_text"]:
         yield f"{found['without_text']:,} documents have no text and stay translated"
-    if found["expected"]:
-        for name, title in MEASURES.items():
-            if name in found["expected"]["new"]:
-                values = ", ".join(f"{way} {scores[name]:.3f}" for way, scores in found["expected"].items())
-                yield f"expected {title}, as measured in the sample: {values}"
+    if found["not_there"]:
+        yield f"{found['not_there']:,} documents are not in the new place: they have no translation, or were removed"
+    if found["edited"]:
+        yield (f"{found['edited']:,} documents were edited while they were embedded; the vectors of their old texts "
+               "were not written, and another top-up embeds them")
+    if found["theirs"]:
+        yield f"{found['theirs']:,} documents had vectors of the new model that applications wrote; they were kept"
+    yield from _paid(found)
+    if found["measured"]:
+        values = ", ".join(f"{way} {mean:.3f}" for way, (mean, _, _) in found["measured"].items())
+        yield f"measured {EXPECTED['whole_ndcg']}: {values}"
+    elif found["expected"]:
+        shown = [name for name in EXPECTED if name in found["expected"]["new"]]
+        for name in shown if "whole_ndcg" not in shown else ["overlap", "whole_ndcg"]:
+            values = ", ".join(f"{way} {scores[name]:.3f}" for way, scores in found["expected"].items())
+            yield f"expected {EXPECTED[name]}: {values}"
     if found["to_embed"]:
         yield (f"Embed the documents in {found['to_embed']}, in that order, then: kedge-migrate top-up --vectors "
                "FILE.npy")
@@ -155,12 +216,22 @@ def status(found: Found) -> Iterator[str]:
     yield f"  old vectors: {found['old']}"
     yield f"  new vectors: {found['new']}"
     if found["rows"] and found["applied"]:
-        yield f"  {found['rows']:,} rows, {found['real']:,} of them with real vectors"
+        yield f"  {found['rows']:,} rows; {found['real']:,} documents were embedded by the new model"
     elif found["rows"]:
         yield f"  {found['rows']:,} rows, {found['apply_rows']:,} of them applied; a sample of {found['sample']:,}"
     for at, step in found["steps"]:
         yield f"  {at}  {step}"
     yield f"Next: kedge-migrate {found['next']}" if found["next"] else "Next: remove the old vectors when you are sure"
+
+
+def _paid(found: Found) -> Iterator[str]:
+    if "tokens" in found:
+        cost = "" if found["cost"] is None else f", which cost {found['cost']:,.2f}"
+        yield f"{found['tokens']:,} tokens so far{cost}"
+
+
+def _some(ids: Sequence[Id], most: int = 10) -> str:
+    return ", ".join(map(repr, ids[:most])) + (f" and {len(ids) - most:,} more" if len(ids) > most else "")
 
 
 def _minutes(minutes: float | None) -> str:

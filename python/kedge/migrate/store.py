@@ -10,16 +10,18 @@ import abc
 import contextlib
 import dataclasses
 import importlib
+import itertools
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from importlib import metadata
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._address import scheme_of, without_password
 from .._errors import Error, UsageError
-from .._extras import what_is_missing
-from .draw import keys
+from .._extras import PACKAGES, what_is_missing
+from .draw import fingerprints, keys, text_version
 from .types import Id, Moment, Vectors
 
 if TYPE_CHECKING:
@@ -45,6 +47,13 @@ class Rows:
         return self.vectors
 
 
+class Document(NamedTuple):
+    """A text, and what tells it from what it becomes when someone edits it: a fingerprint of the text, or of the vector
+    where there is no text."""
+    text: str | None
+    version: str
+
+
 @dataclasses.dataclass
 class Contents:
     """What is in a store. kind is how it keeps a vector; exact kinds give back the float32 or float16 they got."""
@@ -59,6 +68,30 @@ class Contents:
     can_switch: bool = True      # if not, 'atomic' says why, and what to do
 
 
+class Glance(NamedTuple):
+    """What plan looks at: how many rows have a vector and how many have none, and some of the first."""
+    rows: int
+    without_vector: int
+    counted: bool             # or a good guess
+    batches: Iterator[Rows]
+
+
+@dataclasses.dataclass
+class Room:
+    """Bytes that new vectors take: they themselves, their index, and what the server writes to its log for both; None
+    if the store cannot tell."""
+    vectors: int
+    index: int | None = None
+    log: int | None = None
+
+
+class Note(NamedTuple):
+    """One change that others made, as the store noted it when it happened."""
+    mark: int        # tells notes apart, for forget()
+    id: Id | None    # None: every row may have changed
+    what: str        # old, new: that vector came or changed; text: the text did; gone: the row was removed
+
+
 class Store(abc.ABC):
     """One set of vectors. Making the object touches nothing; every method raises Error with a whole sentence.
 
@@ -66,6 +99,9 @@ class Store(abc.ABC):
     """
 
     copies_documents = False  # whether a new place has documents of its own, which write() copies from the old one
+    shares_documents = False  # whether both places are about the same rows, so that either takes a vector of any id
+    stays = False  # whether new vectors stay in this place at a cutover, and switch() changes what applications see
+    fire_triggers = True  # whether what triggers() names runs when vectors are written
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -79,6 +115,12 @@ class Store(abc.ABC):
     def beside(self, ending: str) -> Self:
         """The place next to this one whose name ends so, such as embedding_new; whether it exists does not matter."""
 
+    def new_place(self, into: str = "") -> Store:
+        """Where new vectors go; 'into' is a word of the store's own for another place than its usual one."""
+        if into:
+            raise UsageError(f"into = {into!r} means nothing for {self.shown}; give an address, or leave it out")
+        return self.beside("_new")
+
     @abc.abstractmethod
     def create(self, like: Store, width: int, owner: str) -> None:
         """Makes this place, empty, for vectors of that width, compared as in 'like', and marks it as the owner's.
@@ -88,7 +130,12 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> Contents:
-        """What is there; raises Missing if the place does not exist."""
+        """What is there, with every row counted; raises Missing if the place does not exist."""
+
+    def facts(self) -> Contents:
+        """As describe(), at a cost that does not grow with the rows: their number is the store's own estimate, or 0.
+        Every search asks for them, so a store keeps what it found until it is switched through this object."""
+        return self.describe()
 
     @abc.abstractmethod
     def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
@@ -99,13 +146,58 @@ class Store(abc.ABC):
         changed: only rows whose 'changed' column is at or above this value, if the address names one.
         """
 
+    def glance(self, most: int) -> Glance:
+        """At most about so many rows, spread over the store if it can do that, and how many there are."""
+        rows = self.describe().rows
+        batches = self.read(size=min(most, BATCH_ROWS))
+        return Glance(rows, 0, True, itertools.islice(batches, -(-most // min(most, BATCH_ROWS))))
+
+    def room(self, like: Store, rows: int, width: int) -> Room:
+        """What so many vectors of that width would take in this place, which need not exist; raises Error if the store
+        could not make it."""
+        return Room(4 * width * rows)
+
     @abc.abstractmethod
     def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         """Puts vectors under ids, replacing those there; None removes them. Durable, and all or nothing, on return."""
 
+    def lag(self) -> float:
+        """How many seconds the copies are behind that the store keeps on other machines."""
+        raise UsageError(f"{self.shown}: this kind of store does not say how far its replicas are behind; leave "
+                         "--max-lag out")
+
+    def triggers(self) -> list[str]:
+        """What the store runs for every vector that is written, such as triggers that others have put on the table."""
+        return []
+
+    def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
+        """The documents of these ids that exist."""
+        found: dict[Id, Document] = {}
+        for rows in self.read(ids=ids, texts=True) if ids else ():
+            texts = rows.texts or [None] * len(rows)
+            for key, text, vector in zip(rows.ids, texts, fingerprints(rows.matrix).tolist()):
+                found[key] = Document(text, text_version(text) if text else f"vector {vector}")
+        return found
+
+    def write_version(self, ids: Sequence[Id], vectors: Vectors, versions: Sequence[str | None],
+                      documents: Store) -> list[Id]:
+        """write(), but only for documents that still are, in the store 'documents', of the version that the vector was
+        made of. Returns the ids that were written. Stores that can compare in the statement that writes do so; here an
+        edit between the two, which follow one another at once, is not seen."""
+        now = documents.documents_of(ids)
+        same = [n for n, key in enumerate(ids) if key in now and now[key].version == versions[n]]
+        if same:
+            self.write([ids[n] for n in same], vectors[same])
+        return [ids[n] for n in same]
+
     @abc.abstractmethod
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
         """For every query the ids of the k best, best first, and their scores (larger is better); fewer get -inf."""
+
+    def filtered(self, where: str, params: Sequence[object] = ()) -> Self:
+        """This store, for searches among the documents that meet a condition in the store's own language."""
+        raise UsageError(f"{self.shown}: this kind of store takes no condition for a search; search for more, and "
+                         "leave out what does not belong")
 
     @abc.abstractmethod
     def switch(self, incoming: Self, outgoing: Self) -> None:
@@ -113,6 +205,39 @@ class Store(abc.ABC):
 
         Called again after a crash it completes what was begun, and does nothing if all is done.
         """
+
+    def lookup(self, other: Store, ids: Collection[Id]) -> tuple[dict[Id, Vectors], dict[Id, Vectors]]:
+        """{id: vector} of these ids here, and in the other place; in one question where a store can."""
+        first, second = ({key: row for rows in store.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)}
+                         for store in (self, other))
+        return first, second
+
+    def shows(self) -> str | None:
+        """What applications can ask without knowing which of two places a cutover has chosen, such as a view."""
+        return None
+
+    def unseen(self) -> str | None:
+        """What a migration of this place cannot see of others' changes, and why, as a sentence for plan; None if the
+        store notes them all."""
+        return None
+
+    def watching(self, owner: str) -> bool:
+        """Whether the store notes for this migration what others change here and in the new place."""
+        return False
+
+    def watch(self, new: Store, owner: str) -> None:  # noqa: B027  # most stores cannot
+        """From now on, if the store can: notes every row that others insert, change or remove, in their transaction."""
+
+    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS) -> list[Note]:
+        """Some of what was noted and not forgotten; with 'seen', of what forget() kept. Whoever reads a row after its
+        note finds it as the note says, or later."""
+        return []
+
+    def forget(self, owner: str, notes: Collection[Note], keep: bool = False) -> None:  # noqa: B027
+        """These are caught up. A row that changed again has another note. 'keep' leaves them to notes(seen=True)."""
+
+    def unwatch(self, owner: str) -> None:  # noqa: B027
+        """Removes what watch() made, with all notes, and whatever else only a rollback would need."""
 
     def not_in(self, other: Store) -> Iterator[Id]:
         """The ids that have a vector here and none in the other; 8 bytes of memory for each id of the other."""
@@ -162,7 +287,7 @@ class Missing(Error):
     """There is no such table, column, collection or file."""
 
 
-# The scheme of an address, and the file and class behind it; the extra is what pip installs for it.
+# The scheme of an address, and the file and class behind it; what pip installs for it is the extra of that name.
 STORES = {
     "postgresql": ("postgresql", "PostgresStore"),
     "qdrant": ("qdrant", "QdrantStore"),
@@ -171,21 +296,32 @@ STORES = {
     "faiss": ("faiss", "FaissStore"),
     "parquet": ("parquet", "ParquetStore"),
     "npy": ("npy", "NpyStore"),
+    "duckdb": ("duckdb", "DuckdbStore"),
+    "milvus": ("milvus", "MilvusStore"),
+    "sqlite-vec": ("sqlite_vec", "SqliteVecStore"),
 }
 
 
 def open_store(address: str) -> Store:
-    """The store of an address, such as 'postgresql://host/db?table=docs&column=embedding' or 'faiss:docs.index'."""
+    """The store of an address, such as 'postgresql://host/db?table=docs&column=embedding' or 'faiss:docs.index'.
+
+    Other packages add stores by entry points of the group kedge.stores, each from its scheme to its class.
+    """
     scheme = scheme_of(address)
-    if ":" not in address or scheme not in STORES:
+    others = {} if scheme in STORES else {point.name: point for point in metadata.entry_points(group="kedge.stores")}
+    if ":" not in address or scheme not in {**STORES, **others}:
         raise UsageError(f"{without_password(address)!r} is not the address of a store; it begins with one of "
-                         f"{', '.join(name + ':' for name in STORES)}")
-    module, name = STORES[scheme]
+                         f"{', '.join(name + ':' for name in {**STORES, **others})}")
     try:
-        found = importlib.import_module(f".stores.{module}", __package__)
+        if scheme in others:
+            made = others[scheme].load()
+        else:
+            module, name = STORES[scheme]
+            made = getattr(importlib.import_module(f".stores.{module}", __package__), name)
     except ImportError as error:
         if (error.name or "").startswith("kedge"):
             raise
-        raise Error(f"{without_password(address)}: {what_is_missing(error, 'migrate')}") from None
-    store: Store = getattr(found, name)(address)
+        extra = scheme if scheme in PACKAGES else None
+        raise Error(f"{without_password(address)}: {what_is_missing(error, extra)}") from None
+    store: Store = made(address)
     return store

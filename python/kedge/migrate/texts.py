@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .._errors import BadFile, Error
 from .migration import Migration
-from .types import Id
+from .store import Document
+from .types import Id, Vectors
 
 
 def read_texts(path: str) -> dict[Id, str]:
@@ -34,6 +36,14 @@ def read_texts(path: str) -> dict[Id, str]:
     return found
 
 
+class Embeddable(NamedTuple):
+    """A document as it was at one moment. Its new vector belongs to this version alone."""
+    id: Id
+    text: str | None
+    version: str
+    old: Vectors
+
+
 class Texts:
     """Gives the texts of ids, and says before any work whether there are any."""
 
@@ -42,17 +52,26 @@ class Texts:
         self.file = ({str(key): text for key, text in read_texts(migration.config.texts).items()}
                      if migration.config.texts else None)
         # After a cutover either place has them; the one that holds every document is the new one.
-        self.store = migration.place
+        self.store, self.old = migration.place, migration.old
         self.there = self.file is not None or self.store.describe().texts
+
+    def read(self, ids: Sequence[Id]) -> list[Embeddable]:
+        """The documents of these ids that have an old vector and, after a cutover, were not removed; in their order."""
+        found = self._documents(ids)
+        old = {key: row for rows in self.old.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)} if found else {}
+        return [Embeddable(key, *found[key], old[key]) for key in ids if key in found and key in old]
 
     def of(self, ids: Sequence[Id]) -> list[str | None]:
         """A text or None for every id."""
-        if self.file is not None:
-            return [self.file.get(str(key)) for key in ids]
-        found: dict[Id, str | None] = {}
-        for rows in self.store.read(ids=ids, vectors=False, texts=True):
-            found.update(zip(rows.ids, rows.texts or [None] * len(rows)))
-        return [found.get(key) for key in ids]
+        found = self._documents(ids)
+        return [found[key].text if key in found else None for key in ids]
+
+    def _documents(self, ids: Sequence[Id]) -> dict[Id, Document]:
+        found = self.store.documents_of(ids)
+        if self.file is None:
+            return found
+        # Nobody edits the file meanwhile: the store's vector tells whether the document changed.
+        return {key: document._replace(text=self.file.get(str(key))) for key, document in found.items()}
 
     def require(self, what: str) -> None:
         if not self.there:

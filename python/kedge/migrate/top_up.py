@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""top-up: real vectors in place of translated ones, those first that searches find most often."""
+"""top-up: real vectors in place of translated ones, those first that are most worth it."""
 from __future__ import annotations
 
 import collections
+import os
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -10,38 +11,45 @@ import numpy as np
 from .._errors import Error, UsageError
 from .._progress import command_progress
 from . import draw
-from .apply import write_real
-from .check import read_queries
-from .embed import BATCH_TEXTS, embedder
-from .fused import search
-from .migration import Migration
+from .apply import ROUNDING, catch_up, close, write_real
+from .check import WHOLE_ROWS, in_the_store
+from .embed import BATCH_TEXTS, Counted
+from .migration import Migration, usable
+from .pace import Pace
 from .sample import read_matrix, require_width, write_waiting
-from .texts import Texts
+from .texts import Embeddable, Texts
 from .types import Found, Id, Vectors
+from .verify import as_kept
+from .worth import most_worth
 
-HITS = 10
 WRITE_ROWS = 1024
+# Documents that have no text; that are not in the new place; that were edited while they were embedded, so that the
+# vector of their old text was not written; and that applications have embedded themselves.
+COUNTED = ("without_text", "not_there", "edited", "theirs")
 
 
 def top_up(migration: Migration, rows: int | None = None, share: float | None = None, vectors: str | None = None,
-           quiet: bool = True) -> Found:
+           quiet: bool = True, rate: float | None = None, max_lag: float | None = None) -> Found:
     """Embeds 'rows' more documents, or as many as make 'share' of them real; all by default. Can be run again."""
     journal = migration.journal
     if journal.fact("applied") is None:
         raise Error("top-up replaces translated vectors, and there are none yet; run 'kedge-migrate apply'")
-    write_real(migration)
-    without_text = 0
+    theirs = len(journal.theirs())
+    if migration.watched:
+        catch_up(migration)  # a document that was edited since it was embedded is to be embedded again
+    counted: collections.Counter[str] = collections.Counter(edited=write_real(migration),
+                                                            theirs=len(journal.theirs()) - theirs)
     if vectors:
-        take(migration, vectors)
+        counted["edited"] += take(migration, vectors)
     else:
         until = goal(migration, rows, share)
         if migration.config.embed:
-            without_text = embed(migration, until, quiet)
+            counted += embed(migration, until, Pace(migration.new, rate, max_lag), quiet)
         else:
-            hand_out(migration, journal.fact("handed_out") or choose(migration, until - journal.count_real()))
+            counted["theirs"] += hand_out(migration, until)
     migration.new.finish()
     journal.note(top_up_goal=None)
-    found = {**summary(migration), "without_text": without_text}
+    found = {**summary(migration), **{name: counted[name] for name in COUNTED}}
     journal.log("top-up", found)
     return found
 
@@ -67,9 +75,9 @@ def goal(migration: Migration, rows: int | None, share: float | None) -> int:
 
 def choose(migration: Migration, count: int, first: list[Id] | None = None,
            tried: Collection[Id] = frozenset()) -> list[Id]:
-    """The next documents: by how often the queries of the log find them, 'first' if that is known, then at random."""
+    """The next documents: what queries of the log gain most by, 'first' if that is known, then at random."""
     known = migration.journal.real().union(tried)
-    chosen = [key for key in (hits(migration) if first is None else first) if key not in known][:count]
+    chosen = [key for key in (most_worth(migration) if first is None else first) if key not in known][:count]
     known |= set(chosen)
     smallest = draw.Smallest(count - len(chosen), migration.config.seed)
     if count > len(chosen):
@@ -78,81 +86,126 @@ def choose(migration: Migration, count: int, first: list[Id] | None = None,
     return chosen + smallest.ids
 
 
-def hits(migration: Migration) -> list[Id]:
-    """Documents that the queries find, most often first; empty without a log."""
-    old, new = migration.old, migration.new
-    # Either will do: the old model may be gone.
-    queries = read_queries(migration, old.describe().width, new.describe().width, either=True)
-    if queries is None:
-        return []
-    found, _ = search((old, new), queries[0], queries[1], k=HITS)
-    counted = collections.Counter(key for ids in found for key in ids)
-    return [key for key, _ in sorted(counted.items(), key=lambda pair: (-pair[1], str(pair[0])))]
-
-
-def embed(migration: Migration, until: int, quiet: bool) -> int:
+def embed(migration: Migration, until: int, pace: Pace, quiet: bool) -> collections.Counter[str]:
     """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes.
-    Returns how many documents have no text; others take their turn."""
-    texts, function, count = Texts(migration), embedder(migration.config.embed), migration.journal.count_real
+    Returns how many documents there were of each kind of COUNTED; others take their turn."""
+    texts, function, count = Texts(migration), Counted(migration, migration.config.embed), migration.journal.count_real
     texts.require("top-up")
     progress = command_progress("kedge-migrate top-up", until - count(), quiet)
     tried: set[Id] = set()
-    most_found, without_text = hits(migration), 0
-    while count() < until and (chosen := choose(migration, until - count(), most_found, tried)):
+    worth_most, theirs = most_worth(migration), Theirs(migration)
+    counted: collections.Counter[str] = collections.Counter()
+    while count() < until and (chosen := choose(migration, until - count(), worth_most, tried)):
         tried.update(chosen)
         for first in range(0, len(chosen), BATCH_TEXTS):
-            ids = chosen[first:first + BATCH_TEXTS]
-            some = [(key, text) for key, text in zip(ids, texts.of(ids)) if text]
-            without_text += len(ids) - len(some)
+            ids = theirs.leave_out(chosen[first:first + BATCH_TEXTS])
+            documents = texts.read(ids)
+            some = [document for document in documents if document.text]
+            counted.update(without_text=len(documents) - len(some), not_there=len(ids) - len(documents))
             if some:
-                note(migration, [key for key, _ in some], function([text for _, text in some]))
+                note(migration, some, function([document.text or "" for document in some]))
             if migration.journal.count_waiting() >= WRITE_ROWS:
-                write_real(migration)
+                counted["edited"] += write_real(migration)
             progress.advance(len(some))
-        write_real(migration)  # which forgets documents that went meanwhile
+            pace.after(len(some))
+        counted["edited"] += write_real(migration)
     progress.close()
-    return without_text
+    counted["theirs"] = theirs.count
+    return counted
 
 
-def note(migration: Migration, ids: Sequence[Id], vectors: Vectors) -> None:
+class Theirs:
+    """Documents that applications have embedded with the new model themselves, which they do once it is cut over: what
+    is in the new place is not the translation. They are noted as real, and not paid for."""
+
+    def __init__(self, migration: Migration) -> None:
+        self.migration, self.count = migration, 0
+        self.kind = migration.new.describe().kind
+        # A form that loses more than rounding cannot be told from a translation.
+        self.translator = migration.translator() if migration.switched and self.kind in ROUNDING else None
+
+    def leave_out(self, ids: list[Id]) -> list[Id]:
+        """The others of these ids."""
+        if self.translator is None or not ids:
+            return ids
+        migration, theirs = self.migration, set[Id]()
+        there = {key: row for rows in migration.new.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)}
+        for rows in migration.old.read(ids=list(there)) if there else ():
+            good = usable(rows.matrix)
+            translated = np.zeros((len(rows), len(there[rows.ids[0]])), np.float32)
+            if good.any():
+                translated[good] = migration.translate(self.translator, rows.matrix[good])
+            other = [n for n, key in enumerate(rows.ids) if not close(there[key], as_kept(translated[n], self.kind))]
+            migration.journal.already_real([rows.ids[n] for n in other], rows.matrix[other])
+            theirs.update(rows.ids[n] for n in other)
+        self.count += len(theirs)
+        return [key for key in ids if key not in theirs]
+
+
+def note(migration: Migration, documents: Sequence[Embeddable], vectors: Vectors) -> None:
     """Keeps vectors of the new model in the journal until they are written."""
     require_width(migration, vectors.shape[1])
-    old = {key: row for batch in migration.old.read(ids=ids) for key, row in zip(batch.ids, batch.matrix)}
-    there = [n for n, key in enumerate(ids) if key in old]  # others were removed meanwhile
-    if there:
-        migration.journal.embedded([ids[n] for n in there], [old[ids[n]] for n in there], vectors[there])
+    migration.journal.embedded([document.id for document in documents],
+                               draw.fingerprints([document.old for document in documents]).tolist(),
+                               [document.version for document in documents], vectors)
 
 
-def hand_out(migration: Migration, chosen: list[Id]) -> None:
-    """Without a model of its own: writes down what the user embeds."""
-    texts = Texts(migration)
-    found = texts.of(chosen) if texts.there else [None] * len(chosen)
-    migration.journal.note(handed_out=chosen)
-    migration.journal.note(handed_out_file=write_waiting(migration, "top-up", list(zip(chosen, found))))
+def hand_out(migration: Migration, until: int) -> int:
+    """Without a model of its own: writes down what the user embeds, and which version of it that is. Returns how many
+    documents applications have embedded themselves."""
+    journal, theirs = migration.journal, Theirs(migration)
+    chosen: list[Id] = [key for key, _, _ in journal.fact("handed_out", [])]
+    if chosen and os.path.exists(journal.fact("handed_out_file")):
+        return 0  # it may be under way, and these are the versions that it is of
+    worth_most = [] if chosen else most_worth(migration)
+    while (lacking := until - journal.count_real() - len(chosen)) > 0 and (
+            more := choose(migration, lacking, worth_most, set(chosen))):
+        chosen += theirs.leave_out(more)
+    documents = Texts(migration).read(chosen)
+    before = draw.fingerprints([document.old for document in documents]).tolist() if documents else []
+    journal.note(handed_out=[[document.id, document.version, old] for document, old in zip(documents, before)],
+                 handed_out_file=write_waiting(migration, "top-up", [(one.id, one.text) for one in documents]))
+    return theirs.count
 
 
-def take(migration: Migration, path: str) -> None:
-    """The vectors of what was handed out, in its order."""
-    ids = migration.journal.fact("handed_out")
-    if not ids:
+def take(migration: Migration, path: str) -> int:
+    """The vectors of what was handed out, in its order. Returns how many documents were edited since."""
+    handed_out = migration.journal.fact("handed_out")
+    if not handed_out:
         raise UsageError("no documents were handed out to embed; run 'kedge-migrate top-up --rows N' first")
-    note(migration, ids, read_matrix(path, len(ids), "document of the file that top-up wrote"))
-    write_real(migration)
+    vectors = read_matrix(path, len(handed_out), "document of the file that top-up wrote")
+    require_width(migration, vectors.shape[1])
+    ids, versions, before = zip(*handed_out)
+    migration.journal.embedded(ids, before, versions, vectors)
+    edited = write_real(migration)
     migration.journal.note(handed_out=None, handed_out_file=None)
+    return edited
 
 
 def summary(migration: Migration) -> Found:
     total, real = migration.old.describe().rows, migration.journal.count_real()
-    share = real / max(total, 1)
+    share = min(real / max(total, 1), 1)  # documents that went since were embedded too
     return {"rows": total, "real": real, "share": share, "to_embed": migration.journal.fact("handed_out_file"),
-            "expected": expected(migration, share)}
+            "expected": expected(migration, share),
+            "measured": in_the_store(migration) if share == 1 and total <= WHOLE_ROWS else {}}
 
 
 def expected(migration: Migration, share: float) -> dict[str, dict[str, float]] | None:
-    """What search keeps at this share of real vectors, between the points that 'check' measured, by way and measure."""
+    """What search keeps at this share of real vectors, between the points that 'check' measured, by way and measure.
+    'whole_ndcg' is that of the whole store: what it was at the check, with what the sample gains."""
     checked = migration.journal.fact("check")
     if checked is None:
         return None
-    shares = [point for point, _ in checked["curve"]]
-    return {way: {name: float(np.interp(share, shares, [scores[way][name] for _, scores in checked["curve"]]))
-                  for name in checked["curve"][0][1][way]} for way in checked["curve"][0][1]}
+    points = checked.get("ordered") or checked["curve"]
+
+    def at(share: float, way: str, name: str) -> float:
+        return float(np.interp(share, [point for point, _ in points], [scores[way][name] for _, scores in points]))
+
+    found = {way: {name: at(share, way, name) for name in points[0][1][way]} for way in points[0][1]}
+    if "whole" in checked and "ndcg" in found["new"]:
+        before = checked["rows"] / max(checked["whole"]["rows"], 1)
+        for way, scores in found.items():
+            known = way if way in checked["whole"]["scores"] else "translated"  # the new model's own are not there yet
+            scores["whole_ndcg"] = (checked["whole"]["scores"][known][0] * scores["ndcg"]
+                                    / max(at(before, known, "ndcg"), 1e-9))
+    return found

@@ -2,22 +2,21 @@
 """verify: the new place holds every document once, and its rows are what the map and the new model made."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from .._errors import Error
 from . import draw
+from .apply import ROUNDING, apart
 from .migration import Migration, usable
 from .store import Rows, Store, sorted_keys
 from .stores.scores import unit
 from .types import Found, Id, Vectors
 
 ROWS = 1000
+MOST_NOTES = 10_000_000
 PENDING_SHARE = .01  # more rows than come and go on an ordinary day: apply must run again
-# How far apart two processors' results may be, as a share of the largest value; kinds that compress are not here.
-ROUNDING = {"float32": 1e-5, "float32 of length 1": 1e-5, "float32 with rounding": 1e-5, "float16": 1e-3}
 
 
 def verify(migration: Migration, rows: int = ROWS) -> Found:
@@ -31,15 +30,24 @@ def verify(migration: Migration, rows: int = ROWS) -> Found:
     lost = [key for batch in read_ids(old, lacks) for key, use in zip(batch.ids, usable(batch.matrix)) if use]
     only_new = set(journal.fact("only_new", []))  # what came between a cutover and a rollback
     extra = [key for key in new.not_in(old) if key not in only_new]
+    watched = migration.watched
+    compared = compare(migration, rows)
+    # Read last: what others changed while the rows were read has its note by now.
+    noted = {note.id for note in old.notes(journal.owner, size=MOST_NOTES)} if watched else set()
+    differ = [key for key in compared.pop("differ_ids") if key not in noted]
+    missed = [key for key in [*lost, *extra] if key not in noted]
     found = {"old_rows": old.describe().rows, "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
              "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
-             "examples": [*lost[:5], *extra[:5]], "switched": bool(migration.switched), **compare(migration, rows)}
+             "differ": len(differ), "differ_ids": differ, "noted": len(noted), "watched": watched,
+             "examples": [*lost[:5], *extra[:5]], "switched": bool(migration.switched), **compared}
     # A live store has rows that came or went since apply; the cutover takes them along. After it, documents come, go
     # and change in the new place alone.
-    pending = found["lost"] + found["extra"]
-    wrong = found["differ"] or pending > PENDING_SHARE * found["old_rows"]
-    found["whole"] = not (found["twice"] or (wrong and not migration.switched))
-    journal.note(verified=found["whole"])
+    pending = len(missed) > (0 if watched else PENDING_SHARE * found["old_rows"])
+    wrong = differ or pending or None in noted  # None: every row may have changed
+    found["whole"] = not found["twice"] and (migration.switched or not wrong)
+    # apply translates these again, and with a store that takes notes everything that was missed.
+    journal.note(verified=found["whole"],
+                 differ=[*differ, *(missed if watched else [])] if not migration.switched else None)
     journal.log("verify", found)
     return found
 
@@ -64,21 +72,22 @@ def compare(migration: Migration, rows: int) -> Found:
             expected.update(zip([key for key, use in zip(batch.ids, good) if use],
                                 migration.translate(translator, batch.matrix[good])))
     ids, _, embedded = journal.sample()
-    sampled = [n for n, key in enumerate(ids) if key in real][:rows]
+    theirs = journal.theirs()
+    sampled = [n for n, key in enumerate(ids) if key in real and key not in theirs][:rows]
     expected.update(zip([ids[n] for n in sampled], migration.as_new(embedded[sampled]) if sampled else []))
-    kind = new.describe().kind
-    same = differ = 0
-    largest = 0.0
+    kind = new.facts().kind
+    same, largest = 0, 0.0
+    differ: list[Id] = []
     for batch in read_ids(new, list(expected)):
         for key, row in zip(batch.ids, batch.matrix):
-            made_again = as_kept(expected[key], kind)
-            apart = float(np.abs(row - made_again).max() / max(np.abs(made_again).max(), 1e-30))
-            apart = apart if apart >= 0 else sys.float_info.max  # a stored NaN is as wrong as can be
-            largest = max(largest, apart)
-            same += apart == 0
+            off = apart(row, as_kept(expected[key], kind))
+            largest = max(largest, off)
+            same += off == 0
             # Another processor rounds the last bits differently; a store that compresses keeps what it can.
-            differ += kind in ROUNDING and apart > ROUNDING[kind]
-    return {"compared": len(expected), "same_bits": same, "differ": differ, "largest_difference": largest, "kind": kind}
+            if kind in ROUNDING and off > ROUNDING[kind]:
+                differ.append(key)
+    return {"compared": len(expected), "same_bits": same, "differ_ids": differ, "largest_difference": largest,
+            "kind": kind}
 
 
 def as_kept(row: Vectors, kind: str) -> Vectors:

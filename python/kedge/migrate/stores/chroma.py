@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import dataclasses
 import os
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
@@ -31,6 +32,7 @@ from .require import require_free, require_same_place, require_width
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
 OWNER, NAME, SOURCE, WIDTH = (f"kedge-migrate:{word}" for word in ("owner", "name", "source", "width"))
 METRICS = {"cosine": "cosine", "ip": "inner", "l2": "euclidean"}
+WIDER = 4  # Chroma looks at as many neighbours as it is asked for, and the best hundred of so many are nearly exact
 
 
 class ChromaStore(Store):
@@ -40,6 +42,7 @@ class ChromaStore(Store):
         super().__init__(address)
         self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
         self._client: ClientAPI | None = None
+        self._known: tuple[chromadb.Collection, Contents] | None = None
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
@@ -144,13 +147,28 @@ class ChromaStore(Store):
         return len(some[0]) if len(some) else 0
 
     def describe(self) -> Contents:
-        found = self._there()
+        self._known = None
+        found, facts = self._look()
+        with self._errors("read"):
+            return dataclasses.replace(facts, rows=found.count())
+
+    def facts(self) -> Contents:
+        return self._look()[1]
+
+    def _look(self) -> tuple[chromadb.Collection, Contents]:
+        """The collection and what is known of it without counting, until it is switched."""
+        if self._known is None:
+            found = self._there()
+            self._known = found, self._facts(found)
+        return self._known
+
+    def _facts(self, found: chromadb.Collection) -> Contents:
         kind, settings = self._index(found)
         metric = METRICS[settings.get("space", "l2")]
         with self._errors("read"):
             # Compared by cosine, Chroma keeps directions and lengths apart: what comes back differs in the last bits.
             return Contents(
-                found.count(), self._width(found), "float32 with rounding" if metric == "cosine" else "float32", metric,
+                0, self._width(found), "float32 with rounding" if metric == "cosine" else "float32", metric,
                 texts=any(found.get(limit=1, include=["documents"])["documents"] or []),
                 owner=self._owner(found), index=f"{kind.upper()}, {settings.get('space', 'l2')}",
                 atomic="two collections change names one after the other; for an instant there is none of that name")
@@ -251,17 +269,18 @@ class ChromaStore(Store):
                      uris=got["uris"] if any(got["uris"]) else None)
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        found = self._there()
-        metric = METRICS[self._index(found)[1].get("space", "l2")]
+        found, facts = self._look()
         with self._errors("search"):
-            got: Any = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=k, include=["distances"])
+            got: Any = found.query(query_embeddings=np.asarray(queries, np.float32), n_results=WIDER * k,
+                                   include=["distances"])
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for row, distances in zip(scores, got["distances"]):
-            far = np.asarray(distances, np.float32)
-            row[:len(far)] = -np.sqrt(np.maximum(far, 0)) if metric == "euclidean" else 1 - far
-        return got["ids"], scores
+            far = np.asarray(distances[:k], np.float32)
+            row[:len(far)] = -np.sqrt(np.maximum(far, 0)) if facts.metric == "euclidean" else 1 - far
+        return [ids[:k] for ids in got["ids"]], scores
 
     def switch(self, incoming: ChromaStore, outgoing: ChromaStore) -> None:
+        self._known = incoming._known = outgoing._known = None
         old, new, kept = self._collection(), self._collection(incoming.name), self._collection(outgoing.name)
         if new is None:
             if old is None or kept is None:
@@ -272,18 +291,47 @@ class ChromaStore(Store):
             raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; delete it")
         if old is None and kept is None:
             raise Missing(f"{self.address}: there is no collection {self.name!r}")
+        if old is not None:
+            self._copy_again(old, new)
         with self._errors("switch"):
             if old is not None:
                 old.modify(name=outgoing.name)
             new.modify(name=self.name)
 
+    def _copy_again(self, source: chromadb.Collection, target: chromadb.Collection) -> None:
+        """Documents that differ from those in use: applications may have changed them since they were copied."""
+        keys = self._ids(source)
+        for first in range(0, len(keys), BATCH_ROWS):
+            with self._errors("switch"):
+                now = by_id(source.get(ids=keys[first:first + BATCH_ROWS], include=["documents", "metadatas"]))
+                then = by_id(target.get(ids=list(now), include=["documents", "metadatas"]))
+                other = [key for key in then if then[key] != now[key]]
+                if not other:
+                    continue
+                got: Any = target.get(ids=other, include=["embeddings"])  # without them Chroma would embed the texts
+                target.update(ids=got["ids"], embeddings=got["embeddings"],
+                              documents=[now[key][0] for key in got["ids"]],
+                              metadatas=[merged(then[key][1], now[key][1]) for key in got["ids"]])
+
     def drop(self) -> None:
         self._there()
         with self._errors("drop"):
             self._open().delete_collection(self.name)
+        self._known = None
 
     def close(self) -> None:
         client: Any = self._client
-        self._client = None
+        self._client = self._known = None
         if client is not None:
             client.close()
+
+
+def by_id(got: Any) -> dict[str, tuple[Any, Any]]:
+    """{id: (document, metadata)}."""
+    return {key: (document, metadata) for key, document, metadata in
+            zip(got["ids"], got["documents"], got["metadatas"])}
+
+
+def merged(then: Any, now: Any) -> Any:
+    """Metadata that make the one into the other: what is to go is None."""
+    return {**dict.fromkeys(then or {}), **(now or {})} or None

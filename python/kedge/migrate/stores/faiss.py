@@ -63,12 +63,13 @@ class FaissStore(Store):
         self._loaded: tuple[Stamp, Any] | None = None                # the file's stamp, and the index
         self._seen: tuple[list[Stamp | None], View] | None = None    # the stamps of all files, and what is in them
         self._kept: Staged | None = None                             # remembers how far its log goes
+        self._compared: tuple[View, str] | None = None               # how the rows of that view compare
 
     def beside(self, ending: str) -> FaissStore:
         return FaissStore(f"faiss:{self.path.with_name(self.path.stem + ending + self.path.suffix)}")
 
     def close(self) -> None:
-        self._loaded, self._seen, self._kept = None, None, None
+        self._loaded = self._seen = self._kept = self._compared = None
 
     def create(self, like: Store, width: int, owner: str) -> None:
         if require_free(self.path, self.path.exists() or self.mark.path.exists(), self.mark.owner(), owner):
@@ -160,16 +161,21 @@ class FaissStore(Store):
 
     def describe(self) -> Contents:
         recipe, view = self._recipe(), self._view()
-        metric = recipe["metric"]
-        if metric == "inner" and self.mark.owner() is None and len(view.ids):
+        index = recipe["words"] if not recipe.get("note") else f"{recipe['words']} ({recipe['note']})"
+        return Contents(len(view.ids), recipe["width"], faiss_kinds.kind_of(recipe["words"]),
+                        self._metric(recipe, view), owner=self.mark.owner(), index=index)
+
+    def _metric(self, recipe: Recipe, view: View) -> str:
+        """Rows of length 1 are compared by cosine, whatever the index says."""
+        if recipe["metric"] != "inner" or self.mark.owner() is not None or not len(view.ids):
+            return recipe["metric"]
+        if self._compared is None or self._compared[0] is not view:
             places = np.unique(np.linspace(0, len(view.ids) - 1, SAMPLE_ROWS).astype(np.int64))
             lengths = np.linalg.norm(view.take(places), axis=1)
             # Codes that lose much give back lengths that are off by some percent.
             slack = 1e-3 if faiss_kinds.kind_of(recipe["words"]) == "float32" else 0.1
-            metric = "cosine" if np.abs(lengths - 1).max() < slack else "inner"
-        index = recipe["words"] if not recipe.get("note") else f"{recipe['words']} ({recipe['note']})"
-        return Contents(len(view.ids), recipe["width"], faiss_kinds.kind_of(recipe["words"]), metric,
-                        owner=self.mark.owner(), index=index)
+            self._compared = view, "cosine" if np.abs(lengths - 1).max() < slack else "inner"
+        return self._compared[1]
 
     def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
              vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:

@@ -30,16 +30,16 @@ def is_id(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def vector_type(width: int) -> Any:
-    return pa.list_(pa.float32(), width)
+def vector_type(width: int, kind: str = "float32") -> Any:
+    return pa.list_(pa.float16() if kind == "float16" else pa.float32(), width)
 
 
-def vector_column(vectors: Vectors | None, rows: int, width: int) -> Any:
-    """The vectors as one Arrow column, or that many nulls."""
+def vector_column(vectors: Vectors | None, rows: int, made_as: Any) -> Any:
+    """The vectors as one Arrow column of this type, or that many nulls."""
     if vectors is None:
-        return pa.nulls(rows, vector_type(width))
-    flat = np.ascontiguousarray(vectors, np.float32).reshape(-1)
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector_type(width))
+        return pa.nulls(rows, made_as)
+    flat = np.ascontiguousarray(vectors, made_as.value_type.to_pandas_dtype()).reshape(-1)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat), type=made_as)
 
 
 def vector_rows(column: Any, width: int) -> Vectors:
@@ -105,16 +105,16 @@ def behind(ids: Ids, after: Id | None) -> int:
     return bisect.bisect_right(ids, after) if isinstance(ids, list) else int(np.searchsorted(ids, after, "right"))
 
 
-def chosen(ids: Ids, rows: Places, wanted: Iterable[Id]) -> tuple[Ids, Places]:
-    """Those of sorted ids that are wanted."""
-    wanted = set(wanted)
+def places_of(ids: Ids, rows: Places, wanted: Sequence[Id]) -> Places:
+    """The rows of those wanted ids that are among sorted ones, in the order in which they are wanted."""
+    known = {key: n for n, key in enumerate(wanted)}  # each once
     if isinstance(ids, list):
-        places = [n for n, key in enumerate(ids) if key in wanted]
-        return [ids[n] for n in places], rows[places]
+        found = [bisect.bisect_left(ids, key) for key in known]
+        return rows[[place for place, key in zip(found, known) if place < len(ids) and ids[place] == key]]
     limits = np.iinfo(ids.dtype)
-    here = np.isin(ids, np.array([key for key in wanted if isinstance(key, int) and limits.min <= key <= limits.max],
-                                 ids.dtype))
-    return ids[here], rows[here]
+    keys = np.array([key for key in known if isinstance(key, int) and limits.min <= key <= limits.max], ids.dtype)
+    places = np.minimum(np.searchsorted(ids, keys), max(len(ids) - 1, 0))
+    return rows[places[ids[places] == keys]] if len(ids) else rows[:0]
 
 
 def take(table: Table, rows: Places, columns: list[str]) -> Any:

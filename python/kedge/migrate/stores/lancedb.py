@@ -3,7 +3,8 @@
 
 New vectors are first a table of their own, table__column. Appending to it is quick, and the old table stays as it is:
 filling a column of it batch by batch reads the whole table for every batch and takes rows out of its indexes. The
-switch joins that table to a new column in one commit, indexes it, and then swaps the names in another.
+switch has Lance add that table's vectors as a column, in one commit that moves no row, indexes it, and then swaps the
+names in another.
 """
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+import lance
 import lancedb
-import lancedb.index
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,57 +30,16 @@ from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Places, Vectors
 from . import lance_rows as rows_of
 from .files import reason_for
+from .lance_place import MARK, METRICS, Place
 from .require import require_free, require_width
 
 OPTIONS = ("id", "text", "changed", "metric")
-MARK = "kedge-migrate"
 BUSY = ("applications change rows of the table meanwhile, and Lance cannot do both; nothing is lost: let them pause "
         "and run it again")
-METRICS = {"cosine": "cosine", "dot": "inner", "l2": "euclidean"}
 NEVER = datetime.timedelta(days=365_000)   # the table's versions are the user's, to keep or to clean up
 AN_HOUR = datetime.timedelta(hours=1)      # so that whoever is reading the new vectors can go on
-A_DAY = datetime.timedelta(days=1)         # for joining anew when applications change rows meanwhile
 TRIES = 10
-INDEXES = {
-    "IVF_FLAT": lancedb.index.IvfFlat,
-    "IVF_SQ": lancedb.index.IvfSq,
-    "IVF_PQ": lancedb.index.IvfPq,
-    "IVF_RQ": lancedb.index.IvfRq,
-    "IVF_HNSW_FLAT": lancedb.index.HnswFlat,
-    "IVF_HNSW_SQ": lancedb.index.HnswSq,
-    "IVF_HNSW_PQ": lancedb.index.HnswPq,
-}
-
-
-@dataclasses.dataclass
-class Place:
-    """Where vectors are: the column of the table, or while they are new, the one of a table of their own."""
-    table: Table
-    column: str
-    apart: bool
-
-    @property
-    def field(self) -> Any:
-        return self.table.schema.field(self.column)
-
-    @property
-    def width(self) -> int:
-        return int(self.field.type.list_size)
-
-    @property
-    def mark(self) -> dict[str, Any]:
-        """What create() noted: owner, metric, and the kind of index that the old column has."""
-        mark: dict[str, Any] = json.loads((self.field.metadata or {}).get(MARK.encode(), b"{}"))
-        return mark
-
-    def index(self) -> tuple[str, str, str] | None:
-        """(name, kind, metric) of the index on the column, or None."""
-        for found in self.table.list_indices():
-            stats = self.table.index_stats(found.name) if found.columns == [self.column] else None
-            if stats is not None:
-                return found.name, stats.index_type, stats.distance_type or "l2"
-        return None
-
+FEW_IDS = 1024  # so many are looked for by Lance itself, which has an index on them or reads ids alone
 
 class LanceStore(Store):
     def __init__(self, address: str) -> None:
@@ -92,6 +52,9 @@ class LanceStore(Store):
         self._link: lancedb.DBConnection | None = None
         # The ids in the table of new vectors, and the version of it they were read from.
         self._apart_ids: tuple[set[Id], int] | None = None
+        # The same of the place, in their order, with the rows that they are in.
+        self._sorted: tuple[tuple[str, int], rows_of.Ids, Places] | None = None
+        self._known: tuple[Place, Contents] | None = None
 
     @contextlib.contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
@@ -146,11 +109,6 @@ class LanceStore(Store):
     def _apart_name(self) -> str:
         return f"{self.table_name}__{self.column_name}"
 
-    @property
-    def _joining_column(self) -> str:
-        """What the column is called while it is filled."""
-        return f"{self.column_name}__joining"
-
     def _place(self) -> Place:
         """Where the vectors are now; Missing if nowhere."""
         table = self._main()
@@ -181,25 +139,36 @@ class LanceStore(Store):
             return
         except Missing:
             pass
-        mark = {"owner": owner, "metric": like.describe().metric, "index": None}
+        facts = like.facts()
+        mark: dict[str, Any] = {"owner": owner, "metric": facts.metric, "index": None}
         if isinstance(like, LanceStore):
-            index = like._place().index()
-            mark["index"] = index[1] if index else None
+            place = like._place()
+            index = place.index()
+            mark.update(index=index[1] if index else None, settings=place.settings(index[0]) if index else {})
         key = self._main().schema.field(self.id_name)
         with self._errors("create"):
             self._connect().create_table(self._apart_name, schema=pa.schema([
                 pa.field(key.name, key.type),
-                pa.field(self.column_name, rows_of.vector_type(width), metadata={MARK: json.dumps(mark)})]))
+                pa.field(self.column_name, rows_of.vector_type(width, facts.kind), metadata={MARK: json.dumps(mark)})]))
 
     def describe(self) -> Contents:
-        place = self._place()
-        index = place.index()
+        self._known = None
+        place, found = self._look()
         with self._errors("read"):
-            kind = {2: "float16", 4: "float32"}.get(place.field.type.value_type.byte_width, "float64")
-            return Contents(
-                place.table.count_rows(f"{rows_of.named(place.column)} IS NOT NULL"), place.width, kind,
-                self._metric(place), texts=not place.apart and self.options.get("text") in place.table.schema.names,
+            return dataclasses.replace(found, rows=place.table.count_rows(f"{rows_of.named(place.column)} IS NOT NULL"))
+
+    def facts(self) -> Contents:
+        return self._look()[1]
+
+    def _look(self) -> tuple[Place, Contents]:
+        """The place and what is known of it without reading its rows, until it is switched."""
+        if self._known is None:
+            place = self._place()
+            index = place.index()
+            self._known = place, Contents(
+                0, place.width, place.kind, self._metric(place), texts=self._option(place, "text") is not None,
                 owner=place.mark.get("owner"), index=index and f"{index[1]}, {index[2]}")
+        return self._known
 
     def _option(self, place: Place, name: str) -> str | None:
         """The column that an option of the address names, or None; the table of new vectors has no such columns."""
@@ -219,20 +188,48 @@ class LanceStore(Store):
         since = self._option(place, "changed")
         if changed is not None and since:
             conditions.append(rows_of.at_or_above(place.table.schema.field(since), changed))
+        columns = [self.id_name] + [place.column] * vectors + ([text] if text else [])
+        if ids is not None and len(ids) <= FEW_IDS:
+            yield from self._few(place, ids, columns, text, size)
+            return
         with self._errors("read"):
             place.table.checkout(place.table.version)  # rows keep their numbers within a version
-            keys, rows = rows_of.sorted_rows(place.table, self.id_name, conditions, self.address)
+            keys, rows = self._in_order(place, conditions)
             if ids is not None:
-                keys, rows = rows_of.chosen(keys, rows, ids)
-            columns = [self.id_name] + [place.column] * vectors + ([text] if text else [])
-        for first in range(rows_of.behind(keys, after), len(rows), size):
+                rows = rows_of.places_of(keys, rows, list(ids))
+        for first in range(0 if ids is not None else rows_of.behind(keys, after), len(rows), size):
             with self._errors("read"):
                 batch = self._batch(place, rows[first:first + size], columns, text)
             if len(batch):
                 yield batch
 
+    def _in_order(self, place: Place, conditions: list[str]) -> tuple[rows_of.Ids, Places]:
+        """Read once for as long as nobody changes the table, so that asking for many ids again and again costs what is
+        asked for."""
+        version = (place.table.name, place.table.version)
+        if conditions:
+            return rows_of.sorted_rows(place.table, self.id_name, conditions, self.address)
+        if self._sorted is None or self._sorted[0] != version:
+            self._sorted = (version, *rows_of.sorted_rows(place.table, self.id_name, [], self.address))
+        return self._sorted[1:]
+
+    def _few(self, place: Place, ids: Collection[Id], columns: list[str], text: str | None,
+             size: int) -> Iterator[Rows]:
+        number = pa.types.is_integer(place.table.schema.field(self.id_name).type)
+        wanted = [key for key in dict.fromkeys(ids) if isinstance(key, int) == number]
+        for first in range(0, len(wanted), size):
+            with self._errors("read"):
+                some = wanted[first:first + size]
+                found = (place.table.search().where(rows_of.one_of(self.id_name, some)).select(columns).limit(len(some))
+                         .to_arrow())
+                batch = self._rows(place, found, columns, text)
+            if len(batch):
+                yield batch
+
     def _batch(self, place: Place, rows: Places, columns: list[str], text: str | None) -> Rows:
-        found = rows_of.take(place.table, rows, columns)
+        return self._rows(place, rows_of.take(place.table, rows, columns), columns, text)
+
+    def _rows(self, place: Place, found: Any, columns: list[str], text: str | None) -> Rows:
         vectors = None
         if place.column in columns:
             found = found.filter(pc.is_valid(found[place.column]))
@@ -254,7 +251,7 @@ class LanceStore(Store):
             return
         require_width(self, ids, vectors, place.width)
         key = place.table.schema.field(self.id_name)
-        batch = pa.table([pa.array(ids, key.type), rows_of.vector_column(vectors, len(ids), place.width)],
+        batch = pa.table([pa.array(ids, key.type), rows_of.vector_column(vectors, len(ids), place.field.type)],
                          [self.id_name, place.column])
         with self._errors("write"):
             if not place.apart:
@@ -278,9 +275,11 @@ class LanceStore(Store):
         self._apart_ids = known, place.table.version
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        place = self._place()
-        metric = self._metric(place)
+        place, facts = self._look()
+        metric = facts.metric
         ids, scores = [], np.full((len(queries), k), -np.inf, np.float32)
+        with self._errors("search"):
+            place.table.checkout_latest()
         for number, query in enumerate(np.asarray(queries, np.float32)):
             with self._errors("search"):
                 search: Any = place.table.search(query, vector_column_name=place.column)
@@ -296,22 +295,13 @@ class LanceStore(Store):
         with self._errors("finish"):
             if place.apart:
                 place.table.optimize(cleanup_older_than=AN_HOUR)
-                self._index(place)
+                place.make_index(self.address)
             else:
                 self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
 
-    def _index(self, place: Place) -> None:
-        """An index of the kind that the old column has, with LanceDB's own settings for this many rows and values."""
-        kind = place.mark.get("index")
-        if kind is None or place.index() is not None:
-            return
-        if kind not in INDEXES:
-            raise Error(f"{self.address}: the old column has an index of the kind {kind}, which kedge-migrate does not "
-                        "know how to make; drop that index first and make it by hand after the cutover")
-        word = {name: word for word, name in METRICS.items()}[place.mark["metric"]]
-        place.table.create_index(place.column, config=INDEXES[kind](distance_type=word))
-
     def switch(self, incoming: LanceStore, outgoing: LanceStore) -> None:
+        for store in (self, incoming, outgoing):
+            store._known = store._sorted = None
         names = self._main().schema.names
         if incoming._is_apart():
             incoming._join()
@@ -337,27 +327,31 @@ class LanceStore(Store):
             raise
 
     def _join(self) -> None:
-        """Makes a column of the table of new vectors. It gets its name when it is whole: a join that was killed begins
-        again, and a table whose removal was killed, which may still open and be empty, is not read."""
+        """Makes a column of the table of new vectors. The column is there when it is whole: a join that was killed
+        begins again, and a table whose removal was killed, which may still open and be empty, is not read."""
         with self._errors("join"):
             if self.column_name not in self._main().schema.names:
-                self._fill(self._joining_column)
-            self._change(lambda table: self._index(Place(table, self.column_name, False)))
+                self._add_column()
+            self._change(lambda table: Place(table, self.column_name, False).make_index(self.address))
             self._connect().drop_table(self._apart_name)
 
-    def _fill(self, joining: str) -> None:
+    def _add_column(self) -> None:
+        """Lance asks for the vectors of its rows batch by batch, and writes them beside the columns that are there."""
         apart = self._place()
-        if joining in self._main().schema.names:
-            self._change(lambda table: table.drop_columns([joining]))
-        self._change(lambda table: table.add_columns(apart.field.with_name(joining)))
-        batches = apart.table.search().select([self.id_name, apart.column]).to_batches()
-        names = [self.id_name, joining]
-        schema = pa.schema([apart.table.schema.field(self.id_name), apart.field.with_name(joining)])
-        renamed = pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in batches))
-        self._main().merge_insert(self.id_name).when_matched_update_all().execute(renamed, timeout=A_DAY)
-        # The join moved the rows, and they have to come back into the other indexes.
-        self._change(lambda table: table.optimize(cleanup_older_than=NEVER))
-        self._change(lambda table: rename(table, (joining, self.column_name)))
+        keys, rows = rows_of.sorted_rows(apart.table, self.id_name, [], self.address)
+        field = apart.field
+
+        def vectors_of(batch: Any) -> Any:
+            ids = batch.column(self.id_name).to_pylist()
+            found = rows_of.take(apart.table, rows_of.places_of(keys, rows, ids), [self.id_name, apart.column])
+            where = {key: n for n, key in enumerate(found[self.id_name].to_pylist())}
+            places = pa.array([where.get(key) for key in ids], pa.int64())
+            column = found[apart.column].combine_chunks().take(places)
+            return pa.record_batch([column], schema=pa.schema([field]))
+
+        added = lance.batch_udf(output_schema=pa.schema([field]))(vectors_of)
+        self._change(lambda table: table.to_lance().add_columns(  # type: ignore[attr-defined]
+            added, read_columns=[self.id_name], batch_size=BATCH_ROWS))
 
     def _change(self, change: Callable[[Table], object]) -> None:
         """Changes the table; once more with its newest version if an application's change came between."""
@@ -365,7 +359,7 @@ class LanceStore(Store):
             try:
                 change(self._main())
                 return
-            except RuntimeError as error:
+            except (OSError, RuntimeError) as error:
                 if "conflict" not in str(error) or not tries_left:
                     raise
                 time.sleep(0.2)
@@ -379,12 +373,12 @@ class LanceStore(Store):
             if apart:
                 self._connect().drop_table(self._apart_name)
             names = self._main().schema.names
-            left = [column for column in (self.column_name, self._joining_column) if column in names]
-            if left:
-                self._change(lambda table: table.drop_columns(left))
+            if self.column_name in names:
+                self._change(lambda table: table.drop_columns([self.column_name]))
+        self._known = self._sorted = None
 
     def close(self) -> None:
-        self._link, self._apart_ids = None, None
+        self._link = self._apart_ids = self._sorted = self._known = None
 
 
 def rename(table: Any, *names: tuple[str, str]) -> None:

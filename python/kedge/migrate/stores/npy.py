@@ -6,6 +6,7 @@ batch leaves some of that batch's rows as they were, and the batch is to be writ
 """
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import pathlib
@@ -59,11 +60,15 @@ class NpyStore(Store):
                 for first in range(0, old.rows, BATCH_ROWS):
                     np.full((min(BATCH_ROWS, old.rows - first), width), np.nan, kind).tofile(file)
 
+    def facts(self) -> Contents:
+        rows = self._open()
+        return Contents(len(rows), rows.shape[1], "float16" if rows.dtype.itemsize == 2 else "float32",
+                        owner=self.mark.owner())
+
     def describe(self) -> Contents:
         rows = self._open()
-        kind = "float16" if rows.dtype.itemsize == 2 else "float32"
         there = sum(int(self._there(rows[first:first + BATCH_ROWS]).sum()) for first in range(0, len(rows), BATCH_ROWS))
-        return Contents(there, rows.shape[1], kind, owner=self.mark.owner())
+        return dataclasses.replace(self.facts(), rows=there)
 
     def _there(self, rows: Floats) -> Mask:
         """A row of ours that is half NaN is one whose writing was cut short; in a user's file it is one to count."""
@@ -121,7 +126,7 @@ class NpyStore(Store):
             os.fsync(file.fileno())
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        return best_of(self.read(), queries, k, self.describe().metric)
+        return best_of(self.read(), queries, k, self.facts().metric)
 
     def switch(self, incoming: NpyStore, outgoing: NpyStore) -> None:
         switch_files(self.path, incoming.path, outgoing.path, [MARK])

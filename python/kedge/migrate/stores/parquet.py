@@ -41,6 +41,7 @@ class ParquetStore(Store):
         self.options = {name: value for name, value in options.items() if value}
         self.mark = Mark(with_ending(self.path, MARK))
         self.staged = Staged(with_ending(self.path, STAGED))
+        self._seen: tuple[list[tuple[str, int, int]], Files] | None = None  # what the files were, and what is in them
 
     def beside(self, ending: str) -> ParquetStore:
         suffix = ".parquet" if self.path.suffix == ".parquet" else ""
@@ -48,10 +49,16 @@ class ParquetStore(Store):
         return ParquetStore(join_address("parquet", str(path), self.column, self.options))
 
     def close(self) -> None:
+        self._seen = None
         self.staged.close()
 
     def _files(self) -> Files:
-        return Files(self.path, self.column, self.options)
+        """Looked at again only if some file is another one than before."""
+        stamps = [(str(path), found.st_mtime_ns, found.st_size) for path in sorted([self.path, *self.path.rglob("*")])
+                  if path.exists() for found in [path.stat()]]
+        if self._seen is None or self._seen[0] != stamps:
+            self._seen = stamps, Files(self.path, self.column, self.options)
+        return self._seen[1]
 
     def _begun(self) -> Files | None:
         """What is in the files, or None if it is a place that has none yet."""
@@ -200,7 +207,7 @@ class ParquetStore(Store):
             self.staged.write(list(ids), vectors)
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        return best_of(self.read(), queries, k, self.describe().metric)
+        return best_of(self.read(), queries, k, "cosine")
 
     def finish(self) -> None:
         if not self._pending():

@@ -9,14 +9,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ... import _arrow
 from ..._errors import BadFile, Error, UsageError
+from ..draw import keys
 from ..store import Missing
-from ..types import Floats, Id, Mask, Moment, Vectors
+from ..types import Floats, Id, Mask, Moment, Places, Vectors
 
 GROUP_BYTES = 256 << 20  # of vectors in memory at a time
 
@@ -59,6 +61,7 @@ class Files:
         self._require_columns()
         self.parts = list(self._look())
         self.rows = sum(part.rows for part in self.parts)
+        self._places: tuple[npt.NDArray[np.uint64], Places] | None = None  # 64 bits of every id, sorted, and its part
 
     def _require_columns(self) -> None:
         for name in (self.column, self.id_column, self.text, self.changed):
@@ -141,9 +144,23 @@ class Files:
         if self.id_column is None:
             return [part for part in self.parts
                     if any(isinstance(key, int) and part.first <= key < part.first + part.rows for key in ids)]
-        wanted = self.id_values(ids)
-        return [part for part in self.parts if any(pc.any(pc.is_in(batch.column(self.id_column), wanted)).as_py()
-                                                   for _, batch in self.batches([self.id_column], parts=[part]))]
+        self.id_values(ids)  # says at once if they are of another kind
+        known, parts = self._index()
+        wanted = keys(list(ids))
+        first, last = np.searchsorted(known, wanted, "left"), np.searchsorted(known, wanted, "right")
+        found = np.unique(np.concatenate([parts[one:other] for one, other in zip(first, last)]))
+        return [self.parts[int(number)] for number in found]
+
+    def _index(self) -> tuple[npt.NDArray[np.uint64], Places]:
+        """Reads all ids, the first time."""
+        if self._places is None:
+            found = [(number, keys(self.ids(first, batch))) for number, part in enumerate(self.parts)
+                     for first, batch in self.batches(self.known_by(), parts=[part])]
+            known = np.concatenate([np.empty(0, np.uint64), *(some for _, some in found)])
+            parts = np.repeat(np.array([number for number, _ in found], np.int64), [len(some) for _, some in found])
+            order = np.argsort(known)
+            self._places = known[order], parts[order]
+        return self._places
 
     def id_values(self, ids: Collection[Id]) -> Any:
         kind = self.schema.field(self.id_column).type

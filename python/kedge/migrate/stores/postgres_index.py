@@ -8,6 +8,7 @@ import re
 from psycopg import sql
 
 from ..._errors import Error
+from .postgres_build import build
 from .postgres_link import Connection
 from .postgres_table import Column, Table
 
@@ -34,6 +35,11 @@ class Index:
             return None
         known = {"_cosine_ops": "cosine", "_ip_ops": "inner", "_l2_ops": "euclidean"}
         return next((metric for end, metric in known.items() if self.operators.endswith(end)), None)
+
+    @property
+    def plain(self) -> bool:
+        """On the column itself and on all of its rows."""
+        return not self.tail.startswith("((") and " WHERE " not in self.tail
 
     @property
     def says(self) -> str:
@@ -71,11 +77,15 @@ def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width
         previous = word
         if word == old_name and not tail[:match.start()].endswith(("::", ".")):  # a type may have the column's name
             return new_name
-        if word == f"({old_width})" and before in ("vector", "halfvec"):
+        if word == f"({old_width})" and before in ("vector", "halfvec", "bit"):
             return f"({new_width})"
         return word
 
-    return _WORDS.sub(replace, tail)
+    made = _WORDS.sub(replace, tail)
+    # Wider vectors have an index on their values rounded to half precision.
+    wide = new_width > WIDEST_INDEXED["vector"]
+    plain = re.compile(rf"\({re.escape(new_name)} ((?:\S+\.)?)vector_(\w+_ops)\)")
+    return plain.sub(rf"((({new_name})::\1halfvec({new_width})) \1halfvec_\2)", made) if wide else made
 
 
 def new_name(index: str, ending: str) -> str:
@@ -83,17 +93,23 @@ def new_name(index: str, ending: str) -> str:
     return index.encode()[:room].decode(errors="ignore") + ending
 
 
-def make_like(connection: Connection, table: Table, like: tuple[str, Column], on: tuple[str, Column], who: str) -> None:
-    """Makes on the column 'on' what the column 'like' has; both are (name, Column). What is there stays."""
+def make_like(connection: Connection, table: Table, like: tuple[str, Column], on: tuple[str, Column], who: str,
+              source: Table | None = None) -> None:
+    """Makes on the column 'on' what the column 'like' has; both are (name, Column). What is there stays.
+
+    source: the table of 'like', if it is another; the side table has no other columns for a condition to speak of.
+    """
     (old_column, old), (new_column, new) = like, on
-    ending = new_column.removeprefix(old_column) if new_column.startswith(old_column) else "_new"
+    ending = (new_column.removeprefix(old_column) if new_column.startswith(old_column) else "") or "_new"
     # A builder that a killed run left on the server holds this lock until it is done; then its index is there.
     with connection.transaction():
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE").format(table.name))
     there = {(index.method, index.tail): index for index in on_column(connection, table.oid, new.number)}
     old_quoted, new_quoted = connection.execute("SELECT quote_ident(%s), quote_ident(%s)",
                                                 [old_column, new_column]).fetchall()[0]
-    for index in on_column(connection, table.oid, old.number):
+    for index in on_column(connection, (source or table).oid, old.number):
+        if source is not None:
+            index.tail = index.tail.partition(" WHERE ")[0]
         tail = rewritten(index.tail, old_quoted, new_quoted, old.width, new.width)
         found = there.get((index.method, tail))
         if found is not None and found.valid:
@@ -106,12 +122,16 @@ def make_like(connection: Connection, table: Table, like: tuple[str, Column], on
                         f"CREATE INDEX {definition.as_string(connection)} at a quiet time, then go on")
         if found is not None:
             connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
-        connection.execute(sql.SQL("CREATE INDEX CONCURRENTLY ") + definition)
+        build(connection, table.oid, sql.SQL("CREATE INDEX CONCURRENTLY ") + definition)
 
 
-def search_settings(k: int, version: tuple[int, ...]) -> str:
-    """An HNSW index gives no more rows than ef_search unless it goes on by itself, which pgvector does from 0.8 on."""
-    settings = [f"SET LOCAL hnsw.ef_search = {min(1000, max(40, k))}"]
+def search_settings(k: int, version: tuple[int, ...], filtered: bool = False) -> str:
+    """An HNSW index gives no more rows than ef_search unless it goes on by itself, which pgvector does from 0.8 on. The
+    caller's ef_search stays if it is larger."""
+    settings = [f"SELECT set_config('hnsw.ef_search', least(1000, greatest({k}, coalesce(current_setting("
+                "'hnsw.ef_search', true), '40')::int))::text, true)"]
+    if filtered:  # row by row as the index gives them, until there are enough
+        settings += ["SET LOCAL enable_hashjoin = off", "SET LOCAL enable_mergejoin = off"]
     if version >= (0, 8):
         settings += ["SET LOCAL hnsw.iterative_scan = strict_order", "SET LOCAL ivfflat.iterative_scan = relaxed_order"]
     return "; ".join(settings)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +24,23 @@ from ..store import Missing
 from ..types import Vectors
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
+Result = TypeVar("Result")
+Given = ParamSpec("Given")
+AnyLinked = TypeVar("AnyLinked", bound="Linked")
 
 CONNECT_SECONDS = 10
-LOCK_SECONDS = 10
-# Ids and times travel as text, so a session writes them in one way whatever the server is set to. Making an index
-# takes longer than many servers allow a statement. What is committed is on the disk, whatever the server's default.
-SESSION = ("SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET jit = off; SET statement_timeout = 0; "
-           "SET idle_in_transaction_session_timeout = 0; "
-           "SELECT set_config('synchronous_commit', 'on', false) "
-           "WHERE current_setting('synchronous_commit') = 'off'")
+LOCK_SECONDS = 1
+PAUSES = (.2, 1, 3, 8, 20)  # seconds before what failed is tried again
+# For a transaction, never for a session: a pool such as PgBouncer's gives every transaction another session, and others
+# get ours. Ids and times travel as text, so they are written in one way whatever the server is set to. A pass takes
+# longer than many servers allow a statement. What is committed is on the disk, whatever the server's default.
+LOCAL = ("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off; "
+         "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; "
+         "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'")
+
+
+class Transient(Error):
+    """What may go well when it is tried again."""
 
 
 class Wire:
@@ -90,6 +100,7 @@ class Link:
         self.held = False  # inside a transaction that spans calls, which connecting again would silently abandon
         self._bytes: tuple[int, ...] = ()
         self._connection: Connection | None = None
+        self._trying = False
 
     def connect(self) -> Connection:
         if self._connection is not None and not self._connection.closed:
@@ -107,9 +118,9 @@ class Link:
             said, _, _ = _first_line(error).partition(': "')
             raise UsageError(f"{self.name}: PostgreSQL does not understand the address: {said}") from None
         except psycopg.OperationalError as error:
-            raise Error(f"{self.name}: cannot connect to PostgreSQL: {_first_line(error)}; check that the server runs "
+            kind = Error if self._connection is None else Transient  # a server that was there may come back
+            raise kind(f"{self.name}: cannot connect to PostgreSQL: {_first_line(error)}; check that the server runs "
                         "and that the address, user and password are right") from None
-        connection.execute(SESSION)
         connection.adapters.register_dumper(Wire, _WireDumper)
         self._connection = connection
         for oid in self._bytes:
@@ -135,11 +146,46 @@ class Link:
             except psycopg.Error as error:
                 raise explained(error, self.name, self.lost) from None
 
+    @contextlib.contextmanager
+    def work(self) -> Iterator[Connection]:
+        """A session within a transaction that has the settings ours need; none of them outlives it."""
+        with self.session() as connection, connection.transaction():
+            connection.execute(LOCAL)
+            yield connection
+
+    def again(self, work: Callable[[], Result]) -> Result:
+        """What the work gives. It is done again, after pauses, if the connection was lost, or if the server stopped it
+        for the sake of others; so it must be work that is the same if it is done twice."""
+        if self.held or self._trying:  # only the whole can be done again
+            return work()
+        self._trying = True
+        try:
+            for pause in PAUSES:
+                try:
+                    return work()
+                except Transient:
+                    time.sleep(pause)
+            return work()
+        finally:
+            self._trying = False
+
     def close(self) -> None:
         with self.lock:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
+
+
+class Linked(Protocol):
+    _link: Link
+
+
+def retried(method: Callable[Concatenate[AnyLinked, Given], Result]) -> Callable[Concatenate[AnyLinked, Given], Result]:
+    """A method of a store that Link.again may do again."""
+    @functools.wraps(method)
+    def again(self: AnyLinked, /, *words: Given.args, **named: Given.kwargs) -> Result:
+        return self._link.again(lambda: method(self, *words, **named))
+    return again
 
 
 def set_lock_timeout(connection: Connection) -> None:
@@ -154,8 +200,8 @@ def explained(error: psycopg.Error, name: str, lost: bool) -> Error:
     """What an exception of psycopg means to the user."""
     code, said = error.sqlstate or "", _first_line(error)
     if lost or code.startswith(("08", "57P")):
-        return Error(f"{name}: the connection to PostgreSQL was lost ({said}); what was not yet confirmed is not "
-                     "written; run it again to go on")
+        return Transient(f"{name}: the connection to PostgreSQL was lost ({said}); what was not yet confirmed is not "
+                         "written; run it again to go on")
     if code in ("42P01", "42703", "3F000"):
         return Missing(f"{name}: {said}")
     if code == "42501":
@@ -172,10 +218,11 @@ def explained(error: psycopg.Error, name: str, lost: bool) -> Error:
         return Error(f"{name}: others use the table and it was not free within {LOCK_SECONDS} s; nothing was changed; "
                      "run it again at a quieter time")
     if code in ("40P01", "40001"):
-        return Error(f"{name}: another session worked on the same rows ({said}); this step was undone; run it again to "
-                     "go on")
+        return Transient(f"{name}: another session worked on the same rows ({said}); this step was undone; run it "
+                         "again to go on")
     if code == "57014":
-        return Error(f"{name}: PostgreSQL stopped the statement ({said}); this step was undone; run it again to go on")
+        return Transient(f"{name}: PostgreSQL stopped the statement ({said}); this step was undone; run it again to go "
+                         "on")
     if code == "2BP01":
         detail = (error.diag.message_detail or "").split("\n")[0]
         return Error(f"{name}: {said} ({detail}); drop that first")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search over the old and the new column at once, as one SQL function that any client of the database can call.
+"""Search over the old and the new vectors at once, as one SQL function that any client of the database can call.
 
     SELECT * FROM kedge_search_docs(old_query => '[...]', new_query => '[...]', k => 10);
 
 It is kedge.migrate.search in SQL: the candidates are the best of both columns; each column's scores are divided by
 their standard deviation over the candidates, weighted and summed. A candidate without a vector in a column counts as
 the worst there; a column whose scores are all alike counts nothing. With one query only, its column is searched alone.
+'among' is a list of ids, if only they may be found.
 """
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from psycopg import sql
 from ..._errors import Error
 from ..store import Store
 from .postgres_index import NAME_BYTES, OPERATORS
+from .postgres_rows import PostgresRows
 from .postgres_table import MARK
-from .postgresql import PostgresStore
 from .scores import LEAST_SPREAD
 
 LEAST_SERVER = 140000
@@ -28,18 +29,21 @@ SCORES = {"cosine": "CASE WHEN {d} = 'NaN' THEN 0 ELSE 1 - {d} END", "inner": "-
 # columns by number, so it means the same two columns after they are renamed.
 _FUNCTION = """CREATE OR REPLACE FUNCTION {function}(
   old_query {old_type}, new_query {new_type}, k integer DEFAULT 10, candidates integer DEFAULT 100,
-  old_weight float8 DEFAULT 1, new_weight float8 DEFAULT 1)
+  old_weight float8 DEFAULT 1, new_weight float8 DEFAULT 1, among {id_type}[] DEFAULT NULL)
 RETURNS TABLE (id {id_type}, score float8) LANGUAGE sql STABLE
 {settings}
 BEGIN ATOMIC
   WITH candidate AS (
     (SELECT d.{id} AS id FROM {table} d WHERE {f}.old_query IS NOT NULL AND d.{old} IS NOT NULL
-     ORDER BY d.{old} {old_operator} {f}.old_query LIMIT greatest({f}.candidates, {f}.k))
+     AND ({f}.among IS NULL OR d.{id} = ANY({f}.among))
+     ORDER BY {old_distance} LIMIT greatest({f}.candidates, {f}.k))
     UNION
-    (SELECT d.{id} AS id FROM {table} d WHERE {f}.new_query IS NOT NULL AND d.{new} IS NOT NULL
-     ORDER BY d.{new} {new_operator} {f}.new_query LIMIT greatest({f}.candidates, {f}.k))
+    (SELECT s.{new_id} AS id FROM {new_table} s WHERE {f}.new_query IS NOT NULL AND s.{new} IS NOT NULL
+     AND ({f}.among IS NULL OR s.{new_id} = ANY({f}.among))
+     ORDER BY {new_distance} LIMIT greatest({f}.candidates, {f}.k))
   ), scored AS (
     SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {table} d ON d.{id} = c.id
+    LEFT JOIN {new_table} s ON s.{new_id} = c.id
   ), spread AS (
     SELECT min(a) AS worst_a, stddev_pop(a) AS spread_a, min(b) AS worst_b, stddev_pop(b) AS spread_b FROM scored
   ), fused AS (
@@ -52,37 +56,41 @@ BEGIN ATOMIC
 END"""
 
 
-def fused_search_sql(old: PostgresStore, new: Store, name: str | None = None) -> str:
-    """The statements that make the function, as text; old and new are stores of two columns of one table."""
+def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> str:
+    """The statements that make the function, as text, for two columns of a table or for one and its side table."""
     new, table = old._same_table(new), old._table()
+    there = new._table()
     name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")
     function = sql.Identifier(table.schema, name)
-    parts = {"function": function, "f": sql.Identifier(name), "table": table.name, "id": table.id,
+    parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "id": table.id,
+             "new_table": new._from(), "new_id": there.id,
              "id_type": sql.SQL(table.id_type), "least": sql.Literal(LEAST_SPREAD), "settings": _settings(old, new)}
-    for which, store in (("old", old), ("new", new)):
+    for which, store, alias in (("old", old, "d"), ("new", new, "s")):
         metric = store.metric()
         parts[which] = store._name()
         parts[f"{which}_type"] = table.of_extension(store._column().type)
-        parts[f"{which}_operator"] = table.operator(OPERATORS[metric])
-        distance = sql.SQL("(d.{} {} {}.{})").format(parts[which], parts[f"{which}_operator"], parts["f"],
-                                                    sql.Identifier(f"{which}_query"))
+        vector, kind = store.compared(alias)
+        parts[f"{which}_distance"] = distance = sql.SQL("({} {} {}.{}::{})").format(
+            vector, table.operator(OPERATORS[metric]), parts["f"], sql.Identifier(f"{which}_query"), kind)
         parts[f"{which}_score"] = sql.SQL(SCORES[metric]).format(d=distance)
     mark = sql.Literal(MARK + json.dumps({"columns": [old.at.column, new.at.column]}))
     remark = sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, mark)
     return f"{sql.SQL(_FUNCTION).format(**parts).as_string()};\n{remark.as_string()};\n"
 
 
-def _settings(old: PostgresStore, new: PostgresStore) -> sql.Composed:
+def _settings(old: PostgresRows, new: PostgresRows) -> sql.Composed:
     """How the function is planned: by index, since its limits are not known when it is."""
-    settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "hnsw.ef_search": "100"}
-    if old._table().version >= (0, 8):
+    settings = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
+    if old._table().version < (0, 8):  # later ones go on by themselves, from what the caller has set
+        settings["hnsw.ef_search"] = "100"
+    else:
         settings.update({"hnsw.iterative_scan": "strict_order", "ivfflat.iterative_scan": "relaxed_order"})
     if all(any(index.metric for index in store._indexes()) for store in (old, new)):
         settings.update({"enable_seqscan": "off", "enable_sort": "off"})
     return sql.SQL("\n").join(sql.SQL(f"SET {name} = {value}") for name, value in settings.items())
 
 
-def install(old: PostgresStore, new: Store, name: str | None = None) -> None:
+def install(old: PostgresRows, new: Store, name: str | None = None) -> None:
     """Makes the function, or makes it anew."""
     statements = fused_search_sql(old, new, name)
     with old._link.session() as connection, connection.transaction():

@@ -6,10 +6,10 @@ import dataclasses
 import json
 from typing import Any
 
-from psycopg import errors, sql
+from psycopg import sql
 
 from ..._address import TableAddress
-from ..._errors import Error, UsageError
+from ..._errors import UsageError
 from ..store import Missing
 from .postgres_link import Connection
 
@@ -25,6 +25,7 @@ class Table:
     partitioned: bool
     id: sql.Identifier
     id_type: str              # as SQL writes it
+    id_schema: str            # the schema its type lives in
     changed_type: str | None
     extension: str            # the schema pgvector lives in
     version: tuple[int, ...]  # of pgvector
@@ -33,6 +34,10 @@ class Table:
     @property
     def name(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.plain_name)
+
+    @property
+    def id_name(self) -> str:
+        return str(self.id._obj[0])
 
     @property
     def integers(self) -> bool:
@@ -69,16 +74,28 @@ def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
     if extension is None:
         raise Missing(f"{who}: the database has no pgvector; install it on the server and run CREATE EXTENSION vector")
     found = connection.execute(
-        "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = "
-        "c.relnamespace WHERE c.oid = to_regclass(%s)", [sql.Identifier(*at.table).as_string(connection)]).fetchone()
+        "SELECT c.oid, n.nspname, c.relname, c.relkind::text, row_security_active(c.oid) FROM pg_class c JOIN "
+        "pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+        [sql.Identifier(*at.table).as_string(connection)]).fetchone()
     if found is None:
         raise Missing(f"{who}: there is no table {'.'.join(at.table)} in this database, or this user cannot see it")
-    oid, schema, table, kind = found
-    if kind not in ("r", "p"):
+    oid, schema, table, relkind, hides = found
+    if relkind not in ("r", "p"):
         raise UsageError(f"{who}: {table} is not a table; name the table that holds the vectors")
-    types: dict[str, str] = dict(connection.execute(
-        "SELECT attname, format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT "
-        "attisdropped", [oid]).fetchall())
+    if hides:
+        raise UsageError(f"{who}: row security may hide rows of {table} from this user, which a migration would miss; "
+                         "connect as the owner of the table, or as a user with BYPASSRLS")
+    if "%" in (at.where or ""):
+        raise UsageError(f"{who}: the condition {at.where!r} has a % in it, which kedge-migrate cannot use; write it "
+                         "with starts_with or strpos")
+    if at.metric not in (None, "cosine", "inner", "euclidean"):
+        raise UsageError(f"{who}: metric may be cosine, inner or euclidean; found {at.metric!r}")
+    types, schemas = {}, {}
+    for column, kind, within in connection.execute(
+            "SELECT attname, format_type(atttypid, -1), nspname FROM pg_attribute JOIN pg_type t ON t.oid = atttypid "
+            "JOIN pg_namespace n ON n.oid = typnamespace WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped",
+            [oid]).fetchall():
+        types[column], schemas[column] = kind, within
     for column in filter(None, (at.id, at.text, at.changed)):
         if column not in types:
             raise Missing(f"{who}: the table has no column {column!r}; it has {', '.join(types)}")
@@ -89,7 +106,7 @@ def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
     vectors: dict[str, int] = dict(connection.execute(
         "SELECT typname, t.oid FROM pg_type t JOIN pg_namespace n ON n.oid = typnamespace WHERE nspname = %s AND "
         "typname IN ('vector', 'halfvec')", [extension[0]]).fetchall())
-    return Table(oid, schema, table, kind == "p", sql.Identifier(id_name), types[id_name],
+    return Table(oid, schema, table, relkind == "p", sql.Identifier(id_name), types[id_name], schemas[id_name],
                  types[at.changed] if at.changed else None, extension[0],
                  tuple(int(part) for part in extension[1].split(".")[:2]), vectors)
 
@@ -103,7 +120,13 @@ def _id_column(connection: Connection, oid: int, at: TableAddress, who: str) -> 
     if at.id is None:
         if keys and keys[0][1]:
             return str(keys[0][0])
-        raise UsageError(f"{who}: the table has no primary key of one column; add &id=NAME of a unique column")
+        columns = [name for name, in connection.execute(
+            "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
+            "ANY(i.indkey) WHERE i.indrelid = %s AND i.indisprimary ORDER BY array_position(i.indkey::int2[], "
+            "a.attnum)", [oid])]
+        raise UsageError(f"{who}: the table has no primary key of one column"
+                         + (f" but one of {', '.join(columns)}, and keys of several columns are not supported"
+                            if columns else "") + "; add &id=NAME of a column that is unique by itself")
     if at.id not in (name for name, _ in keys):
         raise UsageError(f"{who}: the column {at.id!r} has no unique index; a vector is written under its id, so name "
                          "the primary key or a unique column")
@@ -151,30 +174,6 @@ def _mark_of(comment: str | None) -> dict[str, Any] | None:
 def mark_column(connection: Connection, table: Table, name: str, mark: dict[str, Any]) -> None:
     connection.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(table.name, sql.Identifier(name),
                                                                      sql.Literal(MARK + json.dumps(mark))))
-
-
-def update_triggers(connection: Connection, table: Table) -> list[str]:
-    """Triggers that run for every row we write; those for other columns do not."""
-    return [name for name, in connection.execute(
-        "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > "
-        "0 AND cardinality(tgattr::int2[]) = 0 ORDER BY 1", [table.oid])]
-
-
-def silence_triggers(connection: Connection, table: Table, changed: str | None, who: str) -> None:
-    """A trigger that notes the time of an update must not run when only new vectors are written: then rows that others
-    changed could not be told from the rest. Lasts for the transaction."""
-    triggers = update_triggers(connection, table)
-    if not triggers:
-        return
-    try:
-        with connection.transaction():
-            connection.execute("SET LOCAL session_replication_role = replica")
-    except errors.InsufficientPrivilege:
-        if changed:
-            raise Error(f"{who}: the trigger {triggers[0]} runs for every row that is written and may set {changed!r}, "
-                        "so that all rows would look changed; nothing was changed; connect as a user with GRANT SET ON "
-                        "PARAMETER session_replication_role, or make it a trigger for UPDATE OF the columns it "
-                        "watches, or leave &changed= out") from None
 
 
 def drop_functions(connection: Connection, table: Table, column: Column) -> None:

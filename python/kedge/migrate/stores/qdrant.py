@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """qdrant://host:6333/name?vector=&text=&changed= and qdrant:path#name: points of a Qdrant collection.
 
-New vectors are a collection of their own with the old one's settings, payloads and other vectors. Qdrant cannot rename
-a collection, so its place, such as docs_new, is an alias, and so must the place be that is switched.
+New vectors are a collection of their own with the old one's settings, payloads and other vectors, or with into =
+"vector" another vector of the same points (qdrant_vector.py). Qdrant cannot rename a collection, so its place, such as
+docs_new, is an alias, and so must the place be that is switched.
 """
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -20,13 +22,15 @@ from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
 from .qdrant_link import Link
+from .qdrant_points import creating, deleting, parts, text_of, value_of
 from .require import require_free, require_same_place, require_width
+
+if TYPE_CHECKING:
+    from .qdrant_vector import QdrantVectorStore
 
 OPTIONS = ("vector", "text", "changed", "https", "api_key_env")
 MARK = "kedge-migrate"
 METRICS = {models.Distance.COSINE: "cosine", models.Distance.DOT: "inner", models.Distance.EUCLID: "euclidean"}
-REQUEST_BYTES = 8 << 20     # a server takes 32 MiB in one request unless told otherwise
-FLOAT_BYTES = 22            # of one value as JSON
 
 
 class QdrantStore(Store):
@@ -37,9 +41,20 @@ class QdrantStore(Store):
         self.place, self.name, self.options, self.remote = split_address(address, OPTIONS)
         self.vector = self.options.get("vector", "")
         self.link = Link(address, self.place, self.remote, self.options)
+        self._facts: Contents | None = None
 
     def beside(self, ending: str) -> QdrantStore:
         return QdrantStore(join_address("qdrant", self.place, self.name + ending, self.options, self.remote))
+
+    def new_place(self, into: str = "") -> Store:
+        from .qdrant_vector import QdrantVectorStore
+
+        word, _, name = into.partition("=")
+        if word != "vector":
+            return super().new_place(into)
+        self.shares_documents, self._facts = True, None
+        return QdrantVectorStore(join_address("qdrant", self.place, self.name, {
+            **self.options, "vector": name or (self.vector or "default") + "_new"}, self.remote))
 
     def _aliases(self) -> dict[str, str]:
         with self.link.asking("read") as client:
@@ -121,6 +136,18 @@ class QdrantStore(Store):
                         "what it made; it needs Qdrant 1.16 or newer")
 
     def describe(self) -> Contents:
+        self._facts = None
+        found = self.facts()
+        with self.link.asking("read") as client:
+            rows = client.count(self.name, count_filter=self._having(), exact=True).count
+        return dataclasses.replace(found, rows=rows)
+
+    def facts(self) -> Contents:
+        if self._facts is None:
+            self._facts = self._look()
+        return self._facts
+
+    def _look(self) -> Contents:
         name, found = self._collection()
         params = self._params(found)
         kind = "float16" if params.datatype == models.Datatype.FLOAT16 else "float32"
@@ -130,13 +157,12 @@ class QdrantStore(Store):
         kind += " of length 1" if params.distance == models.Distance.COSINE else ""
         hnsw = params.hnsw_config or found.config.hnsw_config
         quantized = params.quantization_config or found.config.quantization_config
-        atomic = None if name != self.name else (
+        atomic = None if name != self.name or self.shares_documents else (
             f"{self.name} is a collection, which Qdrant cannot rename, so there is no cutover of it: make an alias "
             "that leads to it, let applications and kedge-migrate use the alias, and the cutover is one step")
-        with self.link.asking("read") as client:
-            rows = client.count(name, count_filter=self._having(), exact=True).count
-        return Contents(rows, params.size, kind, METRICS[params.distance], texts="text" in self.options,
-                        owner=self._mark(found).get("owner"), atomic=atomic, can_switch=atomic is None,
+        return Contents(found.points_count or 0, params.size, kind, METRICS[params.distance],
+                        texts="text" in self.options, owner=self._mark(found).get("owner"), atomic=atomic,
+                        can_switch=atomic is None,
                         index=f"HNSW, m={(hnsw and hnsw.m) or 16}" + (", quantized" if quantized else ""))
 
     def _having(self, *conditions: models.Condition) -> models.Filter:
@@ -144,8 +170,8 @@ class QdrantStore(Store):
 
     def read(self, *, after: Id | None = None, ids: Collection[Id] | None = None, changed: Moment | None = None,
              vectors: bool = True, texts: bool = False, size: int = BATCH_ROWS) -> Iterator[Rows]:
-        name, found = self._collection()
-        self._params(found)
+        self.facts()
+        name = self.name
         fields = [self.options["text"]] if texts and "text" in self.options else False
         asked = {"with_vectors": [self.vector] if vectors and self.vector else vectors, "with_payload": fields}
         if ids is not None:
@@ -175,7 +201,10 @@ class QdrantStore(Store):
                 yield batch
 
     def _values(self, point: models.Record) -> Any:
-        return point.vector.get(self.vector) if isinstance(point.vector, dict) else point.vector
+        """The vector of this name; Qdrant names none if the point has only the one without a name."""
+        if isinstance(point.vector, dict):
+            return point.vector.get(self.vector)
+        return None if self.vector else point.vector
 
     def _rows(self, points: list[models.Record], asked: dict[str, Any]) -> Rows:
         ids: list[Any] = [point.id for point in points]
@@ -256,12 +285,11 @@ class QdrantStore(Store):
                 yield models.PointStruct(id=key, vector=vector, payload=found[key].payload)
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        name, found = self._collection()
-        metric = METRICS[self._params(found).distance]
+        metric = self.facts().metric
         asked = [models.QueryRequest(query=query, using=self.vector or None, limit=k)
                  for query in np.asarray(queries, np.float32).tolist()]
         with self.link.asking("search") as client:
-            answers = client.query_batch_points(name, requests=asked)
+            answers = client.query_batch_points(self.name, requests=asked)
         scores = np.full((len(asked), k), -np.inf, np.float32)
         for row, answered in zip(scores, answers):
             row[:len(answered.points)] = [point.score for point in answered.points]
@@ -280,6 +308,10 @@ class QdrantStore(Store):
             raise Error(f"{self.address}: the server cannot index the collection {name}; its log says why")
 
     def switch(self, incoming: QdrantStore, outgoing: QdrantStore) -> None:
+        self._facts = incoming._facts = outgoing._facts = None
+        if side := self._side(incoming, outgoing):
+            side.note(in_use=incoming.stays)
+            return
         aliases = self._aliases()
         if self.name not in aliases:
             raise Error(f"{self.address}: {self.describe().atomic}")
@@ -290,56 +322,48 @@ class QdrantStore(Store):
                           f"{self.address}")
         if outgoing.name in aliases and aliases[outgoing.name] != aliases[self.name]:
             raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; delete it")
+        self._copy_again(aliases[self.name], aliases[incoming.name])
         with self.link.asking("switch") as client:
             client.update_collection_aliases([
                 deleting(self.name), deleting(incoming.name),
                 creating(outgoing.name, aliases[self.name]), creating(self.name, aliases[incoming.name])])
 
+    @staticmethod
+    def _side(*places: QdrantStore) -> QdrantVectorStore | None:
+        """The one that is another vector of the same points."""
+        from .qdrant_vector import QdrantVectorStore
+
+        return next((place for place in places if isinstance(place, QdrantVectorStore)), None)
+
+    def switching(self, incoming: QdrantStore, outgoing: QdrantStore) -> bool:
+        side = self._side(incoming, outgoing)
+        return side.in_use if side else super().switching(incoming, outgoing)
+
+    def _copy_again(self, source: str, target: str) -> None:
+        """Payloads and other vectors that differ from those in use: applications may have changed them since they were
+        copied."""
+        others = self._others(self._collection()[1])
+        asked: dict[str, Any] = {"with_payload": True, "with_vectors": others or False}
+        start: Any = None
+        more = True
+        while more:
+            with self.link.asking("switch") as client:
+                now, start = client.scroll(source, limit=BATCH_ROWS, offset=start, **asked)
+                then = {point.id: point for point in client.retrieve(target, [point.id for point in now], **asked)}
+                for point in (point for point in now if point.id in then):
+                    if (point.payload or {}) != (then[point.id].payload or {}):
+                        client.overwrite_payload(target, point.payload or {}, points=[point.id], wait=True)
+                    if point.vector and point.vector != then[point.id].vector:
+                        vector: Any = point.vector
+                        client.update_vectors(target, [models.PointVectors(id=point.id, vector=vector)], wait=True)
+            more = start is not None
+
     def drop(self) -> None:
         name, _ = self._collection()
         with self.link.asking("drop") as client:
             client.delete_collection(name)
+        self._facts = None
 
     def close(self) -> None:
+        self._facts = None
         self.link.close()
-
-
-def creating(alias: str, collection: str) -> models.CreateAliasOperation:
-    return models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=collection))
-
-
-def deleting(alias: str) -> models.DeleteAliasOperation:
-    return models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-
-
-def value_of(payload: Any, field: str) -> Any:
-    """The value of a field; a.b is b inside a."""
-    for part in field.split("."):
-        payload = payload.get(part) if isinstance(payload, dict) else None
-    return payload
-
-
-def text_of(payload: Any, field: str) -> str | None:
-    found = value_of(payload, field)
-    return found if found is None else str(found)
-
-
-def parts(points: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of points that fit into a request."""
-    part: list[Any] = []
-    filled = 0
-    for point in points:
-        size = len(str(getattr(point, "payload", ""))) + FLOAT_BYTES * count(point.vector)
-        if part and filled + size > REQUEST_BYTES:
-            yield part
-            part, filled = [], 0
-        part.append(point)
-        filled += size
-    if part:
-        yield part
-
-
-def count(vector: Any) -> int:
-    if isinstance(vector, dict):
-        return sum(count(value) for value in vector.values())
-    return len(vector.values) if isinstance(vector, models.SparseVector) else np.size(vector)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rollback: the old vectors where they were, with the documents that came or changed since the cutover."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._errors import BadFile, Error
+from .apply import close
+from .migration import Migration, usable
+from .sample import write_waiting
+from .store import BATCH_ROWS, Missing, Note
+from .texts import Texts
+from .types import Found, Id
+
+
+def rollback(migration: Migration, drop: bool = False, yes: bool = False) -> Found:
+    """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
+    journal = migration.journal
+    if journal.fact("switching") is not None:
+        migration.require_settled()
+    if not migration.switched and not drop:
+        raise Error("nothing was cut over, so there is nothing to roll back; --drop removes the new vectors")
+    if migration.switched and journal.fact("finished"):
+        raise Error("this migration is finished: nothing has noted since what others changed, so that a rollback would "
+                    "lose it; begin another migration instead")
+    require_kept(migration, drop, yes)
+    found: Found = {"switched_back": migration.switched, "dropped": drop}
+    if migration.switched:
+        switch_back(migration)
+    found.update(only_new=len(journal.fact("only_new", [])), translated_back=journal.fact("translated_back", []),
+                 old_text=journal.fact("old_text", []))
+    found["to_embed"] = list_ids(migration, [*found["translated_back"], *found["old_text"]])
+    if drop:
+        remove(migration)
+        journal.start_over()
+    journal.log("rollback", found)
+    return found
+
+
+def require_kept(migration: Migration, drop: bool, yes: bool) -> None:
+    """Refuses what would lose documents or money, unless told to."""
+    journal = migration.journal
+    if migration.switched and not journal.fact("switching_back"):
+        if not migration.place.shares_documents:
+            journal.note(only_new=list(migration.new.not_in(migration.old)))
+        note_written(migration)
+        atomic = migration.place.facts().atomic
+        if atomic and not yes:
+            raise Error(f"here a rollback is not one step: {atomic}. Stop what searches, and run it with --yes")
+    only_new = journal.fact("only_new", [])
+    if drop and only_new and (migration.switched or not yes):
+        raise Error(f"{len(only_new)} documents have arrived since the cutover and are only in {migration.new.shown}, "
+                    "so that --drop would remove them for good; roll back without it, give the old model these "
+                    "documents, then drop with --yes")
+    paid = journal.count_real() - len(journal.sample()[0])
+    if drop and paid > 0 and not yes:
+        raise Error(f"{paid} documents that top-up or the application has embedded would have to be embedded again; "
+                    "drop with --yes if that is what you want")
+
+
+def switch_back(migration: Migration) -> None:
+    """What others wrote since the cutover is given old vectors, before the switch and once more in it."""
+    journal, place = migration.journal, migration.place
+    if place.shares_documents and not journal.fact("switching_back"):
+        translate_back(migration)
+    try:
+        with place.frozen(migration.kept, migration.beside):
+            if place.shares_documents:
+                translate_back(migration)
+            journal.note(switching_back=True)
+            place.switch(migration.kept, migration.beside)
+    except Error:
+        if journal.fact("switching_back") and migration.never_began("rollback"):
+            journal.note(switching_back=None)
+        raise
+    journal.note(switched=None, switching_back=None, verified=None)
+    if place.shares_documents:  # where nobody is kept out, the last few come after the switch
+        translate_back(migration)
+
+
+def translate_back(migration: Migration) -> None:
+    """Gives documents that the application has embedded with the new model since the cutover old vectors, translated
+    from the new ones, and lists them. What has only a new text keeps its old vector, and is listed too."""
+    old, owner = migration.old, migration.journal.owner
+    if not migration.watched:
+        back(migration, list(migration.new.not_in(old)))
+        return
+    for seen in (True, False):
+        notes = old.notes(owner, seen)
+        while notes:
+            last: dict[Id, Note] = {}
+            for note in sorted(notes):
+                # A text comes before the vector that is made of it; what the old model has made is right as it is.
+                if note.id is not None and (note.what != "text" or note.id not in last):
+                    last[note.id] = note
+            back(migration, [key for key, note in last.items() if note.what == "new"])
+            texts = [key for key, note in last.items() if note.what == "text"]
+            add(migration, "old_text", texts)
+            add(migration, "differ", texts)  # their new vectors may be of the old text; apply translates them again
+            old.forget(owner, notes)
+            notes = old.notes(owner, seen) if len(notes) == BATCH_ROWS else []
+
+
+def back(migration: Migration, ids: Sequence[Id]) -> None:
+    """Writes translations of these documents' new vectors as their old ones, after it has noted them."""
+    translator = migration.translator(back=True)
+    for first in range(0, len(ids), BATCH_ROWS):
+        for rows in migration.new.read(ids=ids[first:first + BATCH_ROWS]):
+            good = usable(rows.matrix)
+            some = [key for key, use in zip(rows.ids, good) if use]
+            if some:
+                vectors = np.asarray(translator.transform(np.ascontiguousarray(rows.matrix[good], np.float32),
+                                                          normalize=migration.config.normalize))
+                add(migration, "translated_back", some)
+                migration.old.write(some, vectors)
+                migration.journal.already_real(some, vectors)
+
+
+def add(migration: Migration, fact: str, ids: Sequence[Id]) -> None:
+    if ids:
+        migration.journal.note(**{fact: list(dict.fromkeys([*migration.journal.fact(fact, []), *ids]))})
+
+
+def list_ids(migration: Migration, ids: list[Id]) -> str | None:
+    """Writes the documents down whose old vectors the old model has not made from their texts."""
+    if not ids:
+        return None
+    texts = Texts(migration)
+    return write_waiting(migration, "rollback", list(zip(ids, texts.of(ids) if texts.there else [None] * len(ids))))
+
+
+def note_written(migration: Migration) -> None:
+    """Vectors that applications have written since the cutover are the new model's own, not to be translated again.
+    Only a 'changed' column tells which rows to look at; what differs from its translation is theirs."""
+    journal, since = migration.journal, migration.journal.fact("cut_at")
+    if since is None:
+        return
+    translator, real = migration.translator(), journal.real()
+    for batch in migration.new.read(changed=since):
+        there = {key: row for key, row in zip(batch.ids, batch.matrix) if key not in real}
+        for rows in migration.old.read(ids=list(there)) if there else ():
+            good = usable(rows.matrix)
+            ids, old = [key for key, use in zip(rows.ids, good) if use], rows.matrix[good]
+            translated = migration.translate(translator, old)
+            theirs = [n for n, key in enumerate(ids) if not close(there[key], translated[n])]
+            journal.already_real([ids[n] for n in theirs], old[theirs])
+
+
+def remove(migration: Migration) -> None:
+    """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
+    new, journal = migration.beside, migration.journal
+    migration.place.unwatch(journal.owner)
+    try:
+        owner = new.describe().owner
+    except Missing:
+        return
+    except BadFile:  # damaged; only whether apply was at work there shows whose it is
+        owner = journal.owner if journal.fact("apply_map") is not None else None
+    if owner != journal.owner:
+        raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")
+    new.drop()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The view that applications ask: the documents with the vectors of one model, and after a cutover with the other's.
+
+There are two views, and a cutover changes their names: kedge_docs shows the old vectors and kedge_docs_new the new ones
+until then; after it kedge_docs shows the new ones and kedge_docs_old the old. Nothing but the views is locked for that.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from ..._errors import Error
+from .postgres_link import Connection
+from .postgres_lock import locked
+from .postgres_table import MARK, Table
+
+INVOKER = 150000  # the server from which a view asks with the rights of who asks it, as row security needs
+NAME_BYTES = 63
+
+
+def name_of(table: Table, ending: str = "") -> sql.Identifier:
+    room = NAME_BYTES - len(f"kedge_{ending}".encode())
+    return sql.Identifier(table.schema, "kedge_" + table.plain_name.encode()[:room].decode(errors="ignore") + ending)
+
+
+def _there(connection: Connection, name: sql.Identifier) -> bool:
+    """Whether there is such a view of ours; anything else of that name is an error."""
+    found = connection.execute(
+        "SELECT starts_with(coalesce(obj_description(oid, 'pg_class'), ''), %s) FROM pg_class WHERE oid = "
+        "to_regclass(%s)", [MARK, name.as_string(connection)]).fetchone()
+    if found is not None and not found[0]:
+        raise Error(f"{name.as_string(connection)} exists and is not kedge-migrate's; rename it, then run this again")
+    return found is not None
+
+
+def shown(connection: Connection, table: Table) -> str | None:
+    """The name of the view, if it is there."""
+    name = name_of(table)
+    return ".".join(name._obj) if _there(connection, name) else None
+
+
+def shows_new(connection: Connection, table: Table) -> bool:
+    return _there(connection, name_of(table, "_old"))
+
+
+def make(connection: Connection, table: Table, rows: sql.Composable, column: str, side: Table,
+         side_column: str) -> None:
+    """Makes both views, the first with the old vectors. Both have the table's columns under their own names. rows: the
+    table, or what selects those of its rows that are meant."""
+    if _there(connection, name_of(table)):
+        return
+    secured, = connection.execute("SELECT relrowsecurity FROM pg_class WHERE oid = %s", [table.oid]).fetchall()[0]
+    if secured and connection.info.server_version < INVOKER:
+        return  # such a view would show rows to everyone
+    names = [name for name, in connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 "
+                                                  "AND NOT attisdropped ORDER BY attnum", [table.oid])]
+    options = sql.SQL(" WITH (security_invoker)" if connection.info.server_version >= INVOKER else "")
+    joined = sql.SQL("{} d JOIN {} s ON s.{} = d.{}").format(rows, side.name, side.id, table.id)
+    with connection.transaction():
+        for ending, source, vector in (("", sql.SQL("{} d").format(rows), sql.SQL("d.{c}")),
+                                       ("_new", joined, sql.SQL("s.{s} AS {c}"))):
+            columns = sql.SQL(", ").join(
+                vector.format(c=sql.Identifier(column), s=sql.Identifier(side_column)) if name == column
+                else sql.SQL("d.{}").format(sql.Identifier(name)) for name in names)
+            view = name_of(table, ending)
+            connection.execute(sql.SQL("CREATE VIEW {}{} AS SELECT {} FROM {}").format(view, options, columns, source))
+            connection.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(view, sql.Literal(MARK + "{}")))
+            same_rights(connection, table, view, ("SELECT",))
+
+
+def show(connection: Connection, table: Table, new: bool) -> None:
+    """Lets the view show the new vectors, or the old ones; what it showed keeps its rights under another name."""
+    if shown(connection, table) is None or shows_new(connection, table) == new:
+        return
+    leaves, comes = ("_old", "_new") if new else ("_new", "_old")
+    view, rename = name_of(table), sql.SQL("ALTER VIEW {} RENAME TO {}")
+    with locked(connection, rename.format(view, sql.Identifier(name_of(table, leaves)._obj[-1]))):
+        connection.execute(rename.format(name_of(table, comes), sql.Identifier(view._obj[-1])))
+
+
+def remove(connection: Connection, table: Table, endings: Sequence[str] = ("", "_new", "_old")) -> None:
+    for ending in endings:
+        if _there(connection, name_of(table, ending)):
+            connection.execute(sql.SQL("DROP VIEW {}").format(name_of(table, ending)))
+
+
+def same_rights(connection: Connection, table: Table, other: sql.Identifier, rights: Sequence[str]) -> None:
+    """Gives another table or view those of these rights that others have on this one."""
+    for right, role in connection.execute(
+            "SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END FROM "
+            "pg_class c CROSS JOIN aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a LEFT JOIN pg_roles r "
+            "ON r.oid = a.grantee WHERE c.oid = %s AND a.privilege_type = ANY(%s)",
+            [table.oid, list(rights)]).fetchall():
+        connection.execute(sql.SQL(f"GRANT {right} ON {{}} TO {role}").format(other))

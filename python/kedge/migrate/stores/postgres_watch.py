@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notes of what others change in a table: triggers that put the ids of rows into a table of notes.
+
+The note is written by the transaction that changes the row, so it is there if and only if the change is, however late
+that transaction commits. Triggers compare with WHEN, so rows whose vector and text stay cost nothing, and they follow
+columns by number, so a cutover that renames them changes nothing. The function runs with the rights of the migration:
+who may write the table need not know of the notes. The migration's own writes say kedge.quiet, and leave none.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from psycopg import sql
+
+from ..store import Note
+from .postgres_link import Connection
+from .postgres_lock import locked
+from .postgres_table import Table
+
+NAME_BYTES = 63
+QUIET = "SET LOCAL kedge.quiet = 'on'"
+NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
+_FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {id_schema}, pg_temp AS $note$
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    INSERT INTO {notes} (what) VALUES ('gone');
+  ELSIF TG_OP = 'DELETE' THEN
+    {remove}
+    INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'gone');
+  ELSE
+    INSERT INTO {notes} (id, what) VALUES (NEW.{id}, TG_ARGV[0]);
+    IF TG_ARGV[1] = 'moved' THEN
+      INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'gone');
+    END IF;
+  END IF;
+  RETURN NULL;
+END $note$"""
+
+
+@dataclasses.dataclass
+class Watch:
+    """The notes of one migration of a table; both are named after them."""
+    table: Table
+    owner: str
+
+    def _named(self, kind: str) -> sql.Identifier:
+        ending = f"_{self.owner[:8]}"
+        room = NAME_BYTES - len(f"kedge_{kind}_{ending}".encode())
+        name = self.table.plain_name.encode()[:room].decode(errors="ignore")
+        return sql.Identifier(self.table.schema, f"kedge_{kind}_{name}{ending}")
+
+    @property
+    def notes(self) -> sql.Identifier:
+        return self._named("notes")
+
+    @property
+    def function(self) -> sql.Identifier:
+        return self._named("note")
+
+    def there(self, connection: Connection) -> bool:
+        """Whether the table of notes is there, and triggers that fill it."""
+        found = connection.execute(
+            "SELECT to_regclass(%s) IS NOT NULL AND EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = %s AND tgfoid = "
+            "to_regproc(%s) AND tgenabled <> 'D')",
+            [self.notes.as_string(connection), self.table.oid, self.function.as_string(connection)]).fetchall()
+        return bool(found[0][0])
+
+    def make(self, connection: Connection, old: str, text: str | None, new: tuple[Table, str]) -> None:
+        """Makes it all in one transaction, which holds its lock on the table for as long as triggers take to make.
+
+        old and text are columns of the table; new is the column of new vectors, and the table that it is in.
+        """
+        side, name = new
+        apart = side.oid != self.table.oid
+        remove = sql.SQL("DELETE FROM {} WHERE {} = OLD.{};").format(side.name, side.id, self.table.id)
+        made = [sql.SQL("CREATE TABLE {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id "
+                        + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false)").format(
+                            self.notes),
+                sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
+                                          id_schema=sql.Identifier(self.table.id_schema),
+                                          remove=remove if apart else sql.SQL("")),
+                sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
+        made += self._triggers(side.name, "new", name)
+        made += self._triggers(self.table.name, "old", old)
+        key = sql.SQL("OLD.{id} IS DISTINCT FROM NEW.{id}").format(id=self.table.id)
+        made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(self.table.id), key, "old",
+                                  "moved"))
+        made.append(self._trigger(self.table.name, "gone", sql.SQL("DELETE")))
+        if text is not None:
+            words = sql.SQL("OLD.{t}::text IS DISTINCT FROM NEW.{t}::text").format(t=sql.Identifier(text))
+            made.append(self._trigger(self.table.name, "text", sql.SQL("UPDATE OF {}").format(sql.Identifier(text)),
+                                      words, "text"))
+        made.append(sql.SQL("CREATE TRIGGER {} AFTER TRUNCATE ON {} EXECUTE FUNCTION {}()").format(
+            self._trigger_name("all"), self.table.name, self.function))
+        with locked(connection, sql.SQL("; ").join(made)):
+            self._fire_for_replicas_too(connection)
+
+    def _triggers(self, table: sql.Identifier, what: str, column: str) -> list[sql.Composed]:
+        """Of a column of vectors. An update may name a column and leave it as it was."""
+        here = sql.Identifier(column)
+        changed = sql.SQL("((OLD.{c} IS NULL) <> (NEW.{c} IS NULL) OR NOT OLD.{c} {} NEW.{c})").format(
+            self.table.operator("="), c=here)
+        return [self._trigger(table, f"{what}_in", sql.SQL("INSERT"), sql.SQL("NEW.{} IS NOT NULL").format(here), what),
+                self._trigger(table, f"{what}_set", sql.SQL("UPDATE OF {}").format(here), changed, what)]
+
+    def _trigger(self, table: sql.Identifier, name: str, event: sql.Composable, when: sql.Composable | None = None,
+                 *words: str) -> sql.Composed:
+        conditions = sql.SQL(" AND ").join([sql.SQL(NOT_QUIET), *([when] if when is not None else [])])
+        return sql.SQL("CREATE TRIGGER {} AFTER {} ON {} FOR EACH ROW WHEN ({}) EXECUTE FUNCTION {}({})").format(
+            self._trigger_name(name), event, table, conditions, self.function,
+            sql.SQL(", ").join(map(sql.Literal, words)))
+
+    def _trigger_name(self, name: str) -> sql.Identifier:
+        return sql.Identifier(f"kedge_{self.owner[:8]}_{name}")
+
+    def _fire_for_replicas_too(self, connection: Connection) -> None:
+        """Rows also come from a replication, whose session runs no ordinary triggers."""
+        for name, table in connection.execute(
+                "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = "
+                "0", [self.function.as_string(connection)]).fetchall():
+            connection.execute(sql.SQL("ALTER TABLE " + table + " ENABLE ALWAYS TRIGGER {}").format(
+                sql.Identifier(name)))
+
+    def read(self, connection: Connection, seen: bool, size: int) -> list[Note]:
+        cast = sql.SQL("" if self.table.integers else "::text")
+        return [Note(*found) for found in connection.execute(
+            sql.SQL("SELECT mark, id{}, what FROM {} WHERE seen = %s ORDER BY mark LIMIT %s").format(cast, self.notes),
+            [seen, size]).fetchall()]
+
+    def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:
+        how = "UPDATE {} SET seen = true WHERE mark = ANY(%s)" if keep else "DELETE FROM {} WHERE mark = ANY(%s)"
+        connection.execute(sql.SQL(how).format(self.notes), [[note.mark for note in notes]])
+
+    def remove(self, connection: Connection) -> None:
+        """Triggers go first, for a table that others write takes them with a lock; then all they filled."""
+        names = connection.execute(
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = 0",
+            [self.function.as_string(connection)]).fetchall()
+        drops = [sql.SQL("DROP TRIGGER {} ON " + table).format(sql.Identifier(name)) for name, table in names]
+        drops += [sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
+                  sql.SQL("DROP TABLE IF EXISTS {}").format(self.notes)]
+        with locked(connection, sql.SQL("; ").join(drops)):
+            pass
+
+
+def why_not(connection: Connection, table: Table) -> str | None:
+    """Why this role cannot have others' changes noted, or None."""
+    owns, create = connection.execute(
+        "SELECT pg_has_role(relowner, 'USAGE'), has_schema_privilege(%s, 'CREATE') FROM pg_class WHERE oid = %s",
+        [table.schema, table.oid]).fetchall()[0]
+    if owns and create:
+        return None
+    # Whoever does not own a table may be allowed to make a trigger, but never to remove it.
+    return "this role does not own the table" if create else f"this role may not create tables in {table.schema}"
