@@ -157,6 +157,11 @@ def test_sentences(path: pathlib.Path) -> None:
         open_store(f"duckdb:{path}#docs.a?metric=l1")
 
 
+def test_it_needs_no_other_store() -> None:
+    code = "import sys, kedge.migrate.stores.duckdb\nassert 'lancedb' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_another_process_has_it_open(path: pathlib.Path) -> None:
     run(path, "CREATE TABLE docs (id BIGINT, v FLOAT[3])")
     code = "import duckdb, sys\nlink = duckdb.connect(sys.argv[1])\nprint('open', flush=True)\nsys.stdin.read()"

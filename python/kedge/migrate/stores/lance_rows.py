@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ids, vectors and values of a Lance table: from Arrow to numpy and back, and as SQL."""
+"""Ids, vectors and values of a Lance table: from Arrow to numpy and back, and as SQL. DuckDB's store uses the part that
+is Arrow's alone, so LanceDB itself is not imported here."""
 from __future__ import annotations
 
 import bisect
 import datetime
 import decimal
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lancedb.table import Table
 
 from ..._errors import Error
 from ..types import Id, Moment, Places, Vectors
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 Ids: TypeAlias = list[str] | npt.NDArray[np.integer[Any]]
 
