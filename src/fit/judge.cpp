@@ -183,8 +183,8 @@ std::vector<std::optional<RowCheck>> judge_rows(Sources& sources, std::span<cons
     const RowCheck found = examine(sources.found[i], checked[i], sources.others(i));
     checks[i] = found;
     if (spaces != 2 || !found.suspicious()) continue;
-    checks[1 - i] = found;  // nobody knows which of the two is off: what one is found to be, the other is turned round
-    checks[1 - i]->shift = -found.shift;
+    // Nobody knows which of the two is off: what one is found to be, the other is turned round.
+    checks[1 - i].emplace(found).shift = -found.shift;
   }
   for (std::size_t i = 0; i < spaces; ++i) checks[i].value().same_as = find_equal(picked, checked, i);
   return checks;

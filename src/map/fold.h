@@ -24,7 +24,7 @@ void require_apart(MatrixView<const float> x, MatrixView<const float> y);
 /// What a map with a kernel computes, or a translator; it must outlive the function.
 template <class Map>
 [[nodiscard]] KernelFunction kernel_function(const Map& map) {
-  const Kernel& kernel = *map.kernel();
+  const Kernel& kernel = map.kernel().value();
   return {static_cast<float>(kernel.width),
           kernel.whitener.view(),
           kernel.rows.view(),

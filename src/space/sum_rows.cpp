@@ -176,8 +176,9 @@ SupportDraw draw_support(const SupportDraw& draw, std::span<const Space> spaces,
 /// The same sums with this support.
 Moments with_support(Moments sums, SupportDraw support) {
   const auto copy = [](std::span<const double> values) { return std::vector<double>(values.begin(), values.end()); };
-  return {sums.parts(),       sums.rows(),         copy(sums.mean()), std::move(sums).scatter(),
-          copy(sums.third()), copy(sums.fourth()), std::move(support)};
+  std::vector<double> third = copy(sums.third()), fourth = copy(sums.fourth());
+  return {sums.parts(),     sums.rows(),       copy(sums.mean()), std::move(sums).scatter(),
+          std::move(third), std::move(fourth), std::move(support)};
 }
 
 /// Reads every value once, so that a bad one does not leave the sums half done.
@@ -224,9 +225,9 @@ void add_sums(Moments& moments, std::span<const Space> spaces, std::span<const s
   if (moments.rows() > 0 && !off_processor(device) && moments.dim() > kWidestShared) {
     require_finite(spaces);
     add_wide(moments, spaces, tell);
-    SupportDraw support = std::move(moments).support();
+    SupportDraw support = std::move(moments).support();  // and nothing else of them
     support.merge(drawn);
-    moments = with_support(std::move(moments), std::move(support));
+    moments = with_support(std::move(moments), std::move(support));  // NOLINT(bugprone-use-after-move)
     return;
   }
   moments.merge(with_support(sum_up(spaces, std::move(parts), device, highest, tell), std::move(drawn)));
