@@ -112,7 +112,7 @@ def test_notes_are_of_what_others_changed_and_of_nothing_else(docs: Store, side:
         assert np.array_equal(written[key], rows_of(1, NEW, 9)[0]), "what the application has embedded stays"
     first = docs.notes(OWNER, size=4)
     docs.forget(OWNER, first, keep=True)
-    assert len(noted(docs)) == 5 and docs.notes(OWNER, seen=True) == first
+    assert len(noted(docs)) == 5 and docs.notes(OWNER, seen=True, size=4) == first
     sql.execute("TRUNCATE docs")
     assert docs.notes(OWNER)[-1].id is None
     docs.unwatch(OWNER)

@@ -177,15 +177,20 @@ def sums(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
 def by_notes(migration: Migration) -> dict[str, int]:
     """Brings the rows up to date that the store has notes of; what that costs does not grow with the other rows."""
     old, owner, caught = migration.old, migration.journal.owner, {"arrived": 0, "changed": 0, "removed": 0}
-    notes = old.notes(owner)
+    seen = not migration.switched  # what a cutover kept for a rollback is to be caught up after that
+    notes = old.notes(owner, seen)
     while notes:
         # After a cutover a document may have a new vector alone, so comparing would take it for one that is gone.
-        if any(note.id is None for note in notes) and not migration.switched:
-            caught = sums(caught, by_comparing(migration, undoable=True))
+        if any(note.id is None for note in notes):
+            if not migration.switched:
+                caught = sums(caught, by_comparing(migration, undoable=True))
+            orphans = migration.new.remove_orphans()
+            migration.journal.forget(orphans)
+            caught["removed"] += len(orphans)
         caught = sums(caught, follow(migration, [note for note in notes if note.id is not None]))
         old.forget(owner, notes, keep=migration.switched)
         # Others go on writing: what came after the last full batch is for the next pass, or this would never end.
-        notes = old.notes(owner) if len(notes) == BATCH_ROWS else []
+        notes = old.notes(owner, seen) if len(notes) == BATCH_ROWS else []
     return caught
 
 
@@ -193,17 +198,19 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     """Translates the rows of these notes again and removes those that are gone. A vector that the application put into
     the new place itself is the new model's own, and stays."""
     journal, new = migration.journal, migration.new
-    about: dict[Id, set[str]] = {}
-    for note in notes:
-        about.setdefault(require_id(note), set()).add(note.what)
+    about: dict[Id, list[Note]] = {}
+    for note in sorted(notes):
+        about.setdefault(require_id(note), []).append(note)
     there, old = ({key: row for rows in store.read(ids=list(about)) for key, row in zip(rows.ids, rows.matrix)}
                   for store in (new, migration.old))
-    theirs = {key for key, what in about.items() if "new" in what and key in there}
+    theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)}
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
-    stay = theirs | set(journal.fact("only_new", []))
+    out_of_date = [found[-1] for key, found in about.items() if key in there and key not in theirs]
+    again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
+    stay = theirs | again | set(journal.fact("only_new", []))
     if migration.switched:  # then an old vector that did not change is no better than the new one
-        stay |= {key for key, what in about.items() if not what & {"old", "gone"}}
+        stay |= {key for key, found in about.items() if not {note.what for note in found} & {"old", "gone"}}
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
     rows = migration.translate(migration.translator(), np.stack([old[key] for key in wanted])) if wanted else (
         np.zeros((0, 0), np.float32))
@@ -211,13 +218,21 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     different = [n for n, key in enumerate(wanted) if key not in there or apart(there[key], rows[n]) > rounding(new)]
     if different:
         new.write([wanted[n] for n in different], rows[different])
-    # After a cutover a document without an old vector is not gone, and one that is gone took its new one along.
-    gone = [key for key in there if key not in stay and key not in set(wanted)] if not migration.switched else []
-    if gone:
-        new.write(gone, None)
+    if migration.switched:  # then a document without an old vector is not gone
+        gone = new.remove_orphans([key for key in about if any(note.what == "gone" for note in about[key])])
+    else:
+        gone = list(set(there).difference(stay, wanted))
+        if gone:
+            new.write(gone, None)
     journal.forget([key for key in about if key not in theirs])
     arrived = sum(key not in there for key in wanted)
     return {"arrived": arrived, "changed": len(different) - arrived, "removed": len(gone)}
+
+
+def wrote_new_last(notes: Sequence[Note]) -> bool:
+    """Whether a document's new vector came after all else that these notes, in their order, say of it, or with it."""
+    last = next((note for note in reversed(notes) if note.what == "new"), None)
+    return last is not None and all(note.mark < last.mark or note.by == last.by for note in notes)
 
 
 def apart(stored: Vectors, row: Vectors) -> float:

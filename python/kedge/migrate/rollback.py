@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._errors import BadFile, Error
-from .apply import close
+from .apply import close, require_id
 from .migration import Migration, usable
 from .sample import write_waiting
 from .store import BATCH_ROWS, Missing, Note
@@ -64,7 +64,7 @@ def switch_back(migration: Migration) -> None:
     """What others wrote since the cutover is given old vectors, before the switch and once more in it."""
     journal, place = migration.journal, migration.place
     if place.shares_documents and not journal.fact("switching_back"):
-        translate_back(migration)
+        translate_back(migration, everything=True)
     try:
         with place.frozen(migration.kept, migration.beside):
             if place.shares_documents:
@@ -75,32 +75,33 @@ def switch_back(migration: Migration) -> None:
         if journal.fact("switching_back") and migration.never_began("rollback"):
             journal.note(switching_back=None)
         raise
-    journal.note(switched=None, switching_back=None, verified=None)
-    if place.shares_documents:  # where nobody is kept out, the last few come after the switch
+    if migration.beside.stays:  # where nobody is kept out, the last few come after the switch
         translate_back(migration)
+    journal.note(switched=None, switching_back=None, verified=None)
 
 
-def translate_back(migration: Migration) -> None:
+def translate_back(migration: Migration, everything: bool = False) -> None:
     """Gives documents that the application has embedded with the new model since the cutover old vectors, translated
-    from the new ones, and lists them. What has only a new text keeps its old vector, and is listed too."""
+    from the new ones, and lists them: those that were noted since this was done last, or all. What has only a new text
+    keeps its old vector, and is listed too. No note is forgotten, for the next apply catches up with them."""
     old, owner = migration.old, migration.journal.owner
     if not migration.watched:
         back(migration, list(migration.new.not_in(old)))
         return
-    for seen in (True, False):
-        notes = old.notes(owner, seen)
-        while notes:
-            last: dict[Id, Note] = {}
-            for note in sorted(notes):
-                # A text comes before the vector that is made of it; what the old model has made is right as it is.
-                if note.id is not None and (note.what != "text" or note.id not in last):
-                    last[note.id] = note
-            back(migration, [key for key, note in last.items() if note.what == "new"])
-            texts = [key for key, note in last.items() if note.what == "text"]
-            add(migration, "old_text", texts)
-            add(migration, "differ", texts)  # their new vectors may be of the old text; apply translates them again
-            old.forget(owner, notes)
-            notes = old.notes(owner, seen) if len(notes) == BATCH_ROWS else []
+    notes = old.notes(owner)
+    while notes:
+        if not everything:
+            noted(migration, old.last_notes(owner, list({note.id for note in notes if note.id is not None})))
+        old.forget(owner, notes, keep=True)
+        notes = old.notes(owner) if len(notes) == BATCH_ROWS else []
+    if everything:
+        noted(migration, old.last_notes(owner))
+
+
+def noted(migration: Migration, last: Sequence[Note]) -> None:
+    """What the old model made last is right as it is."""
+    back(migration, [require_id(note) for note in last if note.what == "new"])
+    add(migration, "old_text", [require_id(note) for note in last if note.what == "text"])
 
 
 def back(migration: Migration, ids: Sequence[Id]) -> None:

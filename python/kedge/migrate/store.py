@@ -90,6 +90,7 @@ class Note(NamedTuple):
     mark: int        # tells notes apart, for forget()
     id: Id | None    # None: every row may have changed
     what: str        # old, new: that vector came or changed; text: the text did; gone: the row was removed
+    by: int = 0      # the transaction: what one wrote belongs together, whichever of it came first
 
 
 class Store(abc.ABC):
@@ -228,13 +229,28 @@ class Store(abc.ABC):
     def watch(self, new: Store, owner: str) -> None:  # noqa: B027  # most stores cannot
         """From now on, if the store can: notes every row that others insert, change or remove, in their transaction."""
 
-    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS) -> list[Note]:
-        """Some of what was noted and not forgotten; with 'seen', of what forget() kept. Whoever reads a row after its
-        note finds it as the note says, or later."""
+    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS, after: int = 0) -> list[Note]:
+        """The first of what was noted and not forgotten, by their marks above 'after'; with 'seen', also of what
+        forget() kept. Whoever reads a row after its note finds it as the note says, or later."""
         return []
+
+    def last_notes(self, owner: str, ids: Collection[Id] | None = None) -> list[Note]:
+        """For each of these ids, or of all, the last of all its notes: of a text only if there is no other, for a text
+        comes before the vector that is made of it, and of an old vector if one transaction wrote both."""
+        return []
+
+    def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
+        """Rows of the notes' ids may be written even if others have written them, because that is out of date by now.
+        Returns the ids that others have written again since their note, which stay theirs."""
+        return set()
 
     def forget(self, owner: str, notes: Collection[Note], keep: bool = False) -> None:  # noqa: B027
         """These are caught up. A row that changed again has another note. 'keep' leaves them to notes(seen=True)."""
+
+    def remove_orphans(self, ids: Collection[Id] | None = None) -> list[Id]:
+        """Removes the vectors, of these ids or of all, whose documents no longer exist, where a place can hold such.
+        Returns their ids."""
+        return []
 
     def unwatch(self, owner: str) -> None:  # noqa: B027
         """Removes what watch() made, with all notes, and whatever else only a rollback would need."""

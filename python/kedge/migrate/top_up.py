@@ -121,8 +121,9 @@ class Theirs:
     def __init__(self, migration: Migration) -> None:
         self.migration, self.count = migration, 0
         self.kind = migration.new.describe().kind
-        # A form that loses more than rounding cannot be told from a translation.
-        self.translator = migration.translator() if migration.switched and self.kind in ROUNDING else None
+        # A form that loses more than rounding cannot be told from a translation. Notes say more than any comparison.
+        compares = migration.switched and not migration.watched and self.kind in ROUNDING
+        self.translator = migration.translator() if compares else None
 
     def leave_out(self, ids: list[Id]) -> list[Id]:
         """The others of these ids."""

@@ -15,7 +15,6 @@ from .stores.scores import unit
 from .types import Found, Id, Vectors
 
 ROWS = 1000
-MOST_NOTES = 10_000_000
 PENDING_SHARE = .01  # more rows than come and go on an ordinary day: apply must run again
 
 
@@ -33,12 +32,13 @@ def verify(migration: Migration, rows: int = ROWS) -> Found:
     watched = migration.watched
     compared = compare(migration, rows)
     # Read last: what others changed while the rows were read has its note by now.
-    noted = {note.id for note in old.notes(journal.owner, size=MOST_NOTES)} if watched else set()
-    differ = [key for key in compared.pop("differ_ids") if key not in noted]
+    differ = compared.pop("differ_ids")
+    noted, rows_noted = read_notes(migration, {None, *differ, *lost, *extra}) if watched else (set(), 0)
+    differ = [key for key in differ if key not in noted]
     missed = [key for key in [*lost, *extra] if key not in noted]
     found = {"old_rows": old.describe().rows, "new_rows": len(new_keys), "lost": len(lost), "extra": len(extra),
              "twice": len(new_keys) - len(np.unique(new_keys)), "cannot_translate": len(lacks) - len(lost),
-             "differ": len(differ), "differ_ids": differ, "noted": len(noted), "watched": watched,
+             "differ": len(differ), "differ_ids": differ, "noted": rows_noted, "watched": watched,
              "examples": [*lost[:5], *extra[:5]], "switched": bool(migration.switched), **compared}
     # A live store has rows that came or went since apply; the cutover takes them along. After it, documents come, go
     # and change in the new place alone.
@@ -50,6 +50,18 @@ def verify(migration: Migration, rows: int = ROWS) -> Found:
                  differ=[*differ, *(missed if watched else [])] if not migration.switched else None)
     journal.log("verify", found)
     return found
+
+
+def read_notes(migration: Migration, ids: set[Id | None]) -> tuple[set[Id | None], int]:
+    """Those of these ids that there are notes of, and how many rows have notes that apply would catch up with. There
+    may be very many: 8 bytes of memory for each."""
+    found, rows, after = set[Id | None](), [np.empty(0, np.uint64)], 0
+    while notes := migration.old.notes(migration.journal.owner, not migration.switched, after=after):
+        about = {note.id for note in notes}
+        found |= about & ids
+        rows.append(draw.keys([key for key in about if key is not None]))
+        after = notes[-1].mark
+    return found, len(np.unique(np.concatenate(rows))) + (None in found)
 
 
 def read_ids(store: Store, ids: Sequence[Id]) -> Iterable[Rows]:

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from ..._address import TableAddress
 from ..._errors import Error
-from ..store import Document, Missing
+from ..store import Document, Missing, Note
 from ..types import Id, Vectors
 from . import postgres_index, postgres_table, postgres_view
 from .postgres_copy import copy_rows, copyable
@@ -25,7 +25,7 @@ from .postgres_link import Connection, retried, vector_array
 from .postgres_lock import lock_table, locked
 from .postgres_rows import PostgresRows, version_in_sql
 from .postgres_table import Column, Table, drop_functions, mark_column
-from .postgres_watch import QUIET
+from .postgres_watch import QUIET, Watch
 from .postgresql import WRITE_BYTES, PostgresStore
 
 COLUMN = "embedding"
@@ -165,6 +165,38 @@ class PostgresSide(PostgresStore):
         for first in range(0, len(ids), piece):
             connection.execute(statement, [ids[first:first + piece], vector_array(
                 vectors[first:first + piece], column.half, table.vector_oids[column.type])])
+
+    @retried
+    def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
+        """Rows are locked before the notes are read, so that nobody writes one between the two."""
+        table, marks = self._table(), {note.id: note.mark for note in notes if note.id is not None}
+        with self._link.work() as connection:
+            connection.execute(QUIET)
+            theirs = [one for one, in connection.execute(
+                sql.SQL("SELECT {id}{} FROM {} WHERE theirs AND {id} = ANY(%s::" + table.id_cast("[]") + ") ORDER BY "
+                        "{id} FOR UPDATE").format(sql.SQL("" if table.integers else "::text"), table.name, id=table.id),
+                [self._id_list(list(marks))]).fetchall()]
+            if not theirs:
+                return set()
+            stay = Watch(self.source._table(), owner).new_since(connection, {one: marks[one] for one in theirs})
+            connection.execute(
+                sql.SQL("UPDATE {} SET theirs = false WHERE {} = ANY(%s::" + table.id_cast("[]") + ")").format(
+                    table.name, table.id), [[one for one in theirs if one not in stay]])
+        return stay
+
+    @retried
+    def remove_orphans(self, ids: Collection[Id] | None = None) -> list[Id]:
+        """Whoever wrote them. A document outside the address's condition exists too."""
+        if ids is not None and not ids:
+            return []
+        table, source = self._table(), self.source._table()
+        some = sql.SQL("" if ids is None else " AND s.{id} = ANY(%s::" + table.id_cast("[]") + ")")
+        delete = sql.SQL("DELETE FROM {} s WHERE NOT EXISTS (SELECT 1 FROM {} d WHERE d.{} = s.{id}){} RETURNING "
+                         "s.{id}{}").format(table.name, source.name, source.id, some.format(id=table.id),
+                                            sql.SQL("" if table.integers else "::text"), id=table.id)
+        with self._link.work() as connection:
+            return [one for one, in connection.execute(
+                delete, [] if ids is None else [self._id_list(ids)]).fetchall()]
 
     @retried
     def finish(self) -> None:

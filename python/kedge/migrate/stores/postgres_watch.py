@@ -14,6 +14,7 @@ from collections.abc import Collection
 from psycopg import sql
 
 from ..store import Note
+from ..types import Id
 from .postgres_link import Connection
 from .postgres_lock import locked
 from .postgres_table import Table
@@ -76,8 +77,10 @@ class Watch:
         apart = side.oid != self.table.oid
         remove = sql.SQL("DELETE FROM {} WHERE {} = OLD.{};").format(side.name, side.id, self.table.id)
         made = [sql.SQL("CREATE TABLE {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id "
-                        + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false)").format(
-                            self.notes),
+                        + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false, "
+                        "by bigint NOT NULL DEFAULT txid_current())").format(self.notes),
+                # Of what is kept for a rollback there may be very much more than of what nobody has read.
+                sql.SQL("CREATE INDEX ON {} (mark) WHERE NOT seen").format(self.notes),
                 sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
                                           id_schema=sql.Identifier(self.table.id_schema),
                                           remove=remove if apart else sql.SQL("")),
@@ -123,11 +126,31 @@ class Watch:
             connection.execute(sql.SQL("ALTER TABLE " + table + " ENABLE ALWAYS TRIGGER {}").format(
                 sql.Identifier(name)))
 
-    def read(self, connection: Connection, seen: bool, size: int) -> list[Note]:
-        cast = sql.SQL("" if self.table.integers else "::text")
+    @property
+    def _cast(self) -> sql.SQL:
+        return sql.SQL("" if self.table.integers else "::text")
+
+    def read(self, connection: Connection, seen: bool, size: int, after: int) -> list[Note]:
+        which = sql.SQL("" if seen else " AND NOT seen")
         return [Note(*found) for found in connection.execute(
-            sql.SQL("SELECT mark, id{}, what FROM {} WHERE seen = %s ORDER BY mark LIMIT %s").format(cast, self.notes),
-            [seen, size]).fetchall()]
+            sql.SQL("SELECT mark, id{}, what, by FROM {} WHERE mark > %s{} ORDER BY mark LIMIT %s").format(
+                self._cast, self.notes, which), [after, size]).fetchall()]
+
+    def last(self, connection: Connection, ids: Collection[Id] | None) -> list[Note]:
+        some = sql.SQL("true" if ids is None else "id = ANY(%s::" + self.table.id_cast("[]") + ")")
+        return [Note(*found) for found in connection.execute(
+            sql.SQL("SELECT DISTINCT ON (n.id) mark, n.id{}, what, by FROM (SELECT *, max(mark) OVER (PARTITION BY id, "
+                    "by, what = 'text') AS latest FROM {} WHERE id IS NOT NULL AND {}) n ORDER BY n.id, what = 'text', "
+                    "latest DESC, what = 'old' DESC, mark DESC").format(self._cast, self.notes, some),
+            [] if ids is None else [list(ids)]).fetchall()]
+
+    def new_since(self, connection: Connection, marks: dict[Id, int]) -> set[Id]:
+        """Those of these ids whose new vector others have written after the mark."""
+        return {one for one, in connection.execute(
+            sql.SQL("SELECT n.id{} FROM {} n JOIN unnest(%s::" + self.table.id_cast("[]") + ", %s::bigint[]) AS given "
+                    "(id, mark) ON n.id = given.id AND n.mark > given.mark WHERE n.what = 'new' AND n.mark > %s"
+                    ).format(self._cast, self.notes),
+            [list(marks), list(marks.values()), min(marks.values(), default=0)]).fetchall()}
 
     def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:
         how = "UPDATE {} SET seen = true WHERE mark = ANY(%s)" if keep else "DELETE FROM {} WHERE mark = ANY(%s)"

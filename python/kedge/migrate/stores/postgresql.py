@@ -311,9 +311,14 @@ class PostgresStore(PostgresRows):
                 Watch(table, owner).make(connection, column, self.at.text, into)
 
     @retried
-    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS) -> list[Note]:
+    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS, after: int = 0) -> list[Note]:
         with self._link.session() as connection:
-            return Watch(self._table(), owner).read(connection, seen, size)
+            return Watch(self._table(), owner).read(connection, seen, size, after)
+
+    @retried
+    def last_notes(self, owner: str, ids: Collection[Id] | None = None) -> list[Note]:
+        with self._link.session() as connection:
+            return Watch(self._table(), owner).last(connection, None if ids is None else self._id_list(ids))
 
     @retried
     def forget(self, owner: str, notes: Collection[Note], keep: bool = False) -> None:
