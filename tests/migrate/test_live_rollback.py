@@ -117,3 +117,14 @@ def test_notes_that_are_kept_cost_nothing_to_who_reads_the_others(table: str, sq
     plan = sql.execute(f"EXPLAIN SELECT mark, id, what, by FROM {notes} WHERE mark > 0 AND NOT seen ORDER BY mark "
                        "LIMIT 4096").fetchall()
     assert any(f"{notes}_mark_idx" in line for line, in plan), plan
+
+
+def test_old_vectors_of_texts_that_are_the_same_stay(table: str, sql: psycopg.Connection) -> None:
+    until("cutover", table)
+    before = stored(sql, 10, "docs"), stored(sql, 11, "docs")
+    embed(sql, 10, 10)
+    sql.execute("UPDATE docs SET body = '353' WHERE id = 11")
+    embed(sql, 11, 353)
+    assert run("rollback", "-q") == 0
+    np.testing.assert_array_equal(stored(sql, 10, "docs"), before[0])
+    assert not np.array_equal(stored(sql, 11, "docs"), before[1]), "of another text: translated from the new vector"

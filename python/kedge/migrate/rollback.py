@@ -99,9 +99,30 @@ def translate_back(migration: Migration, everything: bool = False) -> None:
 
 
 def noted(migration: Migration, last: Sequence[Note]) -> None:
-    """What the old model made last is right as it is."""
-    back(migration, [require_id(note) for note in last if note.what == "new"])
+    """What the old model made last is right as it is, and so is what it made of a text that is still the same."""
+    ids = [require_id(note) for note in last if note.what == "new"]
+    if ids:
+        edited = with_other_texts(migration)
+        right = {key for rows in migration.old.read(ids=ids, vectors=False) for key in rows.ids if key not in edited}
+        back(migration, [key for key in ids if key not in right])
     add(migration, "old_text", [require_id(note) for note in last if note.what == "text"])
+
+
+def with_other_texts(migration: Migration) -> set[Id]:
+    """The documents whose texts have changed since their old vectors were made. Whoever writes both in one transaction
+    has made one of the other."""
+    found: set[Id] = set()
+    made_by: dict[Id, int] = {}
+    notes = migration.old.notes(migration.journal.owner, seen=True)
+    while notes:
+        for note in notes:
+            if note.what == "old":
+                made_by[require_id(note)] = note.by
+                found.discard(require_id(note))
+            elif note.what == "text" and made_by.get(require_id(note)) != note.by:
+                found.add(require_id(note))
+        notes = migration.old.notes(migration.journal.owner, seen=True, after=notes[-1].mark)
+    return found
 
 
 def back(migration: Migration, ids: Sequence[Id]) -> None:
