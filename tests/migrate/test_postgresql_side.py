@@ -205,3 +205,25 @@ def test_a_name_that_is_taken_is_not_ours(docs: Store, sql: psycopg.Connection) 
     new.create(docs, NEW, OWNER)
     with pytest.raises(Error, match="kedge_docs.* exists and is not kedge-migrate's"):
         new.finish()
+
+
+def test_row_security_of_the_documents_is_that_of_their_new_vectors(docs: Store, sql: psycopg.Connection,
+                                                                    address: str) -> None:
+    sql.execute("DROP ROLE IF EXISTS tenant; CREATE ROLE tenant LOGIN; GRANT USAGE ON SCHEMA public TO tenant; "
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON docs TO tenant; ALTER TABLE docs ENABLE ROW LEVEL SECURITY; "
+                "CREATE POLICY sees ON docs FOR SELECT USING (id < 3); CREATE POLICY writes ON docs FOR UPDATE USING "
+                "(id < 2)")
+    new = docs.new_place()
+    new.create(docs, NEW, OWNER)
+    docs.watch(new, OWNER)
+    new.write(list(range(1, ROWS)), rows_of(ROWS - 1, NEW, 1))
+    new.finish()
+    vector = str([1.0] * NEW)
+    with psycopg.connect(address.replace("//postgres:@", "//tenant@"), autocommit=True) as tenant:
+        assert tenant.execute("SELECT id FROM docs_embedding_new ORDER BY id").fetchall() == [(1,), (2,)]
+        changed = tenant.execute("UPDATE docs_embedding_new SET embedding = %s RETURNING id", [vector]).fetchall()
+        assert changed == [(1,)]
+        tenant.execute("INSERT INTO docs_embedding_new VALUES (0, %s)", [vector])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            tenant.execute("INSERT INTO docs_embedding_new VALUES (1000, %s)", [vector])
+    new.drop()

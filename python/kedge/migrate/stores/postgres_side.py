@@ -91,6 +91,7 @@ class PostgresSide(PostgresStore):
                     "theirs boolean NOT NULL DEFAULT true)").format(
                         made, table.id, column, table.of_extension(old.type), sql.Literal(width)))
                 connection.execute(sql.SQL(_THEIRS).format(function=function, table=made, column=column))
+                postgres_view.same_row_security(connection, table, made)
                 postgres_view.same_rights(connection, table, made, ("SELECT", "INSERT", "UPDATE", "DELETE"))
                 mark_column(connection, self._table(), COLUMN, {"owner": owner, "like": old.number})
         except Error as error:
@@ -223,8 +224,8 @@ class PostgresSide(PostgresStore):
                 raise Error(f"{self.name} was not made by kedge-migrate, so it is not dropped; to do it by hand: "
                             f"{statement.as_string(connection)}")
             function = sql.Identifier(table.schema, postgres_index.new_name(self.at.table[-1], "_theirs"))
+            postgres_view.remove(connection, self.source._table())  # first, as readers lock them
             with locked(connection, lock_table(table.name)):
-                postgres_view.remove(connection, self.source._table())
                 drop_functions(connection, table, column)
                 connection.execute(statement)
                 connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}()").format(function))

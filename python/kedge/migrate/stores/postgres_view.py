@@ -17,6 +17,7 @@ from .postgres_table import MARK, Table
 
 INVOKER = 150000  # the server from which a view asks with the rights of who asks it, as row security needs
 NAME_BYTES = 63
+SECOND_LOCK = "100ms"
 
 
 def name_of(table: Table, ending: str = "") -> sql.Identifier:
@@ -75,14 +76,20 @@ def show(connection: Connection, table: Table, new: bool) -> None:
         return
     leaves, comes = ("_old", "_new") if new else ("_new", "_old")
     view, rename = name_of(table), sql.SQL("ALTER VIEW {} RENAME TO {}")
-    with locked(connection, rename.format(view, sql.Identifier(name_of(table, leaves)._obj[-1]))):
-        connection.execute(rename.format(name_of(table, comes), sql.Identifier(view._obj[-1])))
+    # Two names need two locks. Who holds the one that is asked for last and waits for the first waits for a moment,
+    # less than after which the server looks for a deadlock and ends one of the two.
+    with locked(connection, sql.SQL("{}; SET LOCAL lock_timeout = {}; {}").format(
+            rename.format(view, sql.Identifier(name_of(table, leaves)._obj[-1])), sql.Literal(SECOND_LOCK),
+            rename.format(name_of(table, comes), sql.Identifier(view._obj[-1])))):
+        pass
 
 
 def remove(connection: Connection, table: Table, endings: Sequence[str] = ("", "_new", "_old")) -> None:
+    """Each in a transaction of its own, so that none is held while another is waited for."""
     for ending in endings:
         if _there(connection, name_of(table, ending)):
-            connection.execute(sql.SQL("DROP VIEW {}").format(name_of(table, ending)))
+            with locked(connection, sql.SQL("DROP VIEW {}").format(name_of(table, ending))):
+                pass
 
 
 def same_rights(connection: Connection, table: Table, other: sql.Identifier, rights: Sequence[str]) -> None:
@@ -93,3 +100,18 @@ def same_rights(connection: Connection, table: Table, other: sql.Identifier, rig
             "ON r.oid = a.grantee WHERE c.oid = %s AND a.privilege_type = ANY(%s)",
             [table.oid, list(rights)]).fetchall():
         connection.execute(sql.SQL(f"GRANT {right} ON {{}} TO {role}").format(other))
+
+
+def same_row_security(connection: Connection, table: Table, side: sql.Identifier) -> None:
+    """Rows of the side table are for whom those of the table are: its policies also filter what a policy here asks, and
+    with FOR UPDATE those on updates do."""
+    secured, = connection.execute("SELECT relrowsecurity FROM pg_class WHERE oid = %s", [table.oid]).fetchall()[0]
+    if not secured:
+        return
+    connection.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(side))
+    theirs = sql.SQL("(EXISTS (SELECT 1 FROM {} d WHERE d.{id} = {}.{id}{}))")
+    for command, clause, lock in (("SELECT", "USING", ""), ("INSERT", "WITH CHECK", " FOR UPDATE"),
+                                  ("UPDATE", "USING", " FOR UPDATE"), ("DELETE", "USING", " FOR UPDATE")):
+        policy = sql.SQL(f"CREATE POLICY kedge_{command.lower()} ON {{}} FOR {command} {clause} ").format(side)
+        connection.execute(policy + theirs.format(table.name, sql.Identifier(side._obj[-1]), sql.SQL(lock),
+                                                  id=table.id))

@@ -69,24 +69,32 @@ class Watch:
         return bool(found[0][0])
 
     def make(self, connection: Connection, old: str, text: str | None, new: tuple[Table, str]) -> None:
-        """Makes it all in one transaction, which holds its lock on the table for as long as triggers take to make.
+        """Makes it all, anew if some of it is there: someone may have disabled or dropped the triggers. It is whole
+        with the last transaction, which makes the table's own triggers; each locks one table, and briefly.
 
         old and text are columns of the table; new is the column of new vectors, and the table that it is in.
         """
         side, name = new
         apart = side.oid != self.table.oid
+        again = connection.execute("SELECT to_regclass(%s)", [self.notes.as_string(connection)]).fetchall() != [(None,)]
+        self._drop_triggers(connection)
         remove = sql.SQL("DELETE FROM {} WHERE {} = OLD.{};").format(side.name, side.id, self.table.id)
-        made = [sql.SQL("CREATE TABLE {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id "
-                        + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false, "
-                        "by bigint NOT NULL DEFAULT txid_current())").format(self.notes),
-                # Of what is kept for a rollback there may be very much more than of what nobody has read.
-                sql.SQL("CREATE INDEX ON {} (mark) WHERE NOT seen").format(self.notes),
-                sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
-                                          id_schema=sql.Identifier(self.table.id_schema),
-                                          remove=remove if apart else sql.SQL("")),
-                sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
-        made += self._triggers(side.name, "new", name)
-        made += self._triggers(self.table.name, "old", old)
+        # Of what is kept for a rollback there may be very much more than of what nobody has read.
+        index = sql.SQL("CREATE INDEX ON {} (mark) WHERE NOT seen").format(self.notes)
+        # Notes that nobody has read yet stay.
+        first = [sql.SQL("CREATE TABLE IF NOT EXISTS {} (mark bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id "
+                         + self.table.id_type + ", what text NOT NULL, seen boolean NOT NULL DEFAULT false, "
+                         "by bigint NOT NULL DEFAULT txid_current())").format(self.notes),
+                 *([] if again else [index]),
+                 sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
+                 sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
+                                           id_schema=sql.Identifier(self.table.id_schema),
+                                           remove=remove if apart else sql.SQL("")),
+                 sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
+        of_new = self._triggers(side.name, "new", name)
+        with locked(connection, sql.SQL("; ").join(first + (of_new if apart else []))):
+            self._fire_for_replicas_too(connection)
+        made = self._triggers(self.table.name, "old", old) + ([] if apart else of_new)
         key = sql.SQL("OLD.{id} IS DISTINCT FROM NEW.{id}").format(id=self.table.id)
         made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(self.table.id), key, "old",
                                   "moved"))
@@ -99,6 +107,8 @@ class Watch:
             self._trigger_name("all"), self.table.name, self.function))
         with locked(connection, sql.SQL("; ").join(made)):
             self._fire_for_replicas_too(connection)
+            if again:  # rows that went unnoted are found by comparing
+                connection.execute(sql.SQL("INSERT INTO {} (what) VALUES ('gone')").format(self.notes))
 
     def _triggers(self, table: sql.Identifier, what: str, column: str) -> list[sql.Composed]:
         """Of a column of vectors. An update may name a column and leave it as it was."""
@@ -122,7 +132,7 @@ class Watch:
         """Rows also come from a replication, whose session runs no ordinary triggers."""
         for name, table in connection.execute(
                 "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = "
-                "0", [self.function.as_string(connection)]).fetchall():
+                "0 AND tgenabled <> 'A'", [self.function.as_string(connection)]).fetchall():
             connection.execute(sql.SQL("ALTER TABLE " + table + " ENABLE ALWAYS TRIGGER {}").format(
                 sql.Identifier(name)))
 
@@ -158,14 +168,22 @@ class Watch:
 
     def remove(self, connection: Connection) -> None:
         """Triggers go first, for a table that others write takes them with a lock; then all they filled."""
-        names = connection.execute(
-            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = 0",
-            [self.function.as_string(connection)]).fetchall()
-        drops = [sql.SQL("DROP TRIGGER {} ON " + table).format(sql.Identifier(name)) for name, table in names]
-        drops += [sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
-                  sql.SQL("DROP TABLE IF EXISTS {}").format(self.notes)]
-        with locked(connection, sql.SQL("; ").join(drops)):
+        self._drop_triggers(connection)
+        with locked(connection, sql.SQL("DROP FUNCTION IF EXISTS {}(); DROP TABLE IF EXISTS {}").format(
+                self.function, self.notes)):
             pass
+
+    def _drop_triggers(self, connection: Connection) -> None:
+        """A transaction for each table: readers lock the documents' and then the side table, so whoever holds the one
+        and waits for the other may wait for them for good."""
+        found = connection.execute(
+            "SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = 0 "
+            "ORDER BY tgrelid <> %s, tgrelid", [self.function.as_string(connection), self.table.oid]).fetchall()
+        for table in dict.fromkeys(table for table, _ in found):
+            drops = [sql.SQL("DROP TRIGGER {} ON " + on).format(sql.Identifier(name)) for on, name in found
+                     if on == table]
+            with locked(connection, sql.SQL("; ").join(drops)):
+                pass
 
 
 def why_not(connection: Connection, table: Table) -> str | None:
