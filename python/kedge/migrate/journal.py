@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL
                                    new BLOB, version TEXT);
 CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB, version TEXT);
 CREATE TABLE IF NOT EXISTS theirs (id UNIQUE NOT NULL);
+CREATE TABLE IF NOT EXISTS ours (id UNIQUE NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
@@ -164,6 +165,14 @@ class Journal:
         return ([as_id(key) for key, _, _ in found], _matrix([old for _, old, _ in found]),
                 _matrix([new for _, _, new in found]))
 
+    def sample_as_drawn(self) -> set[Id]:
+        """The ids of the sample whose real vectors are the sample's own: nobody else made them, and they were not made
+        again of another text or beside another old vector."""
+        found = self.rows("SELECT s.id, s.old, r.old FROM sample s JOIN real r ON r.id = s.id WHERE s.new IS NOT NULL "
+                          "AND r.version IS s.version AND s.id NOT IN (SELECT id FROM theirs)")
+        drawn = fingerprints(_matrix([old for _, old, _ in found])).tolist() if found else []
+        return {as_id(key) for (key, _, before), fingerprint in zip(found, drawn) if before == fingerprint}
+
     def drawn_ids(self) -> set[Id]:
         return {as_id(key) for key, in self.rows("SELECT id FROM sample")}
 
@@ -190,10 +199,15 @@ class Journal:
             self.db.executemany("INSERT OR REPLACE INTO real (id, old) VALUES (?, ?)", [
                 (as_key(key), before) for key, before in zip(ids, fingerprints(old).tolist() if len(ids) else [])])
             self.db.executemany("INSERT OR IGNORE INTO theirs VALUES (?)", [(as_key(key),) for key in ids])
+            self.db.executemany("DELETE FROM ours WHERE id = ?", [(as_key(key),) for key in ids])
 
     def theirs(self) -> set[Id]:
         """The ids whose real vectors someone else has made, so that the sample's own say nothing of them."""
         return {as_id(key) for key, in self.rows("SELECT id FROM theirs")}
+
+    def ours(self) -> set[Id]:
+        """The ids that had real vectors from here which are out of date, whether they are still in the store or not."""
+        return {as_id(key) for key, in self.rows("SELECT id FROM ours")}
 
     def embedded_from(self, ids: Sequence[Id]) -> dict[Id, int]:
         """{id: fingerprint of its old vector when it was embedded again} of those that were."""
@@ -213,14 +227,20 @@ class Journal:
         return int(self.rows("SELECT count(*) FROM real WHERE vector IS NOT NULL")[0][0])
 
     def written(self, ids: Iterable[Id]) -> None:
-        """The store has the real vectors of these."""
+        """The store has the real vectors of these. What verify found wrong before in their place is gone."""
+        written = set(ids)
         with self.together():
-            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(as_key(key),) for key in ids])
+            self.db.executemany("UPDATE real SET vector = NULL WHERE id = ?", [(as_key(key),) for key in written])
+            differ = self.fact("differ", [])
+            if not written.isdisjoint(differ):
+                self.note(differ=[key for key in differ if key not in written])
 
     def forget(self, ids: Iterable[Id]) -> None:
-        """The real vectors of these are out of date."""
+        """The real vectors of these are out of date. The store may have them still, so whose they are is kept."""
         keys = [(as_key(key),) for key in ids]
         with self.together():
+            self.db.executemany("INSERT OR IGNORE INTO ours SELECT id FROM real WHERE id = ? AND vector IS NULL AND id "
+                                "NOT IN (SELECT id FROM theirs)", keys)
             for table in ("real", "theirs"):
                 self.db.executemany(f"DELETE FROM {table} WHERE id = ?", keys)
 
@@ -229,8 +249,8 @@ class Journal:
         with self.together():
             self.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None,
                       verified=None, only_new=None, differ=None, translated_back=None, old_text=None)
-            self.db.execute("DELETE FROM real")
-            self.db.execute("DELETE FROM theirs")
+            for table in ("real", "theirs", "ours"):
+                self.db.execute(f"DELETE FROM {table}")
             ids, _, new = self.sample()
             if ids:
                 self.embed_sample(ids, new)

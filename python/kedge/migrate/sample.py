@@ -14,7 +14,7 @@ from .._progress import command_progress
 from . import draw, maps
 from .embed import BATCH_TEXTS, Counted
 from .migration import Migration, usable
-from .texts import Embeddable, Texts
+from .texts import Texts
 from .types import Found, Id, Vectors
 
 PILOT_ROWS = 400
@@ -95,10 +95,11 @@ def draw_more(migration: Migration, wanted: int, quiet: bool) -> None:
     journal.add_sample(kept)
 
 
-def usable_of(texts: Texts, ids: Sequence[Id]) -> list[Embeddable]:
+def usable_of(texts: Texts, ids: Sequence[Id]) -> list[tuple[Id, str | None, str, Vectors]]:
     """The documents that can be in a sample, in the order of the ids."""
     found = [document for document in texts.read(ids) if document.text or not texts.there]
-    return [document for document in found if usable(document.old[None])[0]]
+    return [(key, text, version, old) for key, text, version, old in found
+            if old is not None and usable(old[None])[0]]
 
 
 def embed(migration: Migration, quiet: bool) -> None:

@@ -20,7 +20,8 @@ def plan(found: Found) -> Iterator[str]:
     about = "" if found["counted"] else "about "
     yield f"  {about}{found['rows']:,} rows of {found['width']} values ({found['kind']}), compared by {found['metric']}"
     if found["without_vector"]:
-        yield f"  {about}{found['without_vector']:,} rows without a vector, which stay without one"
+        yield (f"  {about}{found['without_vector']:,} rows without a vector, which stay without one until a top-up "
+               "after the cutover")
     if found["index"]:
         yield f"  index: {found['index']}"
     if length["mean"] is not None:

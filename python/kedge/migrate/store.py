@@ -162,6 +162,11 @@ class Store(abc.ABC):
     def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
         """Puts vectors under ids, replacing those there; None removes them. Durable, and all or nothing, on return."""
 
+    def written_by_others(self, ids: Collection[Id]) -> set[Id] | None:
+        """Those of these ids whose vectors here are of others' making, not of a migration's; None if the store cannot
+        tell."""
+        return None
+
     def lag(self) -> float:
         """How many seconds the copies are behind that the store keeps on other machines."""
         raise UsageError(f"{self.shown}: this kind of store does not say how far its replicas are behind; leave "
@@ -170,6 +175,10 @@ class Store(abc.ABC):
     def triggers(self) -> list[str]:
         """What the store runs for every vector that is written, such as triggers that others have put on the table."""
         return []
+
+    def all_documents(self) -> Iterator[list[Id]]:
+        """The ids of all documents that have a text or a vector, in batches; most stores have none without a vector."""
+        return (rows.ids for rows in self.read(vectors=False))
 
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """The documents of these ids that exist."""

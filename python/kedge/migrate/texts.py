@@ -41,7 +41,7 @@ class Embeddable(NamedTuple):
     id: Id
     text: str | None
     version: str
-    old: Vectors
+    old: Vectors | None
 
 
 class Texts:
@@ -52,14 +52,16 @@ class Texts:
         self.file = ({str(key): text for key, text in read_texts(migration.config.texts).items()}
                      if migration.config.texts else None)
         # After a cutover either place has them; the one that holds every document is the new one.
-        self.store, self.old = migration.place, migration.old
+        self.store, self.old, self.switched = migration.place, migration.old, migration.switched
         self.there = self.file is not None or self.store.describe().texts
 
     def read(self, ids: Sequence[Id]) -> list[Embeddable]:
-        """The documents of these ids that have an old vector and, after a cutover, were not removed; in their order."""
+        """The documents of these ids that, after a cutover, were not removed; in their order. Those that came after it
+        may have no old vector; before it a document has one, or no part in the migration."""
         found = self._documents(ids)
         old = {key: row for rows in self.old.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)} if found else {}
-        return [Embeddable(key, *found[key], old[key]) for key in ids if key in found and key in old]
+        return [Embeddable(key, *found[key], old.get(key)) for key in ids
+                if key in found and (key in old or self.switched)]
 
     def of(self, ids: Sequence[Id]) -> list[str | None]:
         """A text or None for every id."""

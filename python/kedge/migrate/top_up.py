@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .pace import Pace
 from .sample import read_matrix, require_width, write_waiting
 from .texts import Embeddable, Texts
 from .types import Found, Id, Vectors
-from .verify import as_kept
+from .verify import MOST_NOTES, as_kept
 from .worth import most_worth
 
 WRITE_ROWS = 1024
@@ -57,7 +57,7 @@ def top_up(migration: Migration, rows: int | None = None, share: float | None = 
 def goal(migration: Migration, rows: int | None, share: float | None) -> int:
     """How many documents are to be real in the end. If a run was stopped, the same words mean its goal."""
     journal = migration.journal
-    total, real = migration.old.describe().rows, journal.count_real()
+    total, real = count(migration), journal.count_real()
     if rows is not None and share is not None:
         raise UsageError("give either a number of rows or a share of all, not both")
     if share is not None and not 0 < share <= 1:
@@ -73,6 +73,17 @@ def goal(migration: Migration, rows: int | None, share: float | None) -> int:
     return max(real, int(begun["until"]))
 
 
+def documents(migration: Migration) -> Iterator[list[Id]]:
+    """The ids of all documents, in batches. After a cutover some come with a new vector alone, or with none yet."""
+    if migration.switched and migration.place.shares_documents:
+        return migration.place.all_documents()
+    return (rows.ids for rows in migration.old.read(vectors=False))
+
+
+def count(migration: Migration) -> int:
+    return sum(map(len, documents(migration)))
+
+
 def choose(migration: Migration, count: int, first: list[Id] | None = None,
            tried: Collection[Id] = frozenset()) -> list[Id]:
     """The next documents: what queries of the log gain most by, 'first' if that is known, then at random."""
@@ -81,27 +92,27 @@ def choose(migration: Migration, count: int, first: list[Id] | None = None,
     known |= set(chosen)
     smallest = draw.Smallest(count - len(chosen), migration.config.seed)
     if count > len(chosen):
-        for batch in migration.old.read(vectors=False):
-            smallest.add([key for key in batch.ids if key not in known])
+        for ids in documents(migration):
+            smallest.add([key for key in ids if key not in known])
     return chosen + smallest.ids
 
 
 def embed(migration: Migration, until: int, pace: Pace, quiet: bool) -> collections.Counter[str]:
     """Embedded and noted batch by batch, for that may cost money; written less often, for stores like large writes.
     Returns how many documents there were of each kind of COUNTED; others take their turn."""
-    texts, function, count = Texts(migration), Counted(migration, migration.config.embed), migration.journal.count_real
+    texts, function, real = Texts(migration), Counted(migration, migration.config.embed), migration.journal.count_real
     texts.require("top-up")
-    progress = command_progress("kedge-migrate top-up", until - count(), quiet)
+    progress = command_progress("kedge-migrate top-up", until - real(), quiet)
     tried: set[Id] = set()
     worth_most, theirs = most_worth(migration), Theirs(migration)
     counted: collections.Counter[str] = collections.Counter()
-    while count() < until and (chosen := choose(migration, until - count(), worth_most, tried)):
+    while real() < until and (chosen := choose(migration, until - real(), worth_most, tried)):
         tried.update(chosen)
         for first in range(0, len(chosen), BATCH_TEXTS):
             ids = theirs.leave_out(chosen[first:first + BATCH_TEXTS])
-            documents = texts.read(ids)
-            some = [document for document in documents if document.text]
-            counted.update(without_text=len(documents) - len(some), not_there=len(ids) - len(documents))
+            found = texts.read(ids)
+            some = [document for document in found if document.text]
+            counted.update(without_text=len(found) - len(some), not_there=len(ids) - len(found))
             if some:
                 note(migration, some, function([document.text or "" for document in some]))
             if migration.journal.count_waiting() >= WRITE_ROWS:
@@ -115,20 +126,38 @@ def embed(migration: Migration, until: int, pace: Pace, quiet: bool) -> collecti
 
 
 class Theirs:
-    """Documents that applications have embedded with the new model themselves, which they do once it is cut over: what
-    is in the new place is not the translation. They are noted as real, and not paid for."""
+    """Documents that applications have embedded with the new model themselves, which they do once it is cut over. They
+    are noted as real, and not paid for."""
 
     def __init__(self, migration: Migration) -> None:
         self.migration, self.count = migration, 0
-        self.kind = migration.new.describe().kind
+        self.kind, self.watched, self.ours = migration.new.describe().kind, migration.watched, migration.journal.ours()
         # A form that loses more than rounding cannot be told from a translation. Notes say more than any comparison.
-        compares = migration.switched and not migration.watched and self.kind in ROUNDING
-        self.translator = migration.translator() if compares else None
+        self.translator = migration.translator() if migration.switched and self.kind in ROUNDING else None
 
     def leave_out(self, ids: list[Id]) -> list[Id]:
         """The others of these ids."""
-        if self.translator is None or not ids:
+        migration = self.migration
+        if not migration.switched or not ids:
             return ids
+        theirs = migration.new.written_by_others(ids)
+        if theirs is not None:
+            migration.journal.already_real(list(theirs), np.zeros((len(theirs), 1)))  # some have no old vector
+            for rows in migration.old.read(ids=list(theirs)) if theirs else ():
+                migration.journal.already_real(rows.ids, rows.matrix)
+        elif self.watched:
+            # What was noted before is caught up, so it is real and was not chosen; these wait for the next time.
+            theirs = {note.id for note in migration.old.notes(migration.journal.owner, size=MOST_NOTES)
+                      if note.id is not None and note.what == "new"}.intersection(ids)
+        else:
+            theirs = self._unlike_translations([key for key in ids if key not in self.ours])
+        self.count += len(theirs)
+        return [key for key in ids if key not in theirs]
+
+    def _unlike_translations(self, ids: list[Id]) -> set[Id]:
+        """Where the store does not know: what is in the new place is neither the translation nor a vector from here."""
+        if self.translator is None or not ids:
+            return set()
         migration, theirs = self.migration, set[Id]()
         there = {key: row for rows in migration.new.read(ids=ids) for key, row in zip(rows.ids, rows.matrix)}
         for rows in migration.old.read(ids=list(there)) if there else ():
@@ -139,15 +168,19 @@ class Theirs:
             other = [n for n, key in enumerate(rows.ids) if not close(there[key], as_kept(translated[n], self.kind))]
             migration.journal.already_real([rows.ids[n] for n in other], rows.matrix[other])
             theirs.update(rows.ids[n] for n in other)
-        self.count += len(theirs)
-        return [key for key in ids if key not in theirs]
+        return theirs
+
+
+def fingerprint(document: Embeddable) -> int:
+    """Of its old vector; 0 without one."""
+    return 0 if document.old is None else int(draw.fingerprints(document.old[None])[0])
 
 
 def note(migration: Migration, documents: Sequence[Embeddable], vectors: Vectors) -> None:
     """Keeps vectors of the new model in the journal until they are written."""
     require_width(migration, vectors.shape[1])
     migration.journal.embedded([document.id for document in documents],
-                               draw.fingerprints([document.old for document in documents]).tolist(),
+                               [fingerprint(document) for document in documents],
                                [document.version for document in documents], vectors)
 
 
@@ -162,10 +195,9 @@ def hand_out(migration: Migration, until: int) -> int:
     while (lacking := until - journal.count_real() - len(chosen)) > 0 and (
             more := choose(migration, lacking, worth_most, set(chosen))):
         chosen += theirs.leave_out(more)
-    documents = Texts(migration).read(chosen)
-    before = draw.fingerprints([document.old for document in documents]).tolist() if documents else []
-    journal.note(handed_out=[[document.id, document.version, old] for document, old in zip(documents, before)],
-                 handed_out_file=write_waiting(migration, "top-up", [(one.id, one.text) for one in documents]))
+    found = Texts(migration).read(chosen)
+    journal.note(handed_out=[[one.id, one.version, fingerprint(one)] for one in found],
+                 handed_out_file=write_waiting(migration, "top-up", [(one.id, one.text) for one in found]))
     return theirs.count
 
 
@@ -184,7 +216,7 @@ def take(migration: Migration, path: str) -> int:
 
 
 def summary(migration: Migration) -> Found:
-    total, real = migration.old.describe().rows, migration.journal.count_real()
+    total, real = count(migration), migration.journal.count_real()
     share = min(real / max(total, 1), 1)  # documents that went since were embedded too
     return {"rows": total, "real": real, "share": share, "to_embed": migration.journal.fact("handed_out_file"),
             "expected": expected(migration, share),

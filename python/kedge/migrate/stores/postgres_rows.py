@@ -69,6 +69,15 @@ class PostgresRows(Store):
         """The name of the table that the vectors are of."""
         return self.at.table
 
+    def all_documents(self) -> Iterator[list[Id]]:
+        if self.at.text is None:
+            return super().all_documents()
+        table = self._table()
+        asked = sql.SQL("SELECT d.{}{} FROM {} d WHERE (d.{}::text <> '' OR d.{} IS NOT NULL)").format(
+            table.id, sql.SQL("" if table.integers else "::text"), self._from(), sql.Identifier(self.at.text),
+            self._name())
+        return ([key for key, in found] for found in self._paged(asked, [], None, BATCH_ROWS))
+
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """A row has its text whether it has a vector or not."""
         if self.at.text is None:

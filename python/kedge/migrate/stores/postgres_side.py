@@ -17,7 +17,7 @@ from psycopg import sql
 
 from ..._address import TableAddress
 from ..._errors import Error
-from ..store import Document, Missing, Note
+from ..store import BATCH_ROWS, Document, Missing, Note
 from ..types import Id, Vectors
 from . import postgres_index, postgres_table, postgres_view
 from .postgres_copy import copy_rows, copyable
@@ -107,6 +107,12 @@ class PostgresSide(PostgresStore):
 
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         return self.source.documents_of(ids)
+
+    def written_by_others(self, ids: Collection[Id]) -> set[Id]:
+        table = self._table()
+        asked = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.theirs").format(
+            table.id, sql.SQL("" if table.integers else "::text"), table.name)
+        return {key for found in self._named(asked, [], ids, BATCH_ROWS) for key, in found}
 
     def triggers(self) -> list[str]:
         """Those of the documents' table do not run, since nothing is written there."""
