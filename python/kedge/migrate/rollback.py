@@ -113,15 +113,12 @@ def with_other_texts(migration: Migration) -> set[Id]:
     has made one of the other."""
     found: set[Id] = set()
     made_by: dict[Id, int] = {}
-    notes = migration.old.notes(migration.journal.owner, seen=True)
-    while notes:
-        for note in notes:
-            if note.what == "old":
-                made_by[require_id(note)] = note.by
-                found.discard(require_id(note))
-            elif note.what == "text" and made_by.get(require_id(note)) != note.by:
-                found.add(require_id(note))
-        notes = migration.old.notes(migration.journal.owner, seen=True, after=notes[-1].mark)
+    for note in migration.old.every_note(migration.journal.owner, seen=True):
+        if note.what == "old":
+            made_by[require_id(note)] = note.by
+            found.discard(require_id(note))
+        elif note.what == "text" and made_by.get(require_id(note)) != note.by:
+            found.add(require_id(note))
     return found
 
 

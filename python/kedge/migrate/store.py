@@ -243,6 +243,13 @@ class Store(abc.ABC):
         forget() kept. Whoever reads a row after its note finds it as the note says, or later."""
         return []
 
+    def every_note(self, owner: str, seen: bool = False) -> Iterator[Note]:
+        """All that notes() gives, some at a time."""
+        after = 0
+        while notes := self.notes(owner, seen, after=after):
+            yield from notes
+            after = notes[-1].mark
+
     def last_notes(self, owner: str, ids: Collection[Id] | None = None) -> list[Note]:
         """For each of these ids, or of all, the last of all its notes: of a text only if there is no other, for a text
         comes before the vector that is made of it, and of an old vector if one transaction wrote both."""

@@ -19,7 +19,7 @@ from .pace import Pace
 from .sample import read_matrix, require_width, write_waiting
 from .texts import Embeddable, Texts
 from .types import Found, Id, Vectors
-from .verify import MOST_NOTES, as_kept
+from .verify import as_kept
 from .worth import most_worth
 
 WRITE_ROWS = 1024
@@ -147,7 +147,7 @@ class Theirs:
                 migration.journal.already_real(rows.ids, rows.matrix)
         elif self.watched:
             # What was noted before is caught up, so it is real and was not chosen; these wait for the next time.
-            theirs = {note.id for note in migration.old.notes(migration.journal.owner, size=MOST_NOTES)
+            theirs = {note.id for note in migration.old.every_note(migration.journal.owner)
                       if note.id is not None and note.what == "new"}.intersection(ids)
         else:
             theirs = self._unlike_translations([key for key in ids if key not in self.ours])
