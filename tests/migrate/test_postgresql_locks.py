@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from kedge.migrate.store import open_store
 from kedge.migrate.stores import postgres_link, postgres_lock, postgres_view
+from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import link_of, value
 from steps import run
 from test_live_tables import table, until
@@ -71,6 +72,7 @@ def test_a_view_that_is_read_is_not_waited_for_without_end(table: str, address: 
     monkeypatch.setattr(postgres_link, "LOCK_SECONDS", .2)
     until("cutover", table)
     store = open_store(table)
+    assert isinstance(store, PostgresStore)
     with psycopg.connect(address) as reader, link_of(store).session() as connection:
         reader.execute("SELECT 1 FROM kedge_docs_old LIMIT 1")
         with pytest.raises(psycopg.errors.LockNotAvailable):
