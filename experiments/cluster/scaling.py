@@ -41,7 +41,8 @@ import pyarrow.parquet as pq
 from kedge.parts.apply import transformation
 from kedge.parts.columns import Columns
 from kedge.parts.files import PIECE_BYTES, opened, pieces
-from kedge.parts.folder import write_mapped
+from kedge.parts.folder import Writer
+from kedge.parts.manifest import Part
 from kedge.parts.partial import Partial
 
 MERGED_AT_ONCE = 8
@@ -134,12 +135,13 @@ def measured(dim: int, folder: pathlib.Path) -> Costs:
                  nbytes, solve_s, dim <= SOLVED_UP_TO)
 
 
-def mapped_file(path: str, target: pathlib.Path, dim: int) -> Any:
+def mapped_file(path: str, target: pathlib.Path, dim: int) -> None:
     weight = np.random.default_rng(0).standard_normal((ANCHORS, dim), np.float32)
     rr = kedge.RelativeMap("a", "wip", weight, np.zeros(ANCHORS, np.float32), np.zeros(dim, np.float32))
     bundle: Any = {"a": rr}  # all that mapping asks of a bundle
     (piece,) = pieces([path])
-    return write_mapped(transformation(bundle, "a", "a", "shared", False), piece, str(target), ["id"])
+    writer = Writer(transformation(bundle, "a", "a", "shared", False), ["id"], "measured")
+    writer(Part(piece, str(target), target.name))
 
 
 def all_costs(dims: Sequence[int], folder: pathlib.Path) -> list[Costs]:

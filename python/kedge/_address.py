@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ._errors import Error, UsageError
 
-OURS = ("table", "column", "id", "text", "changed", "side", "metric", "where")
+OURS = ("table", "column", "id", "text", "changed", "side", "metric", "where", "password_env")
 
 
 def is_uri(path: str) -> bool:
@@ -46,6 +46,13 @@ def without_password(address: str) -> str:
     place, mark, query = address.partition("?")
     place = re.sub(r"(//[^/@:]*:).+@", r"\1...@", place)
     return place + mark + re.sub(r"((?:^|&)\w*password=)[^&]*", r"\1...", query)
+
+
+def to_keep(address: str) -> str:
+    """The address as a file may keep it: it means the same, and the password comes from elsewhere."""
+    place, mark, query = address.partition("?")
+    parts = [part for part in query.split("&") if not part.startswith("password=")]
+    return re.sub(r"(//[^/@:]*):.+@", r"\1@", place) + (mark + "&".join(parts) if parts != [""] else "")
 
 
 class Parts(NamedTuple):
@@ -108,6 +115,7 @@ class TableAddress:
     side: str | None = None  # the table beside it that holds the vectors
     where: str | None = None   # a condition in SQL: which rows of the table are meant
     metric: str | None = None  # how vectors compare, where no index says it, or several do
+    password_env: str | None = None  # the environment variable that holds the password
 
     @classmethod
     def parse(cls, address: str) -> TableAddress:

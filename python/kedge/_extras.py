@@ -24,7 +24,7 @@ PACKAGES = {
     "langchain": ["langchain-core>=1,<2"],
     "llama-index": ["llama-index-core>=0.14,<1"],
     "ray": ["ray[data]>=2.60,<3", "pyarrow>=15"],
-    "spark": ["pyspark>=4,<5", "pyarrow>=18"],
+    "spark": ["pyspark>=3.5,<5", "pyarrow>=18"],
 }
 # An extra for each; 'migrate' is all of them.
 STORES = ("postgresql", "qdrant", "lancedb", "chroma", "faiss", "parquet", "milvus", "duckdb", "sqlite-vec")

@@ -75,4 +75,10 @@ def folder(spaces: Spaces, tmp_path_factory: pytest.TempPathFactory) -> pathlib.
 @pytest.fixture(scope="session")
 def frame(spark: SparkSession, spaces: Spaces) -> DataFrame:
     """Partitions of several sizes, and rows in another order than in files."""
-    return spark.createDataFrame(table(spaces, np.arange(ROWS))).repartition(7, "id").cache()
+    rows = table(spaces, np.arange(ROWS))
+    if hasattr(type(spark.range(1)), "toArrow"):
+        made = spark.createDataFrame(rows)
+    else:  # of Spark 3.5, which takes no table of Arrow
+        fields = ", ".join(["id long", *(f"{name} array<float>" for name in rows.column_names[1:])])
+        made = spark.createDataFrame(rows.to_pylist(), fields)
+    return made.repartition(7, "id").cache()

@@ -12,7 +12,7 @@ import pytest
 from bad_rows import broken
 from conftest import ROWS
 from kedge import Bundle
-from kedge.parts import apply, files, folder
+from kedge.parts import apply, files, folder, storage
 from made_up import COLUMNS, DIMS, Spaces, encoders, folder_of
 
 
@@ -42,12 +42,11 @@ def test_a_folder_is_mapped_in_pieces(tmp_path: pathlib.Path, monkeypatch: pytes
     source = folder_of(tmp_path / "rows", spaces, np.arange(ROWS), parts=2, row_group_size=100)
     monkeypatch.setattr(files, "PIECE_BYTES", 100_000)
     application = pickle.loads(pickle.dumps(apply.translation(bundle, "a", "b", "emb_a", "as_b", False)))
-    plan, keep = folder.planned(application, str(source), str(tmp_path / "out"), ["id"])
-    assert len(plan) > 2 and keep == ["id"]
-    for piece, target in plan:
-        folder.write_mapped(application, piece, target, keep)
+    plan = folder.planned(application, str(source), str(tmp_path / "out"), ["id"])
+    assert len(plan.parts) > 2 and plan.writer.keep == ["id"]
+    carried_out(plan)
     (tmp_path / "out" / ".kedge-0.partial").write_bytes(b"left by a worker that died")
-    folder.clear(str(tmp_path / "out"))
+    storage.clear(str(tmp_path / "out"))
     assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
     found = pa.concat_tables([files.opened(path).read() for path in files.parquet_files(tmp_path / "out")])
     assert found.column_names == ["id", "as_b"] and found.column("id").to_pylist() == list(range(ROWS))
@@ -64,10 +63,16 @@ def application(bundle: Bundle) -> apply.Application:
 def mapped(application: apply.Application, given: str | pathlib.Path, output: str | pathlib.Path,
            keep: Any = None) -> list[str]:
     """Files that were written, by their place within the output."""
-    plan, kept = folder.planned(application, *folder.paths(given, output, "a dataset"), keep)
-    for piece, target in plan:
-        folder.write_mapped(application, piece, target, kept)
-    return [files.storage(target)[1] for _, target in plan]
+    plan = folder.planned(application, *folder.paths(given, output, "a dataset"), keep)
+    carried_out(plan)
+    return [storage.system_of(part.target)[1] for part in plan.parts]
+
+
+def carried_out(plan: folder.Plan) -> None:
+    """As an engine does, without one."""
+    with plan.writing():
+        for part in plan.left:
+            plan.writer(part)
 
 
 def test_folders_with_spaces_and_uris(tmp_path: pathlib.Path, application: apply.Application, spaces: Spaces,
@@ -80,8 +85,8 @@ def test_folders_with_spaces_and_uris(tmp_path: pathlib.Path, application: apply
     with_uris = mapped(application, source.as_uri(), (tmp_path / "other out").as_uri())
     assert with_uris == [path.replace("my out", "other out") for path in expected]
     monkeypatch.chdir(tmp_path)  # workers run elsewhere, so that paths are made absolute
-    plan, _ = folder.planned(application, *folder.paths("my rows", "relative", "a dataset"), None)
-    assert all(os.path.isabs(piece.path) and os.path.isabs(target) for piece, target in plan)
+    plan = folder.planned(application, *folder.paths("my rows", "relative", "a dataset"), None)
+    assert all(os.path.isabs(part.piece.path) and os.path.isabs(part.target) for part in plan.parts)
     # options of the storage stay at the end
     assert files.inside("s3://bucket/rows/?region=x", "a b.parquet") == "s3://bucket/rows/a%20b.parquet?region=x"
 

@@ -34,9 +34,9 @@ def test_it_is_named(folder: pathlib.Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_blocks_of_a_dataset_are_numbered(folder: pathlib.Path) -> None:
+def test_rows_of_a_dataset_are_named_by_their_id(folder: pathlib.Path) -> None:
     broken(folder, "no_vector")
-    with pytest.raises(ValueError, match="^block 0.*: the row with id 207 has no vector") as caught:
+    with pytest.raises(ValueError, match="^the dataset: the row with id 207 has no vector") as caught:
         kedge.ray.fit(ray.data.read_parquet(str(folder)), COLUMNS, support=100)
     assert "\n" not in str(caught.value)
 

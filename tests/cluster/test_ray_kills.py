@@ -37,19 +37,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory, spaces: Spaces) -> pathlib.
 class Killer:
     """Kills a worker when it hears of progress, until it has killed 'count'."""
 
-    def __init__(self, count: int = 2) -> None:
-        self.left, self.killed = count, 0
+    def __init__(self, task: str, count: int = 2) -> None:
+        self.task, self.left, self.killed = task, count, 0
 
     def __call__(self, step: str, done: int, total: int, detail: str) -> None:
         end = time.monotonic() + 5
         while self.left and done < total and time.monotonic() < end:
-            if kill_one("kedge"):
+            if kill_one(self.task):
                 self.left, self.killed = self.left - 1, self.killed + 1
                 return
 
 
 def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
-    killer = Killer()
+    killer = Killer("of_share")
     disturbed = kedge.ray.fit(str(folder), COLUMNS, support=300, progress=killer)
     assert killer.killed == 2
     assert difference(disturbed, kedge.ray.fit(str(folder), COLUMNS, support=300)) < 1e-6
@@ -57,7 +57,7 @@ def test_while_rows_are_summed_up(folder: pathlib.Path) -> None:
 
 def test_while_rows_are_mapped(folder: pathlib.Path, spaces: Spaces, tmp_path: pathlib.Path) -> None:
     bundle = kedge.ray.fit(str(folder), COLUMNS, support=300)
-    killer = Killer()
+    killer = Killer("write_on_worker")
     result = kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared",
                                output=str(tmp_path / "out"), progress=killer)
     assert killer.killed == 2
@@ -78,5 +78,5 @@ def test_a_function_may_stop_the_work(folder: pathlib.Path, tmp_path: pathlib.Pa
         kedge.ray.transform(bundle, str(folder), space="a", column="emb_a", into="shared", output=str(tmp_path / "out"),
                             progress=stop)
     written = sorted(os.listdir(tmp_path / "out"))
-    assert not kill_one("kedge: map"), "a task goes on that nobody waits for"
+    assert not kill_one("write_on_worker"), "a task goes on that nobody waits for"
     assert 0 < len(written) < 30 and not any(name.startswith(".") for name in written)

@@ -165,9 +165,9 @@ def test_sums_that_the_driver_cannot_take(module: ModuleType, tmp_path: pathlib.
 
 def test_files_that_a_worker_cannot_write(module: ModuleType, folder: pathlib.Path, bundle: Bundle,
                                           tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kedge.parts import folder as folders
+    from kedge.parts import storage
 
-    monkeypatch.setattr(folders, "create", lambda output: None)  # which would have said so before
+    monkeypatch.setattr(storage, "create_folder", lambda output: None)  # which would have said so before
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file") as caught:
         module.transform(bundle, folder, space="a", column="emb_a", into="shared", output=tmp_path / "file" / "out")
@@ -191,6 +191,15 @@ def test_workers_without_kedge(module: ModuleType) -> None:
 
     error = plain(RuntimeError("Traceback (most recent call last):\nModuleNotFoundError: No module named 'kedge'\n"))
     assert isinstance(error, ImportError) and "pip install kedge" in str(error)
+
+
+def test_storage_that_fails_on_a_worker(module: ModuleType) -> None:
+    from kedge.parts.storage import LastingError
+    from kedge.spark.session import plain
+
+    error = plain(RuntimeError('  File "/kedge/parts/storage.py", line 40\n'
+                               "kedge.parts.storage.LastingError: slow down (tried 6 times)\n"))
+    assert type(error) is LastingError and str(error) == "slow down (tried 6 times)"
 
 
 def test_sessions_of_spark_connect(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,13 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from .._address import is_uri
 from .._arrow import reading
 from .._typing import Path
+from . import storage
 from .columns import chosen
 
 if TYPE_CHECKING:
@@ -44,7 +45,17 @@ class Piece:
                              f"{', '.join(file.schema_arrow.names)}")
         with reading(self.path):
             for group in self.groups:
-                yield from file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+                given, again = 0, storage.Again(self.path)
+                while True:
+                    try:
+                        batches = file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
+                        for batch in itertools.islice(batches, given, None):
+                            yield batch
+                            given += 1
+                        break
+                    except OSError as error:  # of storage: whoever takes the batches is not inside this block
+                        again.after(error)
+                        file = opened(self.path)
 
 
 class Files:
@@ -77,28 +88,13 @@ def inside(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{quote(name)}{mark}{options}"
 
 
-def storage(path: str) -> tuple[Any, str]:
-    """What reads the path, a local one or such as s3://bucket/folder, and the path there."""
-    import pyarrow
-    from pyarrow import fs
-
-    if not is_uri(path):
-        return fs.LocalFileSystem(use_mmap=True), os.path.abspath(path)
-    try:
-        system, inner = fs.FileSystem.from_uri(path)
-        return system, inner
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]  # pyarrow then lists every place where it looked for a library
-        advice = "; workers read it with pyarrow, to which it is s3://" if path.startswith("s3a://") else ""
-        raise OSError(f"cannot read '{path}': {reason}{advice}") from None
-
-
 def opened(path: str) -> Any:
     import pyarrow.parquet
 
-    system, inner = storage(path)
+    system, inner = storage.system_of(path)
     with reading(path):
-        return pyarrow.parquet.ParquetFile(system.open_input_file(inner), pre_buffer=False)
+        return storage.retried(path, lambda: pyarrow.parquet.ParquetFile(system.open_input_file(inner),
+                                                                         pre_buffer=False))
 
 
 def parquet_files(folder: Path) -> list[str]:
@@ -106,20 +102,27 @@ def parquet_files(folder: Path) -> list[str]:
     return list(by_path(absolute(folder)))
 
 
-def by_path(folder: str) -> dict[str, str]:
-    """The same, and the name of each within the folder."""
+class Found(NamedTuple):
+    """What a folder says of a file: its name there, its bytes, and when it was written."""
+
+    name: str
+    size: int
+    written: int | None
+
+
+def by_path(folder: str) -> dict[str, Found]:
+    """The same, and what the folder says of each."""
     from pyarrow import fs
 
-    system, inner = storage(folder)
-    kind = system.get_file_info(inner).type
-    if kind == fs.FileType.File:
-        return {folder: os.path.basename(inner)}
-    if kind == fs.FileType.NotFound:
+    system, inner = storage.system_of(folder)
+    info = storage.retried(folder, lambda: system.get_file_info(inner))
+    if info.type == fs.FileType.File:
+        return {folder: Found(os.path.basename(inner), info.size, info.mtime_ns)}
+    if info.type == fs.FileType.NotFound:
         raise FileNotFoundError(f"there is no folder '{folder}'")
-    found = [info.path for info in system.get_file_info(fs.FileSelector(inner, recursive=True))
-             if info.type == fs.FileType.File]
-    names = sorted(path[len(inner):].lstrip("/") for path in found if path.endswith(".parquet"))
-    shown = {inside(folder, name): name for name in names if not is_hidden(name)}
+    there = [Found(info.path[len(inner):].lstrip("/"), info.size, info.mtime_ns) for info in storage.listed(folder)]
+    shown = {inside(folder, found.name): found for found in sorted(there)
+             if found.name.endswith(".parquet") and not is_hidden(found.name)}
     if not shown:
         raise FileNotFoundError(f"there are no Parquet files (*.parquet) in '{folder}'")
     return shown

@@ -59,7 +59,7 @@ def fit(dataset: Dataset | Path, columns: Mapping[str, str], id: str = "id", *, 
     sample : int
         How many rows are brought to one machine if the method learns from rows: param, and refinement.
     progress : bool or callable
-        True shows Ray's progress bar; a function is called with step, done, total and detail.
+        True shows Ray Data's progress bars; a function is called with step, done, total and detail.
     **options
         As for kedge.fit: method, attach, anchors, shrinkage, ... With device='cuda' the solve asks Ray for a GPU.
 
@@ -122,7 +122,8 @@ def transform(bundle: Bundle | Path, dataset: Dataset | Path, *, space: str, col
     normalize : bool
         Whether to give results length 1.
     output : path, optional
-        For a folder: one to write to, which has no Parquet files yet. Workers read and write files themselves.
+        For a folder: one to write to. Workers read and write files themselves. Files of the same map that are there
+        and whole are kept, so that a second run goes on where the first one ended.
     keep : list of str, optional
         For a folder: columns to write beside the results; all by default.
     progress : bool or callable

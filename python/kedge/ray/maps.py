@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps applied to the blocks of a dataset or to files, by tasks that Ray runs again if a worker dies."""
+"""Maps applied to the blocks of a dataset or to files, by tasks that Ray Data schedules and runs again if a worker
+dies."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
 import ray
 import ray.data
 from ray.data import Dataset
 
-from .. import _core
-from .._progress import RowProgress, ShowProgress
+from .._progress import ShowProgress
 from .._typing import Path
 from ..parts import folder
 from ..parts.apply import BATCH_ROWS, Application
-from ..parts.files import Piece
-from .report import Reference, plain, row_progress
-from .source import is_path
-from .sums import start
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SECONDS = 60  # for tasks to end that nobody waits for any more
+from . import report
+from .report import Reference
+from .source import held, is_path, numbers
+from .sums import BASE_BYTES, one_thread, start
 
 
 def mapped(application: Application, dataset: Dataset | Path, output: Path | None, keep: Sequence[str] | None,
@@ -38,7 +34,6 @@ def mapped(application: Application, dataset: Dataset | Path, output: Path | Non
 
 
 def of_dataset(application: Application, dataset: Dataset) -> Dataset:
-    """The map is put into the object store once; workers keep what they read of it."""
     names = dataset.columns()
     if names is not None:
         application.require(names)
@@ -47,48 +42,35 @@ def of_dataset(application: Application, dataset: Dataset) -> Dataset:
 
 
 def applied(batch: pa.Table, kept: Sequence[Reference]) -> pa.Table:
-    _core.set_threads(1)
-    return held(kept[0])(batch, "a block")
-
-
-@functools.lru_cache(maxsize=4)
-def held(reference: Reference) -> Application:
-    application: Application = ray.get(reference)
-    return application
+    one_thread()
+    result: pa.Table = held(kept[0])(batch, "a block")
+    return result
 
 
 def of_folder(application: Application, given: str, output: str, keep: Sequence[str] | None,
               progress: ShowProgress) -> Dataset:
-    plan, keep = folder.planned(application, given, output, keep)
-    report = row_progress("mapping rows", sum(piece.rows for piece, _ in plan), progress)
-    reference = [ray.put(application)]
-    running_at_most = max(2, int(2 * ray.cluster_resources().get("CPU", 1)))
-    running: list[Reference] = []
-    try:
-        for piece, target in plan:
-            if len(running) >= running_at_most:
-                running = finished(running, report)
-            running.append(write_on_worker.options(name="kedge: map rows").remote(reference, piece, target, keep))
-        while running:
-            running = finished(running, report)
-    except ray.exceptions.RayTaskError as error:
-        raise plain(error) from None
-    finally:
-        report.close()
-        if running:  # something went wrong; what goes on writes a file each, and ray.cancel may end the driver
-            ray.wait(running, num_returns=len(running), timeout=SECONDS)
-        folder.clear(output)
+    plan = folder.planned(application, given, output, keep)
+    told = report.to_function("mapping rows", plan.rows_left, progress)
+    with plan.writing(), report.plain(), report.bars(progress):
+        for number in written(plan) if plan.left else ():
+            told.advance(plan.left[number].piece.rows)
     return ray.data.read_parquet(output)
 
 
-def finished(running: list[Reference], report: RowProgress) -> list[Reference]:
-    """Waits for one, and gives those that still run."""
-    done, rest = ray.wait(running, num_returns=1)
-    report.advance(ray.get(done[0]))
-    return rest
+def written(plan: folder.Plan) -> Iterator[int]:
+    """The number of every part that is finished, while others are being written."""
+    work = functools.partial(write_on_worker, kept=[ray.put((plan.writer, plan.left))])
+    done = numbers(len(plan.left)).map_batches(work, batch_size=1, batch_format="pyarrow", num_cpus=1,
+                                               memory=BASE_BYTES)
+    batches: Iterator[Any] = iter(done.iter_batches(batch_size=None, batch_format="pyarrow"))
+    for batch in batches:
+        yield from batch.column("item").to_pylist()
 
 
-@ray.remote
-def write_on_worker(kept: Sequence[Reference], piece: Piece, target: str, keep: Sequence[str]) -> int:
-    _core.set_threads(1)
-    return folder.write_mapped(held(kept[0]), piece, target, keep)
+@report.refusing
+def write_on_worker(batch: pa.Table, kept: Sequence[Reference]) -> pa.Table:
+    one_thread()
+    writer, parts = held(kept[0])
+    for number in batch.column("item").to_pylist():
+        writer(parts[number])
+    return batch

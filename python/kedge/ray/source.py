@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a dataset in pieces for tasks: row groups of Parquet files, or blocks of Ray's object store."""
+"""The rows of a dataset in shares for tasks: row groups of Parquet files, or batches of a dataset."""
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import ray.data
@@ -14,41 +14,62 @@ from ray.data import Dataset
 from .._typing import Path
 from ..parts import files
 from ..parts.columns import chosen, require_columns, require_names
-from .report import Reference
+from ..parts.partial import BATCH_ROWS
+from .report import Reference, refusing
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-# Pieces of files and no block, or names of blocks and the blocks.
-Task = tuple[Sequence[files.Piece] | Sequence[str], Sequence[Reference]]
+Batches = Iterable[tuple[Any, str, int]]  # each with its place, and the number of its first row there
+Work = Callable[[Batches], pa.Table]
 
-BLOCK_BYTES = 256_000_000  # together, for one task
+TASK_BYTES = 256_000_000  # of a dataset, for one task
 PARTIAL_SHARE = 4  # a task reads at least so many times what its partial takes
-TASKS_FOR_EACH = 4  # worker, so that none waits long for the last one
+TASKS_AT_LEAST = 64  # if there are as many pieces: a cluster of a few nodes may be one of many when it has work
 
 
 class Pieces(files.Files):
     """Parquet files that tasks read themselves."""
 
-    def tasks(self, partial_bytes: int, workers: int) -> Iterator[Task]:
-        """Pieces for every task, and blocks, which are none. Where sums are large, a task has more to sum up, but every
-        worker has several tasks."""
+    def partials(self, work: Work, partial_bytes: int, **resources: Any) -> Dataset:
+        shares = self.shares(partial_bytes)
+        sum_up = functools.partial(of_share, work=work, kept=[ray.put(shares)], names=self.columns.names)
+        return numbers(len(shares)).map_batches(sum_up, batch_size=1, batch_format="pyarrow", **resources)
+
+    def shares(self, partial_bytes: int) -> list[list[files.Piece]]:
+        """Where sums are large, a task has more to sum up."""
         row_bytes = 2 * self.columns.dim  # at least, as float16
-        most = min(PARTIAL_SHARE * partial_bytes // row_bytes, self.rows // (TASKS_FOR_EACH * workers))
-        together: list[files.Piece] = []
-        rows = 0
+        most = min(PARTIAL_SHARE * partial_bytes // row_bytes, self.rows // TASKS_AT_LEAST)
+        found: list[list[files.Piece]] = [[]]
         for piece in self.pieces:
-            together.append(piece)
-            rows += piece.rows
-            if rows >= most:
-                yield together, []
-                together, rows = [], 0
-        if together:
-            yield together, []
+            if found[-1] and sum(own.rows for own in found[-1]) >= most:
+                found.append([])
+            found[-1].append(piece)
+        return found
+
+
+def numbers(count: int) -> Dataset:
+    """0 to count - 1, each in a block of its own, for a task of its own."""
+    return ray.data.from_items(list(range(count)), override_num_blocks=count)
+
+
+@refusing
+def of_share(batch: pa.Table, work: Work, kept: Sequence[Reference], names: list[str]) -> pa.Table:
+    shares = held(kept[0])
+    return work((rows, str(piece), piece.first_row) for number in batch.column("item").to_pylist()
+                for piece in shares[number] for rows in piece.batches(names, BATCH_ROWS))
+
+
+@functools.lru_cache(maxsize=4)
+def held(reference: Reference) -> Any:
+    """What was put into the object store once; workers keep what they read of it."""
+    return ray.get(reference)
 
 
 class Blocks:
-    """What a dataset makes, a few blocks at a time while it is made."""
+    """What a dataset makes, summed up while it is made."""
+
+    rows = None  # counting them might be a pass over all
 
     def __init__(self, dataset: Dataset, columns: Mapping[str, str], id_column: str) -> None:
         require_names(columns)
@@ -58,7 +79,6 @@ class Blocks:
         names = list(dict.fromkeys([id_column, *columns.values()]))
         require_columns(names, schema.names)
         self.dataset = dataset.select_columns(names)
-        self.rows = dataset._meta_count() if hasattr(dataset, "_meta_count") else None
         plain = getattr(schema, "base_schema", schema)
         if not isinstance(plain, pa.Schema):  # of pandas, whose types show when rows become Arrow's
             plain = self.first_rows.schema
@@ -70,23 +90,15 @@ class Blocks:
         few = self.dataset.limit(files.FIRST_ROWS)
         return next(iter(few.iter_batches(batch_format="pyarrow", batch_size=files.FIRST_ROWS)))
 
-    def tasks(self, partial_bytes: int, workers: int) -> Iterator[Task]:
-        """Names of blocks and the blocks, for every task."""
-        enough = max(BLOCK_BYTES, PARTIAL_SHARE * partial_bytes)
-        labels: list[str] = []
-        refs: list[Reference] = []
-        size = number = 0
-        for bundle in self.dataset.iter_internal_ref_bundles():
-            for ref, metadata in zip(bundle.block_refs, bundle.metadata):
-                read_from = metadata.input_files or ()
-                labels.append(f"block {number} ({', '.join(read_from)})" if len(read_from) == 1 else f"block {number}")
-                refs.append(ref)
-                size, number = size + (metadata.size_bytes or 0), number + 1
-                if size >= enough:
-                    yield labels, refs
-                    labels, refs, size = [], [], 0
-        if refs:
-            yield labels, refs
+    def partials(self, work: Work, partial_bytes: int, **resources: Any) -> Dataset:
+        rows = max(TASK_BYTES, PARTIAL_SHARE * partial_bytes) // (4 * self.columns.dim)
+        return self.dataset.map_batches(functools.partial(of_batch, work=work), batch_size=max(1, rows),
+                                        batch_format="pyarrow", **resources)
+
+
+@refusing
+def of_batch(batch: pa.Table, work: Work) -> pa.Table:
+    return work([(batch, "the dataset", 0)])
 
 
 def source_of(dataset: Dataset | Path, columns: Mapping[str, str], id_column: str) -> Pieces | Blocks:

@@ -129,7 +129,8 @@ def transform(bundle: Bundle | Path, df: DataFrame | Path, *, space: str, column
     normalize : bool
         Whether to give results length 1.
     output : path, optional
-        For a folder: one to write to, which has no Parquet files yet. Workers read and write files themselves.
+        For a folder: one to write to. Workers read and write files themselves. Files of the same map that are there
+        and whole are kept, so that a second run goes on where the first one ended.
     keep : list of str, optional
         For a folder: columns to write beside the results; all by default.
     progress : bool or callable

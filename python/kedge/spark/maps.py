@@ -15,7 +15,8 @@ from .._progress import ShowProgress
 from .._typing import Path
 from ..parts import folder
 from ..parts.apply import BATCH_ROWS, Application
-from ..parts.folder import Plan
+from ..parts.folder import Writer
+from ..parts.manifest import Part
 from . import session
 from .jobs import Jobs
 from .source import numbered, numbers, require_arrays
@@ -70,31 +71,30 @@ def with_lists(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
 
 def of_folder(spark: SparkSession, application: Application, given: str, output: str, keep: Sequence[str] | None,
               progress: ShowProgress) -> str:
-    plan, kept = folder.planned(application, given, output, keep)
+    plan = folder.planned(application, given, output, keep)
     jobs = Jobs(spark, "kedge: map", progress)
-    try:
-        with jobs.running("mapping rows", sum(piece.rows for piece, _ in plan)) as done:
-            work = MapFiles(spark.sparkContext.broadcast(application), plan, kept, session.task_cpus(spark), done)
-            numbers(spark, len(plan)).mapInArrow(work, "rows long").toArrow()
-    finally:
-        folder.clear(output)
+    with plan.writing():
+        if plan.left:
+            with jobs.running("mapping rows", plan.rows_left) as done:
+                work = MapFiles(spark.sparkContext.broadcast(plan.writer), plan.left, session.task_cpus(spark), done)
+                numbers(spark, len(plan.left)).mapInArrow(work, "number long").collect()
     return output
 
 
 class MapFiles:
     """Writes the files of a task, whose numbers are the rows that it is given."""
 
-    def __init__(self, application: Broadcast[Application], plan: Plan, keep: list[str], threads: int,
+    def __init__(self, writer: Broadcast[Writer], parts: list[Part], threads: int,
                  done: Accumulator[int] | None) -> None:
-        self.application, self.plan, self.keep, self.threads, self.done = application, plan, keep, threads, done
+        self.writer, self.parts, self.threads, self.done = writer, parts, threads, done
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _core.set_threads(self.threads)
         pa.set_cpu_count(self.threads)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                piece, target = self.plan[number]
-                rows = folder.write_mapped(self.application.value, piece, target, self.keep)
+                part = self.parts[number]
+                self.writer.value(part)
                 if self.done is not None:
-                    self.done.add(rows)
-                yield pa.record_batch([[rows]], ["rows"])
+                    self.done.add(part.piece.rows)
+                yield pa.record_batch([[number]], ["number"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from .._arrow import ReadError
 from .._typing import Path
+from ..parts.storage import LastingError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 TASKS_PER_CORE = 4  # so that a slow one does not keep the others waiting, and one that is lost is small
 TASKS_UNKNOWN = 400  # if executors come and go
 LARGEST_VALUE = 2**31 - 1  # bytes of what a task can give back
-DEFAULT_RESULT_SIZE = "1g"  # of spark.driver.maxResultSize
+DEFAULT_MEMORY = "1g"  # of spark.driver.memory, and of spark.driver.maxResultSize
 OF_DATA = (ValueError, TypeError, MemoryError, OSError, FileNotFoundError, FileExistsError, PermissionError,
            NotADirectoryError, IsADirectoryError)  # but not of connections, which break when a process ends
 
@@ -70,12 +72,19 @@ def tasks_at_most(spark: SparkSession) -> int:
 
 def result_room(spark: SparkSession) -> list[tuple[int, str]]:
     """Bytes that a job may bring to the driver, and the setting that says so."""
-    limit = setting(spark, "spark.driver.maxResultSize", DEFAULT_RESULT_SIZE)
-    java: Any = spark.sparkContext._jvm
-    size = java.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(limit)
-    heap = java.java.lang.Runtime.getRuntime().maxMemory()
-    return [(size or LARGEST_VALUE, "spark.driver.maxResultSize"), (heap // 2, "half of the driver's memory"),
+    limit = bytes_of(setting(spark, "spark.driver.maxResultSize", DEFAULT_MEMORY))
+    memory = bytes_of(setting(spark, "spark.driver.memory", DEFAULT_MEMORY), 2**20)
+    return [(limit or LARGEST_VALUE, "spark.driver.maxResultSize"), (memory // 2, "half of the driver's memory"),
             (LARGEST_VALUE, "a value of Spark")]
+
+
+def bytes_of(text: str, unit: int = 1) -> int:
+    """What a setting such as 512m means. A number alone is of this unit."""
+    found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)b?\s*", text.lower())
+    if found is None:
+        raise ValueError(f"a setting of Spark is no size in bytes, such as 512m: '{text}'")
+    number, letter = found.groups()
+    return int(number) * (1024 ** ("kmgtp".index(letter) + 1) if letter else 1 if "b" in text.lower() else unit)
 
 
 def plain(error: Exception) -> Exception:
@@ -95,7 +104,10 @@ def plain(error: Exception) -> Exception:
 
 def kind_of(name: str) -> type[Exception] | None:
     """The exceptions that kedge raises of a user's data, by the name a traceback shows."""
+    for kind in (ReadError, LastingError):
+        if name == f"{kind.__module__}.{kind.__name__}":
+            return kind
     if name.startswith("kedge."):
         return ValueError
-    kind = getattr(builtins, name, None)
-    return kind if kind in OF_DATA else None
+    built_in = getattr(builtins, name, None)
+    return built_in if built_in in OF_DATA else None

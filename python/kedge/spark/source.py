@@ -39,7 +39,7 @@ class Rows:
 
         @functools.cache
         def first() -> pa.Table:
-            return picked(df, list(dict.fromkeys(names))).limit(FIRST_ROWS).toArrow()
+            return table_of(picked(df, list(dict.fromkeys(names))).limit(FIRST_ROWS))
 
         self.columns = chosen(columns, id_column, arrow_schema(df), first)
 
@@ -119,6 +119,15 @@ def numbered(df: DataFrame) -> DataFrame:
 def picked(df: DataFrame, names: list[str]) -> DataFrame:
     """These columns, whose names may hold dots."""
     return df.select(*[functions.col("`" + name.replace("`", "``") + "`") for name in names])
+
+
+def table_of(df: DataFrame) -> pa.Table:
+    """A few rows, on the driver."""
+    if hasattr(df, "toArrow"):  # not in Spark 3.5
+        return df.toArrow()
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([row.asDict() for row in df.collect()], arrow_schema(df))
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:

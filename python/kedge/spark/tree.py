@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from .. import _core
 from ..parts.partial import Partial
 from . import session
+from .source import table_of
 
 CHUNK_BYTES = 16 << 20
 SCHEMA = "task long, chunk int, chunks int, value binary"
@@ -71,4 +72,4 @@ def total_of(rows: DataFrame, tasks: int, threads: int) -> Partial | None:
     for count in dict.fromkeys([groups, 1]):
         grouped = rows.repartition(count, rows.task % count).sortWithinPartitions("task", "chunk")
         rows = grouped.mapInArrow(Merge(threads), SCHEMA)
-    return merged(partials_of(rows.toArrow().to_batches()))
+    return merged(partials_of(table_of(rows).to_batches()))
