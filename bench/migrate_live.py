@@ -7,6 +7,7 @@ commits, over and over, while apply and then cutover run. Prints the rows per se
 that the second connection waited in each step, beside its longest wait before:
     python bench/migrate_live.py --rows 100000
     python bench/migrate_live.py --rows 100000 --into column
+    python bench/migrate_live.py --rows 2000000 --width 64 --new-width 64 --hnsw "m = 4, ef_construction = 16"
 The index of the old vectors takes longest to make: about a minute for 100,000 rows of 384 values on two cores.
 """
 import argparse
@@ -84,6 +85,8 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--new-width", type=int, default=384)
     parser.add_argument("--into", default="", choices=["", "column"])
+    parser.add_argument("--hnsw", default="m = 16, ef_construction = 64",
+                        help="settings of the index; fewer links make millions of rows a matter of minutes")
     parser.add_argument("--folder", help="where the server keeps its data; made anew")
     asked = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(dir=asked.folder))
@@ -95,7 +98,7 @@ def main() -> None:
                 load(sql, asked.rows, asked.width)
                 sql.execute("ALTER TABLE docs ADD body text DEFAULT 'a document'")
                 began = time.monotonic()
-                sql.execute("CREATE INDEX ON docs USING hnsw (embedding vector_cosine_ops)")
+                sql.execute(f"CREATE INDEX ON docs USING hnsw (embedding vector_cosine_ops) WITH ({asked.hnsw})")
                 print(json.dumps({"index of the old vectors, s": round(time.monotonic() - began)}), flush=True)
             print(json.dumps(migrate(asked, address)), flush=True)
     finally:
@@ -118,7 +121,7 @@ def migrate(asked: argparse.Namespace, address: str) -> dict[str, object]:
             cut = cutover.cutover(migration)
     other.stop.set()
     other.join()
-    return {"rows": asked.rows, "into": asked.into or "side table",
+    return {"rows": asked.rows, "width": asked.width, "into": asked.into or "side table",
             "rows per second": round(applied["rows_per_second"]),
             "index of the new vectors, s": round(applied["index_seconds"]), "verified": verified["whole"],
             "caught up in apply and cutover": applied["changed"] + cut["changed"], "errors": len(other.errors),

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from contract import OWNER, contents, unit_rows
+from kedge.migrate.store import Store
 
 NOBODY = 65534
 
@@ -79,6 +82,17 @@ def nearly_full(folder: pathlib.Path, free: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def held_by_another_process(opening: str, path: pathlib.Path) -> Iterator[None]:
+    """While this lasts, a process has run these lines, in which sys.argv[1] is the path."""
+    code = f"import sys\n{opening}\nprint('open', flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin and other.stdout and other.stdout.readline() == b"open\n"
+        yield
+        other.stdin.close()
+        other.wait()
+
+
+@contextlib.contextmanager
 def cut_short(monkeypatch: pytest.MonkeyPatch, stop: int, *functions: tuple[ModuleType, str]) -> Iterator[list[object]]:
     """Lets so many calls of these (module, name) through, and ends what is done here at the next. Gives a list that is
     as long as the number of calls that were tried."""
@@ -122,3 +136,21 @@ def killed(work: Callable[[], object], stop: int, kind: type, name: str, *doing:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def require_one_of_two_after_kills(old: Store, least: int, kind: type, *doing: str) -> None:
+    """Fills a place beside a store of 200 rows of 8 values, and kills the switch of the two at every step."""
+    new, kept = old.beside("_new"), old.beside("_old")
+    new.create(old, 12, OWNER)
+    new.write(list(range(200)), unit_rows(200, 12))
+    for store in (old, new, kept):
+        store.close()
+    for steps in range(20):
+        if not killed(lambda: old.switch(new, kept), steps, kind, "rows", *doing):
+            break
+        assert (old.describe().width, len(contents(old)), len(contents(new))) == (8, 200, 200)
+        old.close()
+        new.close()
+    assert steps > least and old.describe().width == 12 and len(contents(kept)) == 200
+    old.close()
+    kept.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from kedge.migrate import Error
 from kedge.migrate.store import Rows, Store
@@ -34,3 +35,9 @@ def require_errors(message: str, *calls: Callable[[], object]) -> None:
     for call in calls:
         with pytest.raises(Error, match=message):
             call()
+
+
+def require_near(found: npt.ArrayLike, expected: npt.ArrayLike, share: float = 1e-5, message: str = "") -> None:
+    """No value is further from the expected one than this share of the largest: processors round differently."""
+    there, wanted = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    np.testing.assert_allclose(there, wanted, rtol=0, atol=share * np.abs(wanted).max(), err_msg=message)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kedge import migrate
-from kedge.migrate import Migration, check, draw, maps, quality, sample
+from kedge.migrate import Migration, check, draw, maps, quality, sample, say
 from kedge.migrate.stores.scores import fuse, unit
 from made_up import ROWS, spaces
 from steps import begin, facts, run, until
@@ -99,12 +99,35 @@ def test_check_with_judged_queries_measures_the_whole_store(folder: pathlib.Path
     assert found["scores"]["new"]["ndcg"][0] == pytest.approx(1) and found["scores"]["new"]["overlap"][0] == 1
     low, high = found["scores"]["fused"]["ndcg"][1:]
     assert low < found["scores"]["fused"]["ndcg"][0] < high
+    # A gate is passed if the lower end of the interval reaches it, and only then.
+    way = "translated" if found["verdict"] == "translate" else "fused"
+    kept, low, high = found["whole"]["share"][way]
+    assert kept == pytest.approx(found["whole"]["scores"][way][0] / found["whole"]["scores"]["old"][0])
+    assert low < kept < high
+    assert run("check", "-q", "--gate", f"{low - 1e-6:.9f}") == 0
+    assert run("check", "--json", "--gate", f"{(low + kept) / 2:.9f}") == 4
+    assert facts(capsys)["gate"]["passed"] is False
     # The same from the arrays, once they are applied.
     assert run("apply", "-q") == 0
     applied = np.load("docs_new.npy")
     import kedge
     by_hand = kedge.retrieve(new[queries], applied, np.load("judgements.npy").astype(np.int32), k=10)
-    assert found["whole"]["scores"]["translated"][0] == pytest.approx(by_hand["ndcg@10"], abs=1e-6)
+    assert found["whole"]["scores"]["translated"][0] == pytest.approx(by_hand["ndcg@10"], rel=1e-6)
+
+
+def test_a_gate_needs_judgements(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    until("fit")
+    assert run("check", "--gate", .9) == 2
+    assert "judgements" in capsys.readouterr().err
+
+
+def test_the_first_line_says_if_translation_alone_does_not_pay() -> None:
+    last = {"old": .9, "translated": .2, "new": 1}
+    scores = {way: {"ndcg": np.array([.1, .5, .9, value])} for way, value in last.items()}
+    found = {"gain": check.gains(scores), "share": check.shares(scores)}
+    assert list(say._no_better(found))[0].startswith("Translation alone is no better than staying with the old model")
+    scores["translated"]["ndcg"] = scores["old"]["ndcg"] + .05
+    assert not list(say._no_better({"gain": check.gains(scores), "share": check.shares(scores)}))
 
 
 def test_ndcg_is_that_of_retrieve() -> None:
@@ -118,7 +141,7 @@ def test_ndcg_is_that_of_retrieve() -> None:
         grades.setdefault(query, {})[document] = grade
     order = np.argsort(-(unit(queries) @ unit(documents).T), axis=1, kind="stable")
     mean = np.mean([quality.ndcg(order[query].tolist(), grades[query]) for query in grades])
-    assert mean == pytest.approx(kedge.retrieve(queries, documents, judged)["ndcg@10"], abs=1e-6)
+    assert mean == pytest.approx(kedge.retrieve(queries, documents, judged)["ndcg@10"], rel=1e-6)
 
 
 def test_a_fused_search_is_what_the_arrays_give(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
@@ -130,7 +153,8 @@ def test_a_fused_search_is_what_the_arrays_give(folder: pathlib.Path, migration:
     for n in asked:
         by_old, by_new = old @ old[n], applied @ new[n]
         both = np.union1d(np.argsort(-by_old)[:30], np.argsort(-by_new)[:30])
-        total = by_old[both] / by_old[both].std() + by_new[both] / by_new[both].std()
+        shares = 1 / by_old[both].std(), 1 / by_new[both].std()
+        total = (shares[0] * by_old[both] + shares[1] * by_new[both]) / sum(shares)
         expected = both[np.argsort(-total)[:5]]
         assert ids[n] == expected.tolist()
         np.testing.assert_allclose(scores[n], np.sort(total)[::-1][:5], rtol=1e-4)
@@ -155,8 +179,19 @@ def test_before_apply_a_new_query_is_translated_back(folder: pathlib.Path, migra
 def test_rows_without_a_new_vector_count_as_the_worst() -> None:
     total = fuse([1., 2., 3.], [5., np.nan, 7.])
     old, new = np.array([1., 2., 3.]), np.array([5., 5., 7.])
-    np.testing.assert_allclose(total, old / old.std() + new / np.array([5., 7.]).std())
+    shares = 1 / np.array([old.std(), np.array([5., 7.]).std()])
+    np.testing.assert_allclose(total, (shares[0] * old + shares[1] * new) / shares.sum())
     np.testing.assert_array_equal(fuse([1., 1.], [0., 0.]), [0, 0])
+
+
+def test_a_fused_score_is_on_the_scale_of_the_scores_whatever_their_spread() -> None:
+    old, new = np.array([.2, .3, .7]), np.array([.1, .5, .6])
+    for spread in (1., .1):
+        narrow = .5 + spread * (new - .5)
+        total = fuse(old, narrow)
+        assert (np.minimum(old, narrow) <= total).all() and (total <= np.maximum(old, narrow)).all()
+    np.testing.assert_allclose(fuse(old, old, (1, 3)), old)
+    assert fuse(old, new, (1, -2))[0] > fuse(old, new, (1, -2))[1], "a weight below 0 counts against"
 
 
 def test_judgements_count_in_the_whole_store_where_the_sample_has_few_of_them(

@@ -24,7 +24,7 @@ from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.chroma import ChromaStore
 from limits import nearly_full, only_read, open_folder, small_disk
-from require import of_kind, require_errors, texts_of
+from require import of_kind, require_errors, require_near, texts_of
 
 Place = tuple[ClientAPI, str]  # and what addresses begin with
 
@@ -217,7 +217,7 @@ def test_metrics(tmp_path: pathlib.Path, space: Space, metric: str) -> None:
                 "cosine": queries @ vectors.T / 6}[metric]
     ids, scores = store.search(queries, 4)
     assert ids == [[str(n) for n in row] for row in np.argsort(-expected, axis=1)[:, :4]]
-    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-5)
+    require_near(scores, -np.sort(-expected, axis=1)[:, :4])
     if space != "cosine":
         got = contents(store)
         np.testing.assert_array_equal([got[str(n)] for n in range(60)], vectors)

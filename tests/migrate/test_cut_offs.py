@@ -34,7 +34,7 @@ def test_the_same_model_has_the_same_cut_offs(metric: str) -> None:
     maps, measured = cut_offs.measure(bench, metric)
     assert len(measured) > 1
     for one in measured:
-        assert one["ways"]["new"]["at"] == pytest.approx(one["old"], abs=.02)
+        assert one["ways"]["new"]["at"] == pytest.approx(one["old"], rel=.05)
         assert one["ways"]["new"]["agreement"][0] > .97 and one["ways"]["new"]["kept"] > .9
     if metric == "euclidean":
         assert all(-2 <= one["old"] <= 0 for one in measured), "a distance, as search gives it"
@@ -42,7 +42,7 @@ def test_the_same_model_has_the_same_cut_offs(metric: str) -> None:
     shown = closeness(old[queries], old, "cosine")
     np.fill_diagonal(shown, -np.inf)
     nearest = shown.max() if metric != "euclidean" else -np.sqrt(2 - 2 * shown.max())
-    assert scores.max() == pytest.approx(nearest, abs=1e-3)
+    assert scores.max() == pytest.approx(nearest, rel=1e-3)
 
 
 def test_check_says_which_cut_offs_keep_the_decisions(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,8 +109,8 @@ def test_a_report_names_the_place_and_measures_it_as_it_is(folder: pathlib.Path,
     with migrate.Migration() as one:
         before = check.in_the_store(one)
         foreseen = one.journal.fact("check")["whole"]["scores"]
-        assert before["new"][0] == pytest.approx(foreseen["translated"][0], abs=1e-6)
-        assert before["fused"][0] == pytest.approx(foreseen["fused"][0], abs=1e-6)
+        assert before["new"][0] == pytest.approx(foreseen["translated"][0], rel=1e-6)
+        assert before["fused"][0] == pytest.approx(foreseen["fused"][0], rel=1e-6)
     assert run("top-up", "--json", "--share", .5) == 0
     expected = facts(capsys)["expected"]
     assert expected["old"]["whole_ndcg"] == pytest.approx(foreseen["old"][0])

@@ -14,7 +14,14 @@ from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, Filled, StoreContract, c
 from kedge.migrate import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import duckdb_link
-from limits import killed, nearly_full, only_read, open_folder, small_disk
+from limits import (
+    held_by_another_process,
+    nearly_full,
+    only_read,
+    open_folder,
+    require_one_of_two_after_kills,
+    small_disk,
+)
 
 
 def run(path: pathlib.Path, *commands: str) -> list[tuple[Any, ...]]:
@@ -164,14 +171,10 @@ def test_it_needs_no_other_store() -> None:
 
 def test_another_process_has_it_open(path: pathlib.Path) -> None:
     run(path, "CREATE TABLE docs (id BIGINT, v FLOAT[3])")
-    code = "import duckdb, sys\nlink = duckdb.connect(sys.argv[1])\nprint('open', flush=True)\nsys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin and other.stdout and other.stdout.readline() == b"open\n"
+    with held_by_another_process("import duckdb\nlink = duckdb.connect(sys.argv[1])", path):
         store = open_store(f"duckdb:{path}#docs")
         with pytest.raises(Error, match="another process has it open"):
             store.describe()
-        other.stdin.close()
-        other.wait()
     assert store.describe().rows == 0
     store.close()
 
@@ -179,21 +182,7 @@ def test_another_process_has_it_open(path: pathlib.Path) -> None:
 @pytest.mark.long
 def test_a_switch_that_is_killed_leaves_one_of_the_two_and_completes(path: pathlib.Path) -> None:
     fill(path, "id BIGINT PRIMARY KEY, v FLOAT[8]", list(enumerate(unit_rows(200, 8).tolist())))
-    old = open_store(f"duckdb:{path}#docs.v")
-    new, kept = old.beside("_new"), old.beside("_old")
-    new.create(old, 12, OWNER)
-    new.write(list(range(200)), unit_rows(200, 12))
-    for store in (old, new, kept):
-        store.close()
-    for steps in range(20):
-        if not killed(lambda: old.switch(new, kept), steps, duckdb_link.Link, "rows", "join", "change"):
-            break
-        assert (old.describe().width, len(contents(old)), len(contents(new))) == (8, 200, 200)
-        old.close()
-        new.close()
-    assert steps > 4 and old.describe().width == 12 and len(contents(kept)) == 200
-    old.close()
-    kept.close()
+    require_one_of_two_after_kills(open_store(f"duckdb:{path}#docs.v"), 4, duckdb_link.Link, "join", "change")
 
 
 def test_a_file_that_may_only_be_read() -> None:

@@ -14,6 +14,7 @@ from kedge.migrate.store import Store
 from kedge.migrate.stores.scores import unit
 from made_up import spaces
 from postgres_tables import WIDTH, everything, rows_of, value
+from require import require_near
 from steps import facts, run
 
 COUNT, SAMPLE = 200, 60
@@ -83,12 +84,12 @@ def test_a_document_that_is_edited_keeps_no_vector_of_its_old_text(
     assert len(edited) > 40 and found["edited"] == len(edited) and found["real"] == COUNT - len(edited)
     for one, (body, row) in after.items():
         expected = before[one][1] if one in edited else unit(new)[body]
-        np.testing.assert_allclose(row, expected, atol=1e-5)
+        require_near(row, expected)
     (folder / "models.py").write_text((folder / "models.py").read_text().split("import psycopg")[0])
     sys.modules.pop("models")
     assert run("top-up", "--json") == 0 and facts(capsys)["real"] == COUNT
     for body, row in vectors(sql, place).values():
-        np.testing.assert_allclose(row, unit(new)[body], atol=1e-5)
+        require_near(row, unit(new)[body])
 
 
 def test_what_applications_have_embedded_is_neither_overwritten_nor_paid_for(
@@ -118,7 +119,7 @@ def test_what_applications_have_embedded_is_neither_overwritten_nor_paid_for(
     paid = (folder / "asked.txt").read_text().split()[len(asked):]
     assert len(paid) == len(set(paid)) == COUNT - SAMPLE - len(theirs)
     for body, row in vectors(sql, place, after=True).values():
-        np.testing.assert_allclose(unit(row), unit(new)[body], atol=1e-5)
+        require_near(unit(row), unit(new)[body])
 
 
 def test_vectors_made_by_hand_belong_to_the_text_that_was_handed_out(
@@ -138,7 +139,7 @@ def test_vectors_made_by_hand_belong_to_the_text_that_was_handed_out(
     assert found["edited"] == 10 and found["real"] == SAMPLE + 20 and found["to_embed"] is None
     for line in lines:
         expected = before[line["id"]][1] if line["id"] in edited else unit(new)[line["id"]]
-        np.testing.assert_allclose(after[line["id"]][1], expected, atol=1e-5)
+        require_near(after[line["id"]][1], expected)
 
 
 def test_rows_of_zeros_get_the_vectors_of_their_texts(
@@ -150,7 +151,7 @@ def test_rows_of_zeros_get_the_vectors_of_their_texts(
     assert run("cutover", "-q") == 0 and run("top-up", "--json") == 0
     found, after = facts(capsys), vectors(sql, place, after=True)
     assert (found["real"], found["without_text"], found["not_there"]) == (COUNT, 0, 0) and len(after) == COUNT
-    np.testing.assert_allclose(after[6][1], unit(new)[6], atol=1e-5)
+    require_near(after[6][1], unit(new)[6])
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

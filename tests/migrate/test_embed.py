@@ -2,6 +2,7 @@
 """Embedders by name, against a server of our own on loopback; queries and documents; what is paid for."""
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from embedding_server import WIDTH, Server, serve, vector
 from kedge import migrate
 from kedge.migrate import providers
 from kedge.migrate.embed import embedder
+from kedge.migrate.text_search import TextSearch
 from made_up import ROWS, models, spaces
 from steps import begin, facts, run
 
@@ -90,6 +92,20 @@ def test_tokens_are_counted_and_priced(server: Server, folder: pathlib.Path,
     planned = facts(capsys)
     assert 1 < planned["tokens_all"] / ROWS < 3
     assert planned["cost_all"] == pytest.approx(planned["tokens_all"] / 1000, rel=.01)
+
+
+def test_connections_to_a_provider_are_closed(server: Server, folder: pathlib.Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    made, client = [], providers._client
+
+    def kept(*given: Any) -> Any:
+        made.append(client(*given))
+        return made[-1]
+    monkeypatch.setattr(providers, "_client", kept)
+    begin("--embed", "openai:m")
+    assert run("sample", "-q") == 0
+    TextSearch(old_model="openai:old").close()
+    assert len(made) == 4 and all(one.is_closed() for one in made)
 
 
 def test_queries_are_embedded_as_such_and_once(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

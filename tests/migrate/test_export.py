@@ -14,6 +14,7 @@ from contract import unit_rows
 from kedge import Translator
 from kedge.migrate import Error, UsageError
 from kedge.migrate.export import faiss_pre_transform, sentence_transformers_folder
+from require import require_near
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -65,7 +66,7 @@ def test_what_is_added_later_is_mapped_too(spaces: dict[str, np.ndarray], transl
     index = faiss_pre_transform(translator, faiss.IndexFlatL2(OLD))
     index.add(spaces["new"][:50])
     inner = faiss.downcast_index(index.index)
-    np.testing.assert_allclose(inner.reconstruct_n(0, 50), translator.transform(spaces["new"][:50]), atol=1e-4)
+    require_near(inner.reconstruct_n(0, 50), translator.transform(spaces["new"][:50]), 1e-4)
 
 
 def test_queries_get_length_1_where_the_rows_have_it(spaces: dict[str, np.ndarray], translator: Translator) -> None:
@@ -75,7 +76,7 @@ def test_queries_get_length_1_where_the_rows_have_it(spaces: dict[str, np.ndarra
         index.add(rows)
     mapped = translator.transform(spaces["new"][:9], normalize=True)
     best = faiss_pre_transform(translator, products).search(spaces["new"][:9], 1)[0]
-    np.testing.assert_allclose(best[:, 0], (mapped @ rows.T).max(axis=1), atol=1e-4)
+    require_near(best[:, 0], (mapped @ rows.T).max(axis=1), 1e-4)
     assert steps_of(faiss_pre_transform(translator, distances)) == 1
     assert steps_of(faiss_pre_transform(translator, distances, normalize=True)) == 2
     assert steps_of(faiss_pre_transform(translator, products, normalize=False)) == 1
@@ -129,7 +130,7 @@ def test_a_folder_gives_translated_vectors(model: pathlib.Path, translator: Tran
     with pytest.warns(UserWarning, match="Normalize module before the map"):
         sentence_transformers_folder(translator, model, tmp_path / "out")
     expected = translator.transform(encode(model, prompt_name="query"), normalize=True)
-    np.testing.assert_allclose(encode(tmp_path / "out", prompt_name="query"), expected, atol=1e-5)
+    require_near(encode(tmp_path / "out", prompt_name="query"), expected)
     with pytest.raises(Error, match="exists"):
         sentence_transformers_folder(translator, model, tmp_path / "out")
     sentence_transformers_folder(translator, model, tmp_path / "long", normalize=False, pooled=True)
@@ -145,7 +146,7 @@ def test_a_folder_without_a_normalize_before_the_map_warns_of_nothing(model: pat
     pooled = encode(model, output_value=None)
     pooled = np.array([np.asarray(row["token_embeddings"])[np.asarray(row["attention_mask"]) == 1].mean(axis=0)
                        for row in pooled])
-    np.testing.assert_allclose(encode(tmp_path / "out"), translator.transform(pooled, normalize=True), atol=1e-5)
+    require_near(encode(tmp_path / "out"), translator.transform(pooled, normalize=True))
 
 
 @pytest.mark.long
@@ -185,7 +186,7 @@ def test_onnx_takes_maps_with_and_without_a_kernel(method: Literal["ridge", "ker
     translator.to_onnx(tmp_path / "map.onnx", normalize=True)
     session = onnxruntime.InferenceSession(str(tmp_path / "map.onnx"), providers=["CPUExecutionProvider"])
     found, = session.run(["y"], {"x": spaces["new"][:30]})
-    np.testing.assert_allclose(found, translator.transform(spaces["new"][:30], normalize=True), atol=1e-5)
+    require_near(found, translator.transform(spaces["new"][:30], normalize=True))
 
 
 @pytest.mark.long
@@ -195,6 +196,6 @@ def test_a_migration_embeds_with_a_model_that_kedge_encode_knows(model: pathlib.
     from sentence_transformers import SentenceTransformer
 
     texts = ["a river", "a bank", "the river bank"]
-    np.testing.assert_allclose(embedder(str(model))(texts), SentenceTransformer(str(model)).encode(texts), atol=1e-6)
+    require_near(embedder(str(model))(texts), SentenceTransformer(str(model)).encode(texts), 1e-6)
     with pytest.raises(Error, match="no model|no such folder"):
         embedder(str(model / "missing"))

@@ -13,7 +13,7 @@ from kedge.migrate import Error
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores.faiss import FaissStore
 from limits import cut_short
-from require import of_kind, require_errors
+from require import of_kind, require_errors, require_near
 
 OWN_IDS = [7_000_000_000 + 13 * ((n * 37) % ROWS) for n in range(ROWS)]  # large, not from 0, not in order
 
@@ -213,7 +213,7 @@ def test_rows_of_a_reversed_transform_are_those_put_in(tmp_path: pathlib.Path) -
     vectors = unit_rows(300, 16)
     index_file(tmp_path / "docs.index", "PCA16,IVF4,Flat", vectors, [n + 5 for n in range(300)])
     found = contents(open_store(f"faiss:{tmp_path}/docs.index"))
-    np.testing.assert_allclose(np.array([found[n + 5] for n in range(300)]), vectors, atol=1e-5)
+    require_near(np.array([found[n + 5] for n in range(300)]), vectors)
 
 
 def test_a_record_that_was_cut_short_does_not_count(tmp_path: pathlib.Path) -> None:
@@ -282,7 +282,7 @@ def test_staged_rows_may_be_deleted_and_come_back_from_the_index(tmp_path: pathl
     rows[4] = changed
     (tmp_path / "docs_new.index.rows").unlink()
     found = contents(open_store(new.address))
-    np.testing.assert_allclose(np.array([found[key] for key in OWN_IDS]), rows, atol=0.03)
+    require_near(np.array([found[key] for key in OWN_IDS]), rows, 0.03)
 
 
 def damaged_files(tmp_path: pathlib.Path) -> dict[str, bytes]:

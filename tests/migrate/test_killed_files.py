@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -110,5 +111,6 @@ def test_a_killed_migration_ends_as_if_undisturbed(make: Callable[[pathlib.Path]
         found, kept = contents(old), contents(old.beside("_old"))
         assert found.keys() == set(ids) and (np.array([found[key] for key in ids]) == expected).all()
         assert all((kept[key] == before[key]).all() for key in before) and len(kept) == ROWS
-        left = {path.name for path in folder.iterdir() if "_new" in path.name or "partial" in path.name}
-        assert left <= {"journal.partial"}, left
+        left = [path.name for path in folder.iterdir() if "_new" in path.name or "partial" in path.name]
+        # A kill may fall between the two moments at which a whole file gets its name, as docs/reliability.md says.
+        assert all(name == "journal.partial" or re.fullmatch(r"\.kedge-\w+\.partial", name) for name in left), left

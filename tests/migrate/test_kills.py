@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from kedge.migrate import Migration, open_store
 from made_up import models, spaces
-from require import vectors_of
+from require import require_near, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -205,6 +205,6 @@ def test_nothing_is_lost_or_stale_with_a_writer_at_work(into: str, tmp_path: pat
         real = migration.journal.real()
         translated = [key for key in old if key not in real]
         expected = migration.translate(migration.translator(), np.stack([old[key] for key in translated]))
-        np.testing.assert_allclose(np.stack([new[key] for key in translated]), expected, atol=1e-5)
+        require_near(np.stack([new[key] for key in translated]), expected)
         for key in real:
-            np.testing.assert_allclose(new[key], vectors[1][int(key)], atol=1e-5)
+            require_near(new[key], vectors[1][int(key)])

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from made_up import spaces
 from postgres_tables import value
+from require import require_near
 from steps import facts, run
 from test_live_tables import edit, require_translated, table, text_of, until
 
@@ -76,11 +77,11 @@ def test_what_the_old_model_wrote_last_survives_a_rollback(table: str, sql: psyc
         both = edit(sql, 8)
         embed(sql, 8, 352)
     assert run("rollback", "-q") == 0
-    np.testing.assert_allclose(stored(sql, 7, "docs"), vector, atol=1e-5)
-    np.testing.assert_allclose(stored(sql, 8, "docs"), both, atol=1e-5)
+    require_near(stored(sql, 7, "docs"), vector)
+    require_near(stored(sql, 8, "docs"), both)
     assert run("apply", "-q") == 0
     require_translated(7)
-    np.testing.assert_allclose(stored(sql, 8), spaces()[1][352], atol=1e-5)
+    require_near(stored(sql, 8), spaces()[1][352])
 
 
 def test_a_document_that_changes_after_an_application_embedded_it_is_translated_again(
@@ -97,7 +98,7 @@ def test_a_document_that_changes_after_an_application_embedded_it_is_translated_
     assert run("apply", "--json") == 0
     assert facts(capsys)["changed"] == 1
     require_translated(5)
-    np.testing.assert_allclose(stored(sql, 6), spaces()[1][353], atol=1e-5)
+    require_near(stored(sql, 6), spaces()[1][353])
     assert run("apply", "--json") == 0
     assert facts(capsys)["changed"] == 0
     assert run("verify", "-q", "--rows", 1000) == 0
@@ -106,7 +107,7 @@ def test_a_document_that_changes_after_an_application_embedded_it_is_translated_
     assert run("cutover", "-q") == 0
     sql.execute("UPDATE docs SET body = '78' WHERE id = 5")
     assert run("top-up", "-q") == 0
-    np.testing.assert_allclose(stored(sql, 5), spaces()[1][78], atol=1e-5)
+    require_near(stored(sql, 5), spaces()[1][78])
 
 
 def test_notes_that_are_kept_cost_nothing_to_who_reads_the_others(table: str, sql: psycopg.Connection) -> None:

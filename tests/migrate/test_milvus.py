@@ -128,6 +128,46 @@ def test_sentences(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
             open_store(f"milvus:{file}#docs").search(unit_rows(1, 5), 1)
 
 
+def make(client: MilvusClient, *, auto_id: bool = False, tenants: bool = False) -> None:
+    schema = client.create_schema(auto_id=auto_id)
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("tenant", DataType.INT64, is_partition_key=tenants)
+    schema.add_field("embedding", DataType.FLOAT_VECTOR, dim=8)
+    indexes = client.prepare_index_params()
+    indexes.add_index("embedding", index_type="FLAT", metric_type="COSINE")
+    client.create_collection("docs", schema=schema, index_params=indexes)
+
+
+def test_what_a_copy_would_not_keep_is_refused_before_any_work(file: pathlib.Path) -> None:
+    with emptied(str(file)) as client:
+        make(client, auto_id=True)
+        with pytest.raises(UsageError, match="makes the ids of this collection"):
+            open_store(f"milvus:{file}#docs").facts()
+        client.drop_collection("docs")
+        make(client)
+        client.create_partition("docs", "north")
+        with pytest.raises(UsageError, match="partitions of its own .*north"):
+            open_store(f"milvus:{file}#docs").facts()
+
+
+def test_a_partition_key_is_kept_and_a_search_asks_for_no_facts(file: pathlib.Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    with emptied(str(file)) as client:
+        make(client, tenants=True)
+        rows, new_rows = unit_rows(6, 8), unit_rows(6, 12)
+        client.insert("docs", [{"id": n, "tenant": n % 2, "embedding": row.tolist()} for n, row in enumerate(rows)])
+        old = open_store(f"milvus:{file}#docs")
+        new = old.beside("_new")
+        new.create(old, 12, OWNER)
+        new.write(list(range(6)), new_rows)
+        fields = {field["name"]: field for field in client.describe_collection("docs_new")["fields"]}
+        assert fields["tenant"]["is_partition_key"] and new.search(new_rows[3:4], 1)[0] == [[3]]
+        monkeypatch.setattr(MilvusClient, "describe_collection", None)
+        assert new.search(new_rows[4:5], 1)[0] == [[4]] and new.facts().width == 12
+        for store in (old, new):
+            store.close()
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -15,7 +15,7 @@ from kedge.migrate.stores.npy import NpyStore
 from kedge.migrate.stores.scores import unit
 from made_up import ROWS, spaces
 from qdrant_client import QdrantClient
-from require import vectors_of
+from require import require_near, vectors_of
 from steps import facts, run, until
 
 pytestmark = pytest.mark.long
@@ -43,7 +43,7 @@ def test_documents_that_go_and_come_back_are_not_taken_for_real(folder: pathlib.
         assert gone not in one.journal.real(), "it came back translated"
     assert run("verify", "-q", "--rows", ROWS) == 0
     assert run("top-up", "-q") == 0
-    np.testing.assert_allclose(np.load("docs_new.npy")[gone], unit(new)[gone], atol=1e-6)
+    require_near(np.load("docs_new.npy")[gone], unit(new)[gone], 1e-6)
 
 
 def test_real_vectors_of_documents_that_changed_or_went_since_the_sample_are_not_written(
@@ -60,7 +60,7 @@ def test_real_vectors_of_documents_that_changed_or_went_since_the_sample_are_not
     assert facts(capsys)["real"] == 118
     one = migration()
     expected = one.translate(one.translator(), -old[[changed]])[0]
-    np.testing.assert_allclose(np.load("docs_new.npy")[changed], expected, atol=1e-6)
+    require_near(np.load("docs_new.npy")[changed], expected, 1e-6)
     assert np.isnan(np.load("docs_new.npy")[gone]).all()
 
 
@@ -128,14 +128,14 @@ def test_rows_of_a_transaction_that_a_kill_undid_are_caught_up_again(folder: pat
         with migrate.Migration() as one:
             expected = one.translate(one.translator(), -old[[5]])[0]
             found = vectors_of(next(one.new.read(ids=[5])))[0]
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        require_near(found, expected)
         mine = spaces()[1][9]
         sql.execute("UPDATE docs SET embedding = %s, changed = clock_timestamp() WHERE id = 8", [str(mine.tolist())])
         for step in (("rollback",), ("apply",), ("verify",), ("cutover",)):
             assert run(*step, "-q") == 0
         with migrate.Migration() as one:
             kept = vectors_of(next(one.new.read(ids=[8])))[0]
-        np.testing.assert_allclose(kept, mine, atol=1e-6, err_msg="what an application wrote after the cutover stays")
+        require_near(kept, mine, 1e-6, message="what an application wrote after the cutover stays")
 
 
 def test_documents_that_arrive_after_a_cutover_survive_a_rollback(folder: pathlib.Path,
@@ -193,7 +193,7 @@ def test_ids_of_all_kinds_go_all_the_way(folder: pathlib.Path, key: Callable[[in
         assert one.journal.real() == set(ids)
     found = pq.read_table("docs.parquet")
     assert found["id"].to_pylist() == ids
-    np.testing.assert_allclose(np.stack(found["v"].to_pylist()), unit(new[:80]), atol=1e-6)
+    require_near(np.stack(found["v"].to_pylist()), unit(new[:80]), 1e-6)
 
 
 def test_documents_without_a_text_do_not_stop_a_top_up(folder: pathlib.Path,

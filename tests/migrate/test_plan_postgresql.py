@@ -11,7 +11,7 @@ from kedge.migrate import Error, UsageError, survey
 from kedge.migrate.store import Store, open_store
 from kedge.migrate.stores import postgres_rows
 from made_up import models, spaces
-from postgres_tables import ROWS, rows_of, value
+from postgres_tables import ROWS, fill, link_of, rows_of, value
 from steps import facts, run
 
 COUNT = 400
@@ -95,6 +95,86 @@ def test_what_will_not_go_is_refused_before_any_work(table: psycopg.Connection, 
     assert run("plan", "--store", store, "--embed", "models:new") == 1
     assert "indexes vectors of at most 4000 values; the new vectors have 4001" in capsys.readouterr().err
     assert not (folder / "migrate.toml").exists()
+
+
+def refused(store: str, capsys: pytest.CaptureFixture[str], *settings: object) -> str:
+    """What plan says as it refuses; it has left nothing behind."""
+    assert run("plan", "--store", store, *settings) == 1
+    assert not pathlib.Path("migrate.toml").exists()
+    return capsys.readouterr().err
+
+
+def test_names_that_are_taken_are_said_before_any_work(table: psycopg.Connection, address: str,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    store = f"{address}&table=docs&column=embedding&text=body"
+    for make, drop, said in (
+            ("TABLE docs_embedding_new (id int)", "TABLE docs_embedding_new", "not this migration's"),
+            ("VIEW kedge_docs AS SELECT 1 AS one", "VIEW kedge_docs", "is not kedge-migrate's view of docs"),
+            ("TABLE kedge_docs_old (id int)", "TABLE kedge_docs_old", "is not kedge-migrate's view of docs"),
+            ("FUNCTION docs_embedding_new_theirs() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+             "FUNCTION docs_embedding_new_theirs", "there is a function")):
+        table.execute(f"CREATE {make}")
+        assert said in refused(store, capsys)
+        table.execute(f"DROP {drop}")
+    table.execute("ALTER TABLE docs ADD embedding_new vector(3)")
+    assert "not this migration's" in refused(store, capsys, "--into", "column")
+    assert run("plan", "-q", "--store", store) == 0
+
+
+def test_rights_that_lack_are_said_before_any_work(table: psycopg.Connection, address: str,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    table.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA public TO reader; "
+                  "GRANT SELECT ON docs TO reader; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    store = address.replace("//postgres:@", "//reader@") + "&table=docs&column=embedding&text=body"
+    assert "GRANT CREATE ON SCHEMA public" in refused(store, capsys)
+    assert "does not own docs" in refused(store, capsys, "--into", "column")
+    table.execute("GRANT CREATE ON SCHEMA public TO reader")
+    assert run("plan", "--store", store) == 0
+    assert "this role does not own the table, so that no trigger" in capsys.readouterr().out
+    table.execute("DROP OWNED BY reader; DROP ROLE reader")
+
+
+@pytest.mark.long
+def test_long_names_stay_apart(sql: psycopg.Connection, address: str) -> None:
+    """PostgreSQL cuts a name at 63 bytes, so that these two would have the same side table, views and notes."""
+    made = []
+    for ending in ("first", "second"):
+        name = "documents_" * 5 + "of_" + ending
+        fill(sql, range(ROWS), rows_of(), table=name)
+        old = open_store(f"{address}&table={name}&column=embedding&text=body")
+        new = old.new_place()
+        new.require_place(old, ending)
+        new.create(old, 7, ending)
+        old.watch(new, ending)
+        new.write([1], rows_of(1, 7))
+        new.finish()
+        old.switch(new, old.beside("_old"))
+        made.append((new, old.shows()))
+        assert old.watching(ending) and new.describe().rows == 1
+    assert made[0][1] != made[1][1]
+    names = [name for name, in sql.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace "
+                                           "AND relkind IN ('r', 'v')")]
+    assert len(names) == 2 * 5, names
+    for new, _ in made:
+        new.close()
+
+
+def test_a_password_is_not_written_down(table: psycopg.Connection, address: str, folder: pathlib.Path,
+                                        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    given = address.replace("postgres:@", "postgres:s3cret@") + "&table=docs&column=embedding&text=body"
+    assert run("plan", "--store", given) == 0
+    said = capsys.readouterr().out
+    assert "The password is not written to migrate.toml: have it in PGPASSWORD or ~/.pgpass" in said
+    for file in folder.glob("migrate.*"):
+        assert b"s3cret" not in file.read_bytes() and file.stat().st_mode & 0o777 == 0o600, file
+    assert run("plan", "-q") == 0, "this server asks for none"
+    assert "postgres@" in (folder / "migrate.toml").read_text()
+    store = open_store(given.replace("postgres:s3cret@", "postgres@") + "&password_env=DOCS_PASSWORD")
+    with pytest.raises(Error, match="the variable DOCS_PASSWORD is not set; it should hold the password"):
+        store.facts()
+    monkeypatch.setenv("DOCS_PASSWORD", "s3cret")
+    assert store.facts().width == 12 and link_of(store).connect().info.password == "s3cret"
+    store.close()
 
 
 @pytest.fixture

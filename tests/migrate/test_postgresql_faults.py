@@ -108,7 +108,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
     with pytest.raises(UsageError, match="the table has the vector columns title, embedding; add &column=NAME"):
         open_store(f"{address}&table=docs").describe()
     sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey")
-    with pytest.raises(UsageError, match="no primary key of one column; add &id=NAME of a column that is unique"):
+    with pytest.raises(UsageError, match="no primary key of one column; if a column is unique by itself, CREATE"):
         open_store(f"{address}&table=docs&column=embedding").describe()
     sql.execute("DROP TABLE docs")
     with pytest.raises(Missing):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers behind a pool, that stop statements, lose connections or have replicas: nothing is set for a session, and
 what failed for the sake of others is done again."""
+import contextlib
 import itertools
 import pathlib
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -136,25 +137,64 @@ def test_limits_of_the_server_do_not_end_a_pass(sql: psycopg.Connection, address
         sql.execute("ALTER DATABASE postgres RESET statement_timeout")
 
 
+@contextlib.contextmanager
+def while_an_index_waits(sql: psycopg.Connection, address: str, act: Callable[[], object]) -> Iterator[None]:
+    """A writer keeps an index from being made, and lets go after this was done once the builder waits."""
+    with psycopg.connect(address) as other:
+        other.execute("UPDATE docs SET body = 'mine' WHERE id = 1")
+
+        def end() -> None:
+            while not value(sql, "SELECT count(*) FROM pg_stat_progress_create_index WHERE phase LIKE 'waiting%%'"):
+                time.sleep(.01)
+            act()
+            other.commit()
+        waits = threading.Thread(target=end)
+        waits.start()
+        yield
+        waits.join()
+
+
 def test_the_phases_of_an_index_are_reported(sql: psycopg.Connection, address: str, new: Store,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     from kedge._progress import progress_goes_to
     monkeypatch.setattr(postgres_build, "SECONDS", .01)
     sql.execute("CREATE INDEX near ON docs USING hnsw (embedding vector_l2_ops)")
-    heard: list[str] = []
-    with psycopg.connect(address) as other:
-        other.execute("UPDATE docs SET body = 'mine' WHERE id = 1")
+    heard: list[tuple[str, int, int, str]] = []
+    with while_an_index_waits(sql, address, lambda: time.sleep(.2)), \
+            progress_goes_to(lambda *words: heard.append(words)):
+        new.finish()
+    assert any(step.startswith("kedge-migrate index, waiting for writers") for step, _, _, _ in heard)
+    assert all(not detail and (total == 100 if "tuples" in step else done <= total) for step, done, total, detail
+               in heard), "a share of the whole where there is one, never a number of rows"
 
-        def end() -> None:
-            while not any("waiting" in step for step in heard):
-                time.sleep(.01)
-            other.commit()
-        waits = threading.Thread(target=end)
-        waits.start()
-        with progress_goes_to(lambda step, done, total, detail: heard.append(step)):
+
+@pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_an_index_build_that_is_cancelled_is_not_tried_again(sql: psycopg.Connection, address: str, new: Store,
+                                                             how: str) -> None:
+    sql.execute("CREATE INDEX near ON docs USING hnsw (embedding vector_l2_ops)")
+    stop = f"SELECT {how}(pid) FROM pg_stat_progress_create_index"
+    with while_an_index_waits(sql, address, lambda: sql.execute(stop)):
+        if how == "pg_cancel_backend":
+            with pytest.raises(Error, match="stopped the index build .canceling statement due to user request.; all"):
+                new.finish()
+        else:  # as a server does that shuts down, and comes back
             new.finish()
-        waits.join()
-    assert any(step.startswith("kedge-migrate index, waiting for writers") for step in heard)
+    made = "SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('near_new')"
+    assert value(sql, made) == (how == "pg_terminate_backend")
+    new.finish()
+    assert value(sql, made) == 1
+
+
+def test_a_search_that_is_cancelled_is_not_tried_again(sql: psycopg.Connection, docs: Store) -> None:
+    sql.execute("CREATE SEQUENCE tries; ALTER DATABASE postgres SET statement_timeout = '300ms'")
+    try:
+        slow = docs.filtered("nextval('tries') > 0 AND pg_sleep(1) IS NOT NULL")
+        docs.close()
+        with pytest.raises(Error, match="PostgreSQL stopped the statement"):
+            slow.search(rows_of(1), 3)
+    finally:
+        sql.execute("ALTER DATABASE postgres RESET statement_timeout")
+    assert value(sql, "SELECT last_value FROM tries") == 1
 
 
 def test_a_pass_keeps_its_pace(docs: Store) -> None:

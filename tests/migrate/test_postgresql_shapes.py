@@ -180,16 +180,46 @@ def test_conditions_are_for_postgresql_and_do_not_change(folder: pathlib.Path,
     assert "'where' is a condition for PostgreSQL" in capsys.readouterr().err
 
 
-def test_a_partitioned_table(sql: psycopg.Connection, address: str, folder: pathlib.Path,
-                             capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = spaces()
+def partitioned(sql: psycopg.Connection, address: str) -> tuple[object, ...]:
+    """Makes the table; the settings of its migration."""
     sql.execute("CREATE TABLE docs (id int PRIMARY KEY, body text, embedding vector(12)) PARTITION BY RANGE (id); "
                 "CREATE TABLE docs_a PARTITION OF docs FOR VALUES FROM (0) TO (150); "
                 "CREATE TABLE docs_b PARTITION OF docs FOR VALUES FROM (150) TO (10000)")
     sql.cursor().executemany("INSERT INTO docs VALUES (%s, %s, %s)",
-                             [(n, str(n), str(row.tolist())) for n, row in enumerate(old)])
+                             [(n, str(n), str(row.tolist())) for n, row in enumerate(spaces()[0])])
     sql.execute("CREATE INDEX near ON docs USING hnsw (embedding vector_cosine_ops)")
-    settings = ("--store", f"{address}&table=docs&column=embedding&text=body", "--embed", "models:new", "--sample", 120)
+    return "--store", f"{address}&table=docs&column=embedding&text=body", "--embed", "models:new", "--sample", 120
+
+
+def test_partitions_that_come_and_go(sql: psycopg.Connection, address: str, folder: pathlib.Path,
+                                     capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", "-q", *partitioned(sql, address)) == 0
+    for step in ("sample", "fit", "apply", "verify"):
+        assert run(step, "-q") == 0
+    vector = str(spaces()[0][1].tolist())
+    sql.execute("CREATE TABLE docs_c PARTITION OF docs FOR VALUES FROM (10000) TO (20000)")
+    sql.execute("INSERT INTO docs VALUES (10001, '1', %s)", [vector])
+    assert run("apply", "--json") == 0
+    assert facts(capsys)["arrived"] == 1, "rows of a new partition are noted"
+    sql.execute("CREATE TABLE docs_d (LIKE docs)")
+    sql.execute("INSERT INTO docs_d VALUES (20001, '1', %s)", [vector])
+    sql.execute("ALTER TABLE docs ATTACH PARTITION docs_d FOR VALUES FROM (20000) TO (30000); "
+                "ALTER TABLE docs DETACH PARTITION docs_a")
+    assert run("verify", "--json") == 1
+    found = facts(capsys)
+    assert (found["lost"], found["extra"]) == (1, 150) and not found["whole"]
+    assert run("apply", "--json") == 0
+    found = facts(capsys)
+    assert (found["arrived"], found["removed"]) == (1, 150)
+    assert run("verify", "-q") == 0 and run("cutover", "-q") == 0
+    assert value(sql, "SELECT count(embedding) FROM kedge_docs") == 252
+    sql.execute("UPDATE docs_a SET body = 'nobody notes this'; TRUNCATE docs_a")
+    assert value(sql, "SELECT count(embedding) FROM kedge_docs") == 252
+
+
+def test_a_partitioned_table(sql: psycopg.Connection, address: str, folder: pathlib.Path,
+                             capsys: pytest.CaptureFixture[str]) -> None:
+    (old, new), settings = spaces(), partitioned(sql, address)
     assert run("plan", "-q", *settings, "--into", "column") == 1
     assert "makes no index on a column of a partitioned table" in capsys.readouterr().err
     assert run("plan", "-q", *settings) == 0
@@ -209,7 +239,24 @@ def test_a_partitioned_table(sql: psycopg.Connection, address: str, folder: path
     assert run("rollback", "-q", "--drop", "--yes") == 0
 
 
-def test_keys_of_several_columns_are_refused_in_a_sentence(sql: psycopg.Connection, address: str) -> None:
-    sql.execute("CREATE TABLE docs (tenant_id int, id int, embedding vector(3), PRIMARY KEY (tenant_id, id))")
+def test_of_a_key_of_several_columns_one_must_be_unique(sql: psycopg.Connection, address: str, folder: pathlib.Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = spaces()
+    sql.execute(f"CREATE TABLE docs (tenant_id int, id int, body text, embedding vector({old.shape[1]}), "
+                "PRIMARY KEY (tenant_id, id))")
+    for n, row in enumerate(old):
+        sql.execute("INSERT INTO docs VALUES (%s, %s, %s, %s)", [n % TENANTS, n, str(n), str(row.tolist())])
+    address += "&table=docs&column=embedding&text=body"
     with pytest.raises(UsageError, match="no primary key of one column but one of tenant_id, id, and keys of several"):
-        open_store(f"{address}&table=docs").glance(10)
+        open_store(address).glance(10)
+    sql.execute("CREATE UNIQUE INDEX CONCURRENTLY ON docs (id)")
+    assert run("plan", "-q", "--store", address + "&id=id", "--embed", "models:new", "--sample", 120) == 0
+    for step in ("sample", "fit", "apply", "verify", "cutover"):
+        assert run(step, "-q") == 0
+    assert migrate.search("migrate.toml", None, new[3], k=1)[0] == [3]
+    sql.execute("DELETE FROM docs WHERE tenant_id = 0")
+    assert run("top-up", "-q") == 0
+    rows = sql.execute("SELECT id, embedding::text FROM kedge_docs").fetchall()
+    assert len(rows) == len(old) - len(old) // TENANTS
+    for key, vector in rows:
+        np.testing.assert_allclose(np.array(json.loads(vector)), unit(new)[key], atol=1e-5)

@@ -220,8 +220,9 @@ def test_row_security_of_the_documents_is_that_of_their_new_vectors(docs: Store,
     new.finish()
     vector = str([1.0] * NEW)
     with psycopg.connect(address.replace("//postgres:@", "//tenant@"), autocommit=True) as tenant:
-        assert tenant.execute("SELECT id FROM docs_embedding_new ORDER BY id").fetchall() == [(1,), (2,)]
-        changed = tenant.execute("UPDATE docs_embedding_new SET embedding = %s RETURNING id", [vector]).fetchall()
+        assert tenant.execute("SELECT id FROM docs_embedding_new ORDER BY id").fetchall() == [(0,), (1,), (2,)]
+        changed = tenant.execute("UPDATE docs_embedding_new SET embedding = %s WHERE id > 0 RETURNING id",
+                                 [vector]).fetchall()
         assert changed == [(1,)]
         tenant.execute("INSERT INTO docs_embedding_new VALUES (0, %s)", [vector])
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

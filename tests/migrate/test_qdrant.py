@@ -4,8 +4,6 @@ import contextlib
 import functools
 import pathlib
 import shutil
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import NEW_WIDTH, OLD_WIDTH, OWNER, ROWS, CollectionContract, Filled, contents, order, unit_rows
-from kedge.migrate import BadFile, Error, UsageError
+from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import qdrant_points
 from kedge.migrate.stores.qdrant import QdrantStore
-from limits import nearly_full, only_read, open_folder, small_disk
 from qdrant_client import QdrantClient, models
 from qdrant_rest import Collections, qdrant_server
-from require import of_kind, require_errors, texts_of
+from require import of_kind, require_near, texts_of
 
 Docs = tuple[list[Any], np.ndarray, list[str]]  # ids, vectors, texts
 # What gives a client for a moment, and what addresses begin with.
@@ -302,10 +299,10 @@ def test_metrics(place: Place, distance: models.Distance, metric: str) -> None:
                     "cosine": queries @ vectors.T / 6}[metric]
         ids, scores = store.search(queries, 4)
         assert ids == np.argsort(-expected, axis=1)[:, :4].tolist()
-        np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-4)
+        require_near(scores, -np.sort(-expected, axis=1)[:, :4], 1e-4)
         got = np.array(list(contents(store).values()))
         if metric == "cosine":
-            np.testing.assert_allclose(got, vectors / 3, atol=1e-6)
+            require_near(got, vectors / 3, 1e-6)
         else:
             np.testing.assert_array_equal(got, vectors)
 
@@ -340,12 +337,12 @@ def test_other_vectors_and_settings_are_copied(place: Place) -> None:
     new.write(list(range(30)), new_vectors)
     assert new.describe().index == "HNSW, m=24"
     old.switch(new, kept)
-    np.testing.assert_allclose(np.array(list(contents(old).values())), new_vectors, atol=1e-6)
+    require_near(np.array(list(contents(old).values())), new_vectors, 1e-6)
     name, found = of_kind(QdrantStore, old)._collection()
     with of_kind(QdrantStore, old).link.asking("read") as client:
         point = client.retrieve(name, [7], with_vectors=True)[0]
     assert isinstance(point.vector, dict) and isinstance(words := point.vector["words"], models.SparseVector)
-    np.testing.assert_allclose(np.asarray(point.vector["image"]), images[7], atol=1e-6)
+    require_near(np.asarray(point.vector["image"]), images[7], 1e-6)
     assert point.payload == {"n": 7} and sorted(words.indices) == [7, 99]
     if of_kind(QdrantStore, old).remote:
         assert list(found.payload_schema) == ["n"]
@@ -365,102 +362,3 @@ def test_vectors_that_a_map_does_not_fit(place: Place) -> None:
     for name, words in (("many", "each point has many vectors"), ("blocks", "compares by Manhattan")):
         with contextlib.closing(open_store(start + name)) as store, pytest.raises(UsageError, match=words):
             store.describe()
-
-
-@pytest.mark.long
-def test_a_server_that_goes_away_and_one_that_is_not_there(tmp_path: pathlib.Path) -> None:
-    with qdrant_server(tmp_path) as (_, port):
-        with Server(port) as client:
-            fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
-            alias(client, "docs", "docs.1")
-        old = open_store(f"qdrant://127.0.0.1:{port}/docs")
-        new = old.beside("_new")
-        new.create(old, 8, OWNER)
-    require_errors("no answer from 127.0.0.1:.*is the server running",
-                   old.describe, lambda: list(old.read()), lambda: new.write([1], unit_rows(1, 8)), new.finish,
-                   new.drop, lambda: old.search(unit_rows(1, 8), 1), lambda: old.switch(new, old.beside("_old")))
-    for store in (old, new):
-        store.close()
-
-
-def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr("kedge.migrate.stores.qdrant_link.QdrantClient", lambda **given: asked.append(given))
-    monkeypatch.setenv("THE_KEY", "secret")
-    for address in ("qdrant://host/docs", "qdrant://host:7000/docs?https=1&api_key_env=THE_KEY", "qdrant://[::1]/docs"):
-        of_kind(QdrantStore, open_store(address)).link._open()
-    assert [(given["url"], given["api_key"]) for given in asked] == [
-        ("http://host:6333", None), ("https://host:7000", "secret"), ("http://[::1]:6333", None)]
-    store = open_store("qdrant://host:7000/docs?vector=a&text=b").beside("_new")
-    assert store.address == "qdrant://host:7000/docs_new?vector=a&text=b"
-    for address in ("qdrant://host", "qdrant://host/", "qdrant:folder", "qdrant://host/docs?column=v"):
-        with pytest.raises(UsageError):
-            open_store(address)
-
-
-@pytest.mark.long
-def test_a_local_folder_has_one_process(tmp_path: pathlib.Path) -> None:
-    with Local(tmp_path / "db") as client:
-        fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
-    code = ("import sys\nfrom qdrant_client import QdrantClient\nclient = QdrantClient(path=sys.argv[1])\n"
-            "print('open', flush=True)\nsys.stdin.read()\nclient.close()")
-    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "db"], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE) as other:
-        assert other.stdin and other.stdout and other.stdout.readline() == b"open\n"
-        store = open_store(f"qdrant:{tmp_path}/db#docs.1")
-        with pytest.raises(Error, match="another process has this folder open.*run a Qdrant server"):
-            store.describe()
-        other.stdin.close()
-        other.wait()
-    assert store.describe().rows == 2
-    store.close()
-    with Local(tmp_path / "db"):
-        pass
-
-
-def test_local_sentences(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(Missing, match="no folder of Qdrant's local mode"):
-        open_store(f"qdrant:{tmp_path}/none#docs").describe()
-    assert not (tmp_path / "none").exists()
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "meta.json").write_text("{")
-    with pytest.raises(BadFile, match="cannot read it"):
-        open_store(f"qdrant:{tmp_path}/bad#docs").describe()
-    with Local(tmp_path / "db") as client:
-        fill(client, [1, 2], unit_rows(2, 8), [{}] * 2)
-    with contextlib.closing(open_store(f"qdrant:{tmp_path}/db#docs.1")) as store:
-        with pytest.raises(UsageError, match="somewhere else"):
-            store.beside("_new").create(open_store("npy:docs.npy"), 4, OWNER)
-        with pytest.raises(Error, match="cannot search it"):
-            store.search(unit_rows(1, 5), 1)
-
-
-@pytest.mark.long
-def test_a_folder_that_may_only_be_read() -> None:
-    with open_folder() as folder:
-        with Local(folder / "db") as client:
-            fill(client, list(range(60)), unit_rows(60, 8), [{}] * 60)
-            alias(client, "docs", "docs.1")
-        old = open_store(f"qdrant:{folder}/db#docs")
-        with only_read(folder), pytest.raises(Error, match="this user may not"):
-            old.beside("_new").create(old, 8, OWNER)
-        assert len(contents(old)) == 60
-        old.close()
-
-
-@pytest.mark.long
-def test_a_full_disk(tmp_path: pathlib.Path) -> None:
-    with small_disk(tmp_path / "disk", "8m") as disk:
-        with Local(disk / "db") as client:
-            fill(client, list(range(100)), unit_rows(100, 64), [{}] * 100, models.Distance.DOT)
-            alias(client, "docs", "docs.1")
-        old = open_store(f"qdrant:{disk}/db#docs")
-        new, kept, vectors = old.beside("_new"), old.beside("_old"), unit_rows(100, 512)
-        new.create(old, 512, OWNER)
-        with nearly_full(disk, 50_000), pytest.raises(Error, match="the disk is full; make room and run it again"):
-            new.write(list(range(100)), vectors)
-        new.write(list(range(100)), vectors)
-        old.switch(new, kept)
-        np.testing.assert_array_equal(np.array(list(contents(old).values())), vectors)
-        for store in (old, new, kept):
-            store.close()

@@ -12,7 +12,7 @@ from kedge.migrate import BadFile, Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores import sqlite_link
 from kedge.migrate.stores.scores import score
-from limits import killed, nearly_full, only_read, open_folder, small_disk
+from limits import nearly_full, only_read, open_folder, require_one_of_two_after_kills, small_disk
 
 
 def run(path: pathlib.Path, *commands: str, rows: list[tuple[Any, ...]] | None = None) -> list[tuple[Any, ...]]:
@@ -145,19 +145,7 @@ def test_a_switch_that_is_killed_leaves_one_of_the_two(tmp_path: pathlib.Path) -
     address = docs(tmp_path / "docs.db")
     run(tmp_path / "docs.db", "INSERT INTO docs (rowid, embedding) VALUES (?, ?)",
         rows=[(n, row.tobytes()) for n, row in enumerate(unit_rows(200, 8))])
-    old = open_store(address)
-    new, kept = old.beside("_new"), old.beside("_old")
-    new.create(old, 12, OWNER)
-    new.write(list(range(200)), unit_rows(200, 12))
-    for store in (old, new, kept):
-        store.close()
-    for steps in range(20):
-        if not killed(lambda: old.switch(new, kept), steps, sqlite_link.Link, "rows", "switch"):
-            break
-        assert (old.describe().width, len(contents(old)), len(contents(new))) == (8, 200, 200)
-        old.close()
-        new.close()
-    assert steps > 8 and old.describe().width == 12 and len(contents(kept)) == 200
+    require_one_of_two_after_kills(open_store(address), 8, sqlite_link.Link, "switch")
 
 
 def test_a_file_that_may_only_be_read() -> None:

@@ -17,6 +17,7 @@ from kedge.migrate.embed import BATCH_TEXTS
 from kedge.migrate.store import Contents
 from kedge.migrate.stores.scores import unit
 from made_up import NEW, OLD, ROWS, spaces
+from require import require_near
 from steps import begin, facts, run, until
 
 
@@ -28,7 +29,7 @@ def test_plan_counts_what_is_there(folder: pathlib.Path, capsys: pytest.CaptureF
     found = facts(capsys)
     assert (found["rows"], found["width"], found["duplicates"], found["zeros"], found["nan"]) == (ROWS, OLD, 1, 1, 1)
     assert found["usable"] == ROWS - 2 and found["new_width"] == NEW and found["new_bytes"] == 4 * NEW * (ROWS - 2)
-    assert found["length"]["mean"] == pytest.approx(1, abs=1e-5)
+    assert found["length"]["mean"] == pytest.approx(1, rel=1e-5)
 
 
 def test_plan_writes_a_config_and_never_changes_one(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +102,7 @@ def test_vectors_can_be_made_by_hand(folder: pathlib.Path, capsys: pytest.Captur
     np.save("more.npy", new[[line["id"] for line in lines]])
     assert run("top-up", "--json", "--vectors", "more.npy") == 0
     assert facts(capsys)["real"] == 130
-    np.testing.assert_allclose(np.load("docs_new.npy")[lines[0]["id"]], new[lines[0]["id"]], atol=1e-6)
+    require_near(np.load("docs_new.npy")[lines[0]["id"]], new[lines[0]["id"]], 1e-6)
 
 
 def test_apply_is_what_the_map_gives(folder: pathlib.Path, migration: Callable[[], Migration]) -> None:
@@ -226,7 +227,7 @@ def test_top_up_replaces_translated_rows(folder: pathlib.Path, migration: Callab
     assert 0 <= found["expected"]["translated"]["overlap"] <= 1
     assert run("top-up", "--json") == 0
     assert facts(capsys)["share"] == 1
-    np.testing.assert_allclose(np.load("docs.npy"), unit(new), atol=1e-6)
+    require_near(np.load("docs.npy"), unit(new), 1e-6)
     asked = (folder / "asked.txt").read_text().split()
     assert len(asked) == ROWS + survey.TEXTS_TO_TIME + 1, "no document is embedded twice"
 
@@ -318,8 +319,41 @@ def test_status_and_report_know_every_state(folder: pathlib.Path, capsys: pytest
         assert run("report", "-q") == 0
         page = (folder / "migrate.html").read_text()
         assert step in page and "<script" not in page
-    assert said == {"fit", "check", "apply", "verify", "cutover", "top-up", None}
+    assert said == {"fit", "check", "apply", "verify", "cutover", "top-up", "finish"}
     assert "everything again" in page
+
+
+def test_what_is_said_after_a_cutover_and_at_the_end(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin("--embed", "models:new")
+    assert run("rollback", "--drop") == 0
+    assert capsys.readouterr().out == "there were no new vectors to remove; the sample and the map are kept\n"
+    until_cut_over()
+    np.save(folder / "more.npy", np.concatenate([np.load(folder / "docs.npy"), np.ones((1, 16), np.float32)]))
+    (folder / "more.npy").rename(folder / "docs.npy")  # a document that comes with a new vector
+    assert run("status") == 0
+    said = capsys.readouterr().out
+    assert f"searches go to the new vectors since {_cut_at()}" in said
+    assert "401 documents have a new vector, 400 an old one; 120 were embedded by the new model" in said
+    assert run("cutover") == 0
+    said = capsys.readouterr().out
+    assert f"cut over since {_cut_at()}\nnpy:docs.npy has the new vectors; the old ones are in npy:docs_old.npy" in said
+    assert run("finish", "-q") == 0 and run("status") == 0
+    said = capsys.readouterr().out
+    assert "finished 2" in said and "there is no way back" in said and "remove the old vectors when you like" in said
+    (folder / "docs_old.npy").unlink()
+    assert run("status") == 0 and run("report", "-q") == 0
+    said = capsys.readouterr().out
+    assert "401 documents have a new vector, the old ones are gone" in said and "Next:" not in said
+
+
+def until_cut_over() -> None:
+    for step in ("sample", "fit", "apply", "verify", "cutover"):
+        assert run(step, "-q", *(["--yes"] if step == "cutover" else [])) == 0
+
+
+def _cut_at() -> str | None:
+    with migrate.Migration(alone=False) as one:
+        return one.journal.when("cutover")
 
 
 def test_the_command_is_there(folder: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ from made_up import NEW, OLD, ROWS, models, spaces
 from pymilvus import DataType, MilvusClient
 from qdrant_client import QdrantClient
 from qdrant_client import models as qdrant
-from require import vectors_of
+from require import require_near, vectors_of
 
 
 def make_faiss(words: str) -> Callable[[pathlib.Path, np.ndarray], str]:
@@ -125,7 +125,7 @@ def test_every_step(address: str) -> None:
     assert set(new) == {key for key, row in before.items() if row.any()} | real
     others = [key for key in new if key not in real]
     expected = unit(translator.transform(np.array([before[key] for key in others])))
-    np.testing.assert_allclose(unit(np.array([new[key] for key in others])), expected, atol=2e-6)
+    require_near(unit(np.array([new[key] for key in others])), expected, 2e-6)
     run("cutover", "--yes")
     assert migrate.open_store(address).describe().width == NEW
     run("rollback", "--yes")
@@ -137,7 +137,7 @@ def test_every_step(address: str) -> None:
     found = rows_of(store)
     kept = [key for key in found if key != 5]
     assert set(found) >= set(range(ROWS)) - {5}
-    np.testing.assert_allclose(unit(np.array([found[key] for key in kept])), model[kept], atol=1e-5)
+    require_near(unit(np.array([found[key] for key in kept])), model[kept])
     ids, _ = store.search(model[20:60], 1)
     assert np.mean([row[0] == n for row, n in zip(ids, range(20, 60))]) > 0.85
 
@@ -171,5 +171,5 @@ def test_every_step_into_another_vector_of_qdrants_points(tmp_path: pathlib.Path
         run(*words)
     store = migrate.open_store(f"qdrant:{tmp_path}/db#docs?vector=default_new")
     found = rows_of(store)
-    np.testing.assert_allclose(np.array([found[key] for key in range(ROWS)]), new, atol=1e-5)
+    require_near(np.array([found[key] for key in range(ROWS)]), new)
     store.close()

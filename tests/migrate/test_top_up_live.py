@@ -9,6 +9,7 @@ import pytest
 import test_live_tables
 from kedge import migrate
 from made_up import spaces
+from require import require_near
 from steps import facts, run
 from test_live_tables import PLACES, text_of, until
 
@@ -25,7 +26,7 @@ def require_real(sql: psycopg.Connection, *ids: int, into: str = "") -> None:
         found = sql.execute(asked, [key]).fetchone()
         assert found is not None and found[1] is not None, f"document {key} has no vector"
         vector = np.array(found[1].strip("[]").split(","), np.float32)
-        np.testing.assert_allclose(vector, new[int(found[0])], atol=1e-5, err_msg=f"document {key}")
+        require_near(vector, new[int(found[0])], message=f"document {key}")
 
 
 def asked_for(folder: pathlib.Path) -> int:

@@ -75,10 +75,15 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parsers["check"].add_argument
     add("--whole", action="store_true",
         help="with judged queries, also search the whole store [if it has at most 200,000 rows]")
-    add = parsers["apply"].add_mutually_exclusive_group().add_argument
-    add("--fire-triggers", action="store_true", default=None,
-        help="let the table's triggers run for every row, where new vectors go into a column of it")
-    add("--skip-triggers", action="store_false", dest="fire_triggers", default=None, help="keep them from running")
+    add("--gate", type=float, metavar="SHARE",
+        help="exit status 4 unless search keeps this share of the old model's nDCG@10 (of the new one's if the old is "
+        "gone), by the lower end of its 95 %% interval")
+    for name, where in (("apply", "where new vectors go into a column of it"),
+                        ("rollback", "that gets an old vector because it came or changed since the cutover")):
+        add = parsers[name].add_mutually_exclusive_group().add_argument
+        add("--fire-triggers", action="store_true", default=None,
+            help=f"let the table's triggers run for every row, {where}")
+        add("--skip-triggers", action="store_false", dest="fire_triggers", default=None, help="keep them from running")
     add = parsers["verify"].add_argument
     add("--rows", type=count, default=1000, metavar="N", help="rows to translate again (default: 1000)")
     add = parsers["cutover"].add_argument
@@ -160,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_lines(line if options.config == CONFIG else
                     NEXT.sub(lambda found: f"{found[0]} --config {shlex.quote(options.config)}", line)
                     for line in getattr(say, options.command.replace("-", "_"))(found))
+    if options.command == "check" and found.get("gate", {"passed": True})["passed"] is False:
+        return 4
     return 1 if options.command == "verify" and not found["whole"] else 0
 
 

@@ -41,7 +41,11 @@ class Migration(migration.Migration):
         if os.path.exists(path):
             raise UsageError(f"{path} is there already; open it with Migration(path), or choose another path")
         configs.write(config, path)
-        return cls(path)
+        begun = cls(path)
+        # A password is for this process alone.
+        begun.password_left_out = begun.config != config
+        begun.config = config
+        return begun
 
     def __enter__(self) -> Migration:
         return self
@@ -82,12 +86,14 @@ class Migration(migration.Migration):
         from . import maps
         return maps.fit(self)
 
-    def check(self, *, whole: bool = False) -> Found:
+    def check(self, *, whole: bool = False, gate: float | None = None) -> Found:
         """Measures what search will keep, and says what to do: translate, fuse or embed again. whole: with judged
-        queries, searches also all of a store of more than 200,000 rows."""
+        queries, searches also all of a store of more than 200,000 rows. gate: the share of the old model's score (of
+        the new one's if the old is gone) that this must keep; found["gate"]["passed"] says whether the lower end of its
+        interval does."""
         from . import check
         with self._step(None):
-            return check.check(self, whole)
+            return check.check(self, whole, gate)
 
     def apply(self, *, fire_triggers: bool | None = None, rate: float | None = None, max_lag: float | None = None,
               progress: ShowProgress | None = False) -> Found:
@@ -110,10 +116,11 @@ class Migration(migration.Migration):
         from . import cutover
         return cutover.cutover(self, yes)
 
-    def rollback(self, *, drop: bool = False, yes: bool = False) -> Found:
-        """Puts the old vectors back; drop: also removes the new ones."""
+    def rollback(self, *, drop: bool = False, yes: bool = False, fire_triggers: bool | None = None) -> Found:
+        """Puts the old vectors back; drop: also removes the new ones. fire_triggers: as for apply, where documents get
+        old vectors that came or changed since the cutover."""
         from . import rollback
-        return rollback.rollback(self, drop, yes)
+        return rollback.rollback(self, drop, yes, fire_triggers)
 
     def finish(self) -> Found:
         """Stops noting what others change; the old vectors can go then."""

@@ -29,7 +29,7 @@ def apply(migration: Migration, quiet: bool = True, fire_triggers: bool | None =
         raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces "
                     "translated ones, 'rollback' goes back")
     migration.translator()  # says at once if there is none
-    agree_on_triggers(migration, fire_triggers)
+    agree_on_triggers(migration, migration.new, fire_triggers)
     pace = Pace(migration.new, rate, max_lag)
     begin(migration)
     began, before, real = time.monotonic(), journal.fact("apply_rows", 0), journal.real()
@@ -50,18 +50,18 @@ def apply(migration: Migration, quiet: bool = True, fire_triggers: bool | None =
     return found
 
 
-def agree_on_triggers(migration: Migration, fire: bool | None) -> None:
-    """Others' triggers neither run for every row, nor are kept from it, unless the user says so."""
-    triggers, journal = migration.new.triggers(), migration.journal
+def agree_on_triggers(migration: Migration, store: Store, fire: bool | None) -> None:
+    """Others' triggers neither run for rows that are written here, nor are kept from it, unless the user says so."""
+    triggers, journal = store.triggers(), migration.journal
     fire = journal.fact("fire_triggers") if fire is None else fire
     if not triggers:
         return
     if fire is None:
-        raise UsageError(f"{migration.new.shown}: every row that is written would run {'; '.join(triggers)}. Say "
+        raise UsageError(f"{store.shown}: every row that is written would run {'; '.join(triggers)}. Say "
                          "whether they run, with --fire-triggers, or are kept from it, with --skip-triggers; nothing "
                          "was changed")
     if fire and migration.old.newest() is not None:
-        raise UsageError(f"{migration.new.shown}: with --fire-triggers, {'; '.join(triggers)} may touch the column "
+        raise UsageError(f"{store.shown}: with --fire-triggers, {'; '.join(triggers)} may touch the column "
                          "that 'changed' names, so that every row would look changed; use --skip-triggers, or leave "
                          "'changed' out of the address; nothing was changed")
     journal.note(fire_triggers=fire)
@@ -206,9 +206,12 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
     theirs = {key for key, found in about.items() if key in there and wrote_new_last(found)}
     known = [key for key in theirs if key in old]
     journal.already_real(known, [old[key] for key in known])
-    out_of_date = [found[-1] for key, found in about.items() if key in there and key not in theirs]
+    real = {key for key in still_real(migration, [key for key in there if key not in theirs])
+            if not {note.what for note in about[key]} & {"old", "gone"} or key in old and
+            journal.embedded_from([key])[key] == int(draw.fingerprints(old[key][None])[0])}
+    out_of_date = [found[-1] for key, found in about.items() if key not in theirs | real]
     again = new.take_over(journal.owner, out_of_date) if out_of_date and migration.watched else set()
-    stay = theirs | again | set(journal.fact("only_new", []))
+    stay = theirs | real | again | set(journal.fact("only_new", []))
     if migration.switched:  # then an old vector that did not change is no better than the new one
         stay |= {key for key, found in about.items() if not {note.what for note in found} & {"old", "gone"}}
     wanted = [key for key in old if key not in stay and usable(old[key][None])[0]]
@@ -224,9 +227,16 @@ def follow(migration: Migration, notes: Sequence[Note]) -> dict[str, int]:
         gone = list(set(there).difference(stay, wanted))
         if gone:
             new.write(gone, None)
-    journal.forget([key for key in about if key not in theirs])
+    journal.forget([key for key in about if key not in theirs | real])
     arrived = sum(key not in there for key in wanted)
     return {"arrived": arrived, "changed": len(different) - arrived, "removed": len(gone)}
+
+
+def still_real(migration: Migration, ids: Sequence[Id]) -> set[Id]:
+    """Those of these documents whose new vectors were made here of the texts that they have now."""
+    made_of = {key: version for key in ids if (version := migration.journal.version_of(key)) is not None}
+    now = migration.place.documents_of(list(made_of)) if made_of else {}
+    return {key for key, version in made_of.items() if key in now and now[key].version == version}
 
 
 def wrote_new_last(notes: Sequence[Note]) -> bool:

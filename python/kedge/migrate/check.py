@@ -32,9 +32,10 @@ AS_GOOD = .97  # of the old model's score: the most that fusing lost in our meas
 ENOUGH_OVERLAP = .5
 
 
-def check(migration: Migration, whole: bool = False) -> Found:
+def check(migration: Migration, whole: bool = False, gate: float | None = None) -> Found:
     """Measures all ways on the sample, and with judged queries in a store that is not too large, or if 'whole' is asked
-    for, also in all of it. Returns means with 95 % intervals, the curve of a top-up, and the verdict."""
+    for, also in all of it. Returns means with 95 % intervals, the curve of a top-up, and the verdict; with a gate, also
+    whether what the verdict asks for keeps that share of the old model's score."""
     ids, old, new = migration.journal.sample()
     if len(ids) < LEAST_ROWS:
         raise Error(f"a check needs at least {LEAST_ROWS} documents that both models have embedded, and there are "
@@ -42,6 +43,8 @@ def check(migration: Migration, whole: bool = False) -> Found:
     method = migration.journal.fact("map")
     if method is None:
         raise Error("there is no map yet; run 'kedge-migrate fit'")
+    if gate is not None and not migration.config.judgements:
+        raise UsageError("a gate needs judgements, since overlap says little about relevance; give judgements")
     new = migration.as_new(new)
     translated = out_of_fold(migration, old, new, method)
     gone = migration.config.old_encoder == "gone"
@@ -51,7 +54,7 @@ def check(migration: Migration, whole: bool = False) -> Found:
     found = {"rows": len(ids), "queries": kind, "map": method,
              "scores": {way: {name: quality.interval(values) for name, values in scores.items()}
                         for way, scores in measured.items()},
-             "gain": gains(measured), "curve": curve(bench, len(ids), migration.config.seed)}
+             "gain": gains(measured), "share": shares(measured), "curve": curve(bench, len(ids), migration.config.seed)}
     away = distances(old)
     line = worth.error_by_distance(away, new, translated)
     if kind != "documents":  # the order of a top-up comes from the log
@@ -63,6 +66,8 @@ def check(migration: Migration, whole: bool = False) -> Found:
     if old_queries is not None and new_queries is not None and migration.config.judgements and whole:
         found.update(whole_store(migration, old_queries, new_queries))
     found["verdict"], found["why"] = verdict(found, migration.config.old_encoder)
+    if gate is not None:
+        found["gate"] = passed(found, gate, gone)
     migration.journal.note(check=found, error_by_distance=line, thresholds={
         way: dataclasses.asdict(one) for way, one in maps_of_cut_offs.items()})
     migration.journal.log("check", found)
@@ -155,7 +160,7 @@ def whole_store(migration: Migration, old_queries: Vectors, new_queries: Vectors
                                         for query in sorted(judged) if judged[query]])}
                 for way, found in ranking.ways().items()}
     scores = {way: quality.interval(values["ndcg"]) for way, values in measured.items()}
-    return {"whole": {"rows": ranking.rows, "scores": scores, "gain": gains(measured)}}
+    return {"whole": {"rows": ranking.rows, "scores": scores, "gain": gains(measured), "share": shares(measured)}}
 
 
 def gains(measured: Measured) -> dict[str, Interval | None]:
@@ -164,6 +169,23 @@ def gains(measured: Measured) -> dict[str, Interval | None]:
         return {}
     name = "ndcg" if "ndcg" in measured["old"] else "overlap"
     return {way: quality.interval(measured[way][name] - measured["old"][name]) for way in measured if way != "old"}
+
+
+def shares(measured: Measured) -> dict[str, Interval | None]:
+    """Which share of the old model's nDCG@10 each way keeps, or if that is gone of the new one's; with intervals."""
+    of = measured["old" if "old" in measured else "new"]
+    return {way: quality.share(scores["ndcg"], of["ndcg"]) for way, scores in measured.items()} if "ndcg" in of else {}
+
+
+def passed(found: Found, gate: float, gone: bool) -> Found:
+    """Whether the lower end of the interval reaches the gate, in the whole store if that was measured."""
+    way = "translated" if gone or found["verdict"] == "translate" else "fused"
+    where = found if gone or "whole" not in found else found["whole"]
+    kept = where["share"].get(way)
+    if kept is None:
+        raise UsageError(f"a gate needs judgements of {LEAST_QUERIES} queries or more, since overlap says little about "
+                         "relevance; give judgements")
+    return {"asked": gate, "way": way, "of": "new" if gone else "old", "share": kept, "passed": kept[1] >= gate}
 
 
 def curve(bench: quality.Bench, rows: int, seed: int) -> TopUpCurve:

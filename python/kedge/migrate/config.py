@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from .._address import to_keep
 from .._errors import BadFile, UsageError
 
 
@@ -99,13 +100,16 @@ def read(path: str | os.PathLike[str]) -> Config:
 
 
 def write(config: Config, path: str | os.PathLike[str]) -> None:
-    """A file with every setting that differs from its default; the others are there as comments."""
+    """A file with every setting that differs from its default, but without passwords; the others are there as
+    comments."""
     lines = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
+        if field.metadata["metavar"] == "ADDRESS":
+            value = to_keep(value)
         given = f"{field.name} = {json.dumps(value, ensure_ascii=False)}"
         lines.append(given if value != field.default else f"# {given}")
         lines[-1] += f"{' ' * max(1, 40 - len(lines[-1]))}# {field.metadata['help']}"
-    # Nobody else may read it: an address can hold a password.
+    # Nobody else may read it: it says who uses which database, and what is in it.
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

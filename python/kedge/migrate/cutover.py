@@ -5,7 +5,8 @@ from __future__ import annotations
 from .._errors import Error
 from .apply import catch_up, sums, write_real
 from .migration import Migration
-from .types import Found
+from .rollback import with_other_texts
+from .types import Found, Id
 
 FEW, ROUNDS = 500, 20
 
@@ -18,7 +19,8 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
     if migration.switched:
         # Sessions that embed with the old model may live on for a while: what they wrote is translated too.
         caught = catch_up(migration) if migration.watched else None
-        return {"already": True, "old": migration.old.shown, "caught": caught}
+        return {"already": True, "since": journal.when("cutover"), "old": migration.old.shown,
+                "new": migration.new.shown, "view": migration.place.shows(), "caught": caught}
     if journal.fact("applied") is None:
         raise Error("there are no new vectors to cut over to; run 'kedge-migrate apply'")
     begun = journal.fact("switching")
@@ -31,8 +33,10 @@ def cutover(migration: Migration, yes: bool = False) -> Found:
             ask(migration, yes)
         caught = catch_up_and_switch(migration)
     watched = migration.watched
-    journal.note(switched=True, switching=None, only_new=None, translated_back=None,
-                 cut_at=None if watched else migration.place.newest())
+    with journal.together():
+        journal.note(switched=True, switching=None, only_new=None,
+                     cut_at=None if watched else migration.place.newest())
+        journal.forget_lists()
     if watched and migration.new.stays:  # nobody was kept out, so a few changes may have come since
         caught = sums(caught, catch_up(migration))
     found = {"already": False, **caught, "old": migration.old.shown, "new": migration.new.shown,
@@ -80,11 +84,25 @@ def finish(migration: Migration) -> Found:
     if not migration.switched:
         raise Error("nothing is cut over yet; 'kedge-migrate rollback --drop' gives a migration up")
     migration.require_settled()
-    migration.place.unwatch(migration.journal.owner)
+    follows = migration.new.follow_documents()
+    if follows and migration.watched:  # which a run that was stopped may have ended
+        migration.new.mark_stale(not_embedded_since(migration))
+    migration.place.unwatch(migration.journal.owner, migration.new)
     migration.journal.note(finished=True)
-    found = {"old": migration.old.shown, "new": migration.new.shown}
+    # Old vectors in a table beside the documents' are an earlier migration's, and nothing shows them any more.
+    replaced = migration.old.stays
+    if replaced:
+        migration.old.drop()
+    found = {"old": migration.old.shown, "new": migration.new.shown, "follows": follows, "old_dropped": replaced}
     migration.journal.log("finish", found)
     return found
+
+
+def not_embedded_since(migration: Migration) -> list[Id]:
+    """The documents whose texts have changed since their new vectors were made."""
+    unread = {note.id for note in migration.old.every_note(migration.journal.owner)}
+    real = migration.journal.real()
+    return [key for key in with_other_texts(migration, ("old", "new")) if key in unread or key not in real]
 
 
 def ask(migration: Migration, yes: bool) -> None:

@@ -55,11 +55,18 @@ class Embedder:
         return rows
 
 
+    def close(self) -> None:
+        """Lets go of a provider's connections."""
+        if isinstance(self.function, providers.Remote):
+            self.function.close()
+
+
 class Counted:
-    """A migration's embedder; the tokens it takes are noted in the journal."""
+    """A migration's embedder, closed with it; the tokens it takes are noted in the journal."""
 
     def __init__(self, migration: Migration, name: str, queries: bool = False) -> None:
         self.journal, self.embed = migration.journal, embedder(name, queries)
+        migration.opened.callback(self.embed.close)
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         before = self.embed.tokens

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS sample (place INTEGER PRIMARY KEY, id UNIQUE NOT NULL
 CREATE TABLE IF NOT EXISTS real (id UNIQUE NOT NULL, old INTEGER NOT NULL, vector BLOB, version TEXT);
 CREATE TABLE IF NOT EXISTS theirs (id UNIQUE NOT NULL);
 CREATE TABLE IF NOT EXISTS ours (id UNIQUE NOT NULL);
+CREATE TABLE IF NOT EXISTS listed (list TEXT NOT NULL, id NOT NULL, UNIQUE (list, id));
 CREATE INDEX IF NOT EXISTS waiting ON real (id) WHERE vector IS NOT NULL;
 """
 
@@ -43,6 +44,9 @@ class Journal:
         self.path, self.guard, self._open = str(path), threading.RLock(), contextlib.ExitStack()
         if alone:
             self._lock()
+        elif not os.path.exists(self.path):
+            with contextlib.suppress(OSError):  # which SQLite says too
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         try:
             self.db = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=30)
             self._open.callback(self.db.close)
@@ -66,7 +70,7 @@ class Journal:
         """One command at a time; 'status' reads without. The file stays open as long as the database, because closing
         it earlier would let go of SQLite's own locks too."""
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)  # it holds texts of documents
             self._open.callback(os.close, file)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -124,6 +128,14 @@ class Journal:
                 else:
                     self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
 
+    def add_to(self, name: str, ids: Iterable[Id]) -> None:
+        """Adds to a list of documents those that are not on it."""
+        with self.together():
+            self.db.executemany("INSERT OR IGNORE INTO listed VALUES (?, ?)", [(name, as_key(key)) for key in ids])
+
+    def listed(self, name: str) -> list[Id]:
+        return [as_id(key) for key, in self.rows("SELECT id FROM listed WHERE list = ? ORDER BY rowid", name)]
+
     def log(self, step: str, found: Found) -> None:
         """What a step did, for 'status' and the report."""
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -134,6 +146,10 @@ class Journal:
         """(when, step, what was found), oldest first."""
         return [(at, step, json.loads(found)) for at, step, found in
                 self.rows("SELECT at, step, found FROM steps ORDER BY rowid")]
+
+    def when(self, step: str) -> str | None:
+        """When it was done last."""
+        return next((at for at, name, _ in reversed(self.steps()) if name == step), None)
 
     def add_sample(self, documents: Iterable[tuple[Id, str | None, str, Vectors]]) -> None:
         """Each document is (id, text, version, old vector)."""
@@ -201,6 +217,12 @@ class Journal:
             self.db.executemany("INSERT OR IGNORE INTO theirs VALUES (?)", [(as_key(key),) for key in ids])
             self.db.executemany("DELETE FROM ours WHERE id = ?", [(as_key(key),) for key in ids])
 
+    def still_real(self, ids: Sequence[Id], old: Vectors) -> None:
+        """The old vectors of these, which the new model's stay beside, are others now."""
+        with self.together():
+            self.db.executemany("UPDATE real SET old = ? WHERE id = ?", [
+                (before, as_key(key)) for key, before in zip(ids, fingerprints(old).tolist() if len(ids) else [])])
+
     def theirs(self) -> set[Id]:
         """The ids whose real vectors someone else has made, so that the sample's own say nothing of them."""
         return {as_id(key) for key, in self.rows("SELECT id FROM theirs")}
@@ -216,6 +238,15 @@ class Journal:
             found = self.rows("SELECT old FROM real WHERE id = ?", as_key(key))
             known.update((key, fingerprint) for fingerprint, in found)
         return known
+
+    def version_of(self, key: Id) -> str | None:
+        """Of the document that its real vector was made of, if the store has that vector and it came from here."""
+        found = self.rows("SELECT version FROM real WHERE id = ? AND vector IS NULL", as_key(key))
+        return str(found[0][0]) if found and found[0][0] is not None else None
+
+    def forget_lists(self) -> None:
+        with self.together():
+            self.db.execute("DELETE FROM listed")
 
     def waiting(self) -> tuple[list[Id], Vectors, list[str | None]]:
         """(ids, vectors, versions of the documents) that are embedded and not yet in the store."""
@@ -248,8 +279,8 @@ class Journal:
         """There is no new place any more: real vectors of the sample wait once more, others are forgotten."""
         with self.together():
             self.note(applied=None, apply_map=None, apply_after=None, apply_rows=None, apply_skipped=None,
-                      verified=None, only_new=None, differ=None, translated_back=None, old_text=None)
-            for table in ("real", "theirs", "ours"):
+                      verified=None, only_new=None, differ=None)
+            for table in ("real", "theirs", "ours", "listed"):
                 self.db.execute(f"DELETE FROM {table}")
             ids, _, new = self.sample()
             if ids:

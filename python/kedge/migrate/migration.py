@@ -2,6 +2,7 @@
 """One migration: its config, its journal, and the two stores, before and after a cutover."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -11,7 +12,7 @@ import numpy as np
 
 import kedge
 
-from .._address import scheme_of, without_password
+from .._address import scheme_of, to_keep, without_password
 from .._errors import Error, UsageError
 from . import config as configs
 from .journal import Journal
@@ -27,12 +28,15 @@ FIXED = ("store", "where", "into", "normalize")
 class Migration:
     """Opens a config and its journal. Commands hold the journal alone; alone=False is for those that only look."""
 
+    password_left_out = False  # whether the config was just written, without a password that was given
+
     def __init__(self, path: str | os.PathLike[str] = CONFIG, alone: bool = True) -> None:
         self.path = pathlib.Path(path)
         self.config = configs.read(self.path)
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores: dict[str, Store] = {}
+        self.opened = contextlib.ExitStack()  # what else is closed with it
         try:
             self._require_unchanged()
         except Error:
@@ -42,8 +46,10 @@ class Migration:
     def _require_unchanged(self) -> None:
         """Nothing depends on the settings before a sample is drawn: until then a mistake can be corrected."""
         begun = self.journal.fact("begun")
-        now = {name: without_password(value) if isinstance(value := getattr(self.config, name), str) else value
+        now = {name: to_keep(value) if isinstance(value := getattr(self.config, name), str) else value
                for name in FIXED}
+        if begun is not None:  # journals of earlier releases have a sign for a password
+            begun = {name: to_keep(value) if isinstance(value, str) else value for name, value in begun.items()}
         if begun is None or begun != now and not self.journal.drawn():
             self.journal.note(begun=now)
             return
@@ -160,6 +166,7 @@ class Migration:
         return unit(rows) if self.config.normalize else np.asarray(rows, np.float32)
 
     def close(self) -> None:
+        self.opened.close()
         for store in self._stores.values():
             store.close()
         self.journal.close()

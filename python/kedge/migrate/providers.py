@@ -79,6 +79,10 @@ class Remote:
             for one in asked:  # after an error nobody waits for the others
                 one.cancel()
 
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
     def _request(self, texts: list[str]) -> Floats:
         if self.cohere:
             body = {"model": self.model, "texts": texts, "embedding_types": ["float"], **self.more}

@@ -118,6 +118,21 @@ def interval(values: npt.ArrayLike, seed: int = 0) -> Interval | None:
     values = np.asarray(values, np.float64)
     if not len(values):
         return None
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
-    return [float(values.mean()), float(np.quantile(means, .025)), float(np.quantile(means, .975))]
+    return _bounds(float(values.mean()), values[_drawn(len(values), seed)].mean(axis=1))
+
+
+def share(values: Floats, of: Floats, seed: int = 0) -> Interval | None:
+    """The same for the quotient of two means over the same queries."""
+    if not len(values) or not np.any(of):
+        return None
+    drawn = _drawn(len(values), seed)
+    return _bounds(float(values.mean() / of.mean()),
+                   values[drawn].mean(axis=1) / np.maximum(of[drawn].mean(axis=1), 1e-12))
+
+
+def _drawn(queries: int, seed: int) -> Places:
+    return np.random.default_rng(seed).integers(0, queries, (RESAMPLES, queries))
+
+
+def _bounds(value: float, resampled: Floats) -> Interval:
+    return [value, float(np.quantile(resampled, .025)), float(np.quantile(resampled, .975))]

@@ -57,10 +57,13 @@ def report(migration: Migration, out: str | None = None) -> Found:
 def look_at(migration: Migration, last: dict[str, Found]) -> tuple[int, dict[str, Interval]]:
     """(rows, what searches give now); rows as they were last counted, and no searches, if the store does not answer."""
     try:
-        rows = migration.new.describe().rows if migration.switched else migration.old.describe().rows
-        return rows, in_the_store(migration) if rows <= WHOLE_ROWS else {}
+        rows = (migration.new if migration.switched else migration.old).describe().rows
     except Error:
         return int(last.get("plan", {}).get("rows") or last.get("apply", {}).get("rows") or 0), {}
+    try:
+        return rows, in_the_store(migration) if rows <= WHOLE_ROWS else {}
+    except Error:  # the old vectors may be gone
+        return rows, {}
 
 
 def headline(migration: Migration, state: str) -> list[str]:
@@ -217,6 +220,7 @@ def short(step: str, found: Found) -> str:
                           "arrived meanwhile"),
         "verify": lambda: "whole" if found["whole"] else "not whole",
         "cutover": lambda: f"{found['arrived']:,} rows had arrived before it",
+        "finish": lambda: "others' changes are no longer noted",
         "rollback": lambda: "new vectors removed" if found["dropped"] else "old vectors back",
         "top-up": lambda: f"{found['real']:,} real vectors, {found['share']:.1%}",
     }

@@ -2,21 +2,23 @@
 """rollback: the old vectors where they were, with the documents that came or changed since the cutover."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from .._errors import BadFile, Error
-from .apply import close, require_id
+from .apply import agree_on_triggers, close, require_id, still_real
 from .migration import Migration, usable
 from .sample import write_waiting
 from .store import BATCH_ROWS, Missing, Note
 from .texts import Texts
 from .types import Found, Id
+from .verify import read_ids
 
 
-def rollback(migration: Migration, drop: bool = False, yes: bool = False) -> Found:
-    """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made."""
+def rollback(migration: Migration, drop: bool = False, yes: bool = False, fire_triggers: bool | None = None) -> Found:
+    """Puts the old vectors back; with 'drop', also removes the new ones and forgets that they were made.
+    fire_triggers: whether triggers run for documents that get old vectors, if there are any."""
     journal = migration.journal
     if journal.fact("switching") is not None:
         migration.require_settled()
@@ -28,12 +30,14 @@ def rollback(migration: Migration, drop: bool = False, yes: bool = False) -> Fou
     require_kept(migration, drop, yes)
     found: Found = {"switched_back": migration.switched, "dropped": drop}
     if migration.switched:
+        if migration.place.shares_documents:
+            agree_on_triggers(migration, migration.old, fire_triggers)
         switch_back(migration)
-    found.update(only_new=len(journal.fact("only_new", [])), translated_back=journal.fact("translated_back", []),
-                 old_text=journal.fact("old_text", []))
+    found.update(only_new=len(journal.fact("only_new", [])), translated_back=journal.listed("translated_back"),
+                 old_text=journal.listed("old_text"))
     found["to_embed"] = list_ids(migration, [*found["translated_back"], *found["old_text"]])
     if drop:
-        remove(migration)
+        found["removed"] = remove(migration)
         journal.start_over()
     journal.log("rollback", found)
     return found
@@ -81,40 +85,45 @@ def switch_back(migration: Migration) -> None:
 
 
 def translate_back(migration: Migration, everything: bool = False) -> None:
-    """Gives documents that the application has embedded with the new model since the cutover old vectors, translated
-    from the new ones, and lists them: those that were noted since this was done last, or all. What has only a new text
-    keeps its old vector, and is listed too. No note is forgotten, for the next apply catches up with them."""
-    old, owner = migration.old, migration.journal.owner
-    if not migration.watched:
-        back(migration, list(migration.new.not_in(old)))
-        return
-    notes = old.notes(owner)
-    while notes:
+    """Gives documents that were embedded with the new model since the cutover old vectors, translated from the new
+    ones, and lists them: those that were noted since this was done last, or all. What has only a new text keeps its old
+    vector, and is listed too. No note is forgotten, for the next apply catches up with them."""
+    old, new, owner = migration.old, migration.new, migration.journal.owner
+    if migration.watched:
+        notes = old.notes(owner)
+        while notes:
+            if not everything:
+                noted(migration, old.last_notes(owner, list({note.id for note in notes if note.id is not None})))
+            old.forget(owner, notes, keep=True)
+            notes = old.notes(owner) if len(notes) == BATCH_ROWS else []
         if not everything:
-            noted(migration, old.last_notes(owner, list({note.id for note in notes if note.id is not None})))
-        old.forget(owner, notes, keep=True)
-        notes = old.notes(owner) if len(notes) == BATCH_ROWS else []
-    if everything:
+            return
+        new.remove_orphans()
         noted(migration, old.last_notes(owner))
+    back(migration, list(new.not_in(old)))  # such as documents that came with a text alone, and that top-up embedded
 
 
 def noted(migration: Migration, last: Sequence[Note]) -> None:
     """What the old model made last is right as it is, and so is what it made of a text that is still the same."""
-    ids = [require_id(note) for note in last if note.what == "new"]
-    if ids:
-        edited = with_other_texts(migration)
-        right = {key for rows in migration.old.read(ids=ids, vectors=False) for key in rows.ids if key not in edited}
-        back(migration, [key for key in ids if key not in right])
-    add(migration, "old_text", [require_id(note) for note in last if note.what == "text"])
+    ids: dict[str, list[Id]] = {"old": [], "new": [], "text": [], "gone": []}
+    written = migration.old.take_over(migration.journal.owner, [note for note in last if note.what != "gone"])
+    for note in last:
+        ids["old" if note.id in written else note.what].append(require_id(note))
+    edited = with_other_texts(migration) if ids["old"] or ids["new"] else set()
+    right = {key for rows in read_ids(migration.old, ids["new"]) for key in rows.ids if key not in edited}
+    stale = [*ids["text"], *(key for key in ids["old"] if key in edited)]
+    made = still_real(migration, stale)  # by top-up, of the new text
+    back(migration, [*(key for key in ids["new"] if key not in right), *made])
+    migration.journal.add_to("old_text", [key for key in stale if key not in made])
 
 
-def with_other_texts(migration: Migration) -> set[Id]:
-    """The documents whose texts have changed since their old vectors were made. Whoever writes both in one transaction
-    has made one of the other."""
+def with_other_texts(migration: Migration, made: Collection[str] = ("old",)) -> set[Id]:
+    """The documents whose texts have changed since their vectors of these kinds were made. Whoever writes both in one
+    transaction has made one of the other."""
     found: set[Id] = set()
     made_by: dict[Id, int] = {}
     for note in migration.old.every_note(migration.journal.owner, seen=True):
-        if note.what == "old":
+        if note.what in made:
             made_by[require_id(note)] = note.by
             found.discard(require_id(note))
         elif note.what == "text" and made_by.get(require_id(note)) != note.by:
@@ -124,7 +133,7 @@ def with_other_texts(migration: Migration) -> set[Id]:
 
 def back(migration: Migration, ids: Sequence[Id]) -> None:
     """Writes translations of these documents' new vectors as their old ones, after it has noted them."""
-    translator = migration.translator(back=True)
+    journal, translator = migration.journal, migration.translator(back=True)
     for first in range(0, len(ids), BATCH_ROWS):
         for rows in migration.new.read(ids=ids[first:first + BATCH_ROWS]):
             good = usable(rows.matrix)
@@ -132,14 +141,11 @@ def back(migration: Migration, ids: Sequence[Id]) -> None:
             if some:
                 vectors = np.asarray(translator.transform(np.ascontiguousarray(rows.matrix[good], np.float32),
                                                           normalize=migration.config.normalize))
-                add(migration, "translated_back", some)
+                journal.add_to("translated_back", some)
                 migration.old.write(some, vectors)
-                migration.journal.already_real(some, vectors)
-
-
-def add(migration: Migration, fact: str, ids: Sequence[Id]) -> None:
-    if ids:
-        migration.journal.note(**{fact: list(dict.fromkeys([*migration.journal.fact(fact, []), *ids]))})
+                theirs = [n for n, key in enumerate(some) if journal.version_of(key) is None]
+                journal.already_real([some[n] for n in theirs], vectors[theirs])
+                journal.still_real(some, vectors)
 
 
 def list_ids(migration: Migration, ids: list[Id]) -> str | None:
@@ -167,16 +173,17 @@ def note_written(migration: Migration) -> None:
             journal.already_real([ids[n] for n in theirs], old[theirs])
 
 
-def remove(migration: Migration) -> None:
-    """Removes the new place if it is this migration's; one that is gone already is as good as removed."""
+def remove(migration: Migration) -> bool:
+    """Removes the new place if it is this migration's. Returns whether it was there."""
     new, journal = migration.beside, migration.journal
     migration.place.unwatch(journal.owner)
     try:
         owner = new.describe().owner
     except Missing:
-        return
+        return False
     except BadFile:  # damaged; only whether apply was at work there shows whose it is
         owner = journal.owner if journal.fact("apply_map") is not None else None
     if owner != journal.owner:
         raise Error(f"{new.shown} was not made by this migration, so it is not removed; nothing was changed")
     new.drop()
+    return True

@@ -13,6 +13,13 @@ MEASURES = {"overlap": "overlap@10", "ndcg": "nDCG@10"}
 EXPECTED = {"overlap": "overlap@10 in the sample", "ndcg": "nDCG@10 in the sample",
             "whole_ndcg": "nDCG@10 in the whole store"}
 
+TOPPED_UP = {
+    "without_text": "have no text and stay translated",
+    "not_there": "are not in the new place: they have no translation, or were removed",
+    "edited": "were edited or embedded by applications while they were embedded here; the vectors of their old texts "
+              "were not written, and another top-up embeds what needs it",
+    "theirs": "had vectors of the new model that applications wrote; they were kept"}
+
 
 def plan(found: Found) -> Iterator[str]:
     length = found["length"]
@@ -32,7 +39,8 @@ def plan(found: Found) -> Iterator[str]:
     yield "  texts: " + ("yes" if found["texts"] else "none; name their field as text=FIELD in the address, or a file "
                          "with --texts, or embed by id")
     if found["triggers"]:
-        yield "  triggers that run for every row if the new vectors go into a column of this table:"
+        yield ("  triggers that run for rows of this table which get a vector: for every row if new vectors go into a "
+               "column of it, otherwise only at a rollback:")
         yield from (f"    {trigger}" for trigger in found["triggers"])
     yield "What it takes"
     for what in ("sample", "all"):
@@ -46,6 +54,9 @@ def plan(found: Found) -> Iterator[str]:
     yield "  cutover: " + (found["atomic"] or "one step")
     if found["unseen"]:
         yield f"  {found['unseen']}"
+    if found["password_left_out"]:
+        yield (f"The password is not written to {found['password_left_out']}: have it in PGPASSWORD or ~/.pgpass, or "
+               "name a variable that holds it in the address, as &password_env=NAME")
     yield "Next: kedge-migrate sample"
 
 
@@ -75,6 +86,7 @@ def fit(found: Found) -> Iterator[str]:
 
 
 def check(found: Found) -> Iterator[str]:
+    yield from _no_better(found)
     source = {"documents": "the sample's own documents as queries", "log": "the queries of the log",
               "judged": "judged queries"}[found["queries"]]
     yield (f"Searches among {found['rows']:,} documents of the sample, with {source}; each translated by a map that "
@@ -98,7 +110,21 @@ def check(found: Found) -> Iterator[str]:
         yield from _curve(found["ordered"][1:-1], names)
     yield from _cut_offs(found["cut_offs"])
     yield f"Verdict: {found['verdict']}: {found['why']}."
+    if "gate" in found:
+        gate = found["gate"]
+        kept, low, high = gate["share"]
+        yield (f"Gate: {gate['way']}, search keeps {kept:.3f} ({low:.3f} to {high:.3f}) of the {gate['of']} model's "
+               f"nDCG@10, and {gate['asked']:g} was asked for: {'passed' if gate['passed'] else 'not passed'}")
     yield "Next: kedge-migrate apply"
+
+
+def _no_better(found: Found) -> Iterator[str]:
+    """What must not be missed: between good models of equal strength it is always so."""
+    where, place = (found["whole"], "the whole store") if "whole" in found else (found, "the sample")
+    gain, name = where["gain"].get("translated"), "ndcg" if where["share"] else "overlap"
+    if gain is not None and gain[1] <= 0:
+        yield (f"Translation alone is no better than staying with the old model: {MEASURES[name]} in {place} changes "
+               f"by {gain[0]:+.3f} ({gain[1]:+.3f} to {gain[2]:+.3f})")
 
 
 def _curve(points: list[Any], names: list[str]) -> Iterator[str]:
@@ -156,7 +182,13 @@ def verify(found: Found) -> Iterator[str]:
 
 def cutover(found: Found) -> Iterator[str]:
     if found["already"]:
-        yield f"this migration is cut over already; the old vectors are in {found['old']}"
+        yield f"cut over since {found['since']}"
+        yield f"{found['new']} has the new vectors; the old ones are in {found['old']}"
+        if found["view"]:
+            yield f"{found['view']} shows the new ones"
+        if found["caught"]:
+            yield (f"since the last look {found['caught']['arrived']:,} rows had arrived, "
+                   f"{found['caught']['changed']:,} changed, {found['caught']['removed']:,} gone; all caught up")
         return
     yield (f"before it {found['arrived']:,} rows had arrived, {found['changed']:,} changed, {found['removed']:,} gone; "
            "all caught up")
@@ -180,24 +212,21 @@ def rollback(found: Found) -> Iterator[str]:
         yield (f"{found['only_new']:,} documents that arrived since the cutover have no old vector; their new ones are "
                "kept")
     if found["dropped"]:
-        yield "the new vectors are removed; the sample and the map are kept"
+        yield (f"{'the new vectors are removed' if found['removed'] else 'there were no new vectors to remove'}; the "
+               "sample and the map are kept")
 
 
 def finish(found: Found) -> Iterator[str]:
-    yield f"{found['new']} is all there is to ask now; remove what is left of {found['old']} when you like"
+    yield f"{found['new']} is all there is to ask now; " + (
+        f"{found['old']} is removed" if found["old_dropped"] else
+        f"remove what is left of {found['old']} when you like")
+    if found["follows"]:
+        yield "Triggers that stay remove the vectors of documents that go, and mark those of edited ones as stale"
 
 
 def top_up(found: Found) -> Iterator[str]:
     yield f"{found['real']:,} of {found['rows']:,} documents have real vectors ({found['share']:.1%})"
-    if found["without_text"]:
-        yield f"{found['without_text']:,} documents have no text and stay translated"
-    if found["not_there"]:
-        yield f"{found['not_there']:,} documents are not in the new place: they have no translation, or were removed"
-    if found["edited"]:
-        yield (f"{found['edited']:,} documents were edited while they were embedded; the vectors of their old texts "
-               "were not written, and another top-up embeds them")
-    if found["theirs"]:
-        yield f"{found['theirs']:,} documents had vectors of the new model that applications wrote; they were kept"
+    yield from (f"{found[name]:,} documents {words}" for name, words in TOPPED_UP.items() if found[name])
     yield from _paid(found)
     if found["measured"]:
         values = ", ".join(f"{way} {mean:.3f}" for way, (mean, _, _) in found["measured"].items())
@@ -216,13 +245,22 @@ def status(found: Found) -> Iterator[str]:
     yield f"{found['config']}: {found['state']}"
     yield f"  old vectors: {found['old']}"
     yield f"  new vectors: {found['new']}"
-    if found["rows"] and found["applied"]:
+    if found["since"]:
+        yield f"  searches go to the new vectors since {found['since']}"
+    if found["rows"] and found["switched"]:
+        kept = "the old ones are gone" if found["old_rows"] is None else f"{found['old_rows']:,} an old one"
+        yield (f"  {found['rows']:,} documents have a new vector, {kept}; {found['real']:,} were embedded by the new "
+               "model")
+    elif found["rows"] and found["applied"]:
         yield f"  {found['rows']:,} rows; {found['real']:,} documents were embedded by the new model"
     elif found["rows"]:
         yield f"  {found['rows']:,} rows, {found['apply_rows']:,} of them applied; a sample of {found['sample']:,}"
     for at, step in found["steps"]:
         yield f"  {at}  {step}"
-    yield f"Next: kedge-migrate {found['next']}" if found["next"] else "Next: remove the old vectors when you are sure"
+    if found["next"]:
+        yield f"Next: kedge-migrate {found['next']}" + (", when you are sure" if found["next"] == "finish" else "")
+    elif found["old_rows"] is not None:
+        yield "Next: remove the old vectors when you like"
 
 
 def _paid(found: Found) -> Iterator[str]:

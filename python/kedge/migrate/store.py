@@ -122,6 +122,9 @@ class Store(abc.ABC):
             raise UsageError(f"into = {into!r} means nothing for {self.shown}; give an address, or leave it out")
         return self.beside("_new")
 
+    def require_place(self, like: Store, owner: str) -> None:  # noqa: B027  # create() says it of most stores
+        """Raises Error, before any work is paid for, if this place is taken or this user could not make it."""
+
     @abc.abstractmethod
     def create(self, like: Store, width: int, owner: str) -> None:
         """Makes this place, empty, for vectors of that width, compared as in 'like', and marks it as the owner's.
@@ -268,8 +271,17 @@ class Store(abc.ABC):
         Returns their ids."""
         return []
 
-    def unwatch(self, owner: str) -> None:  # noqa: B027
-        """Removes what watch() made, with all notes, and whatever else only a rollback would need."""
+    def unwatch(self, owner: str, last: Store | None = None) -> None:  # noqa: B027
+        """Removes what watch() made, with all notes, and whatever else only a rollback would need. last: the new place,
+        if the migration ends so."""
+
+    def follow_documents(self) -> bool:
+        """From now on, if the store can and where a place is apart from its documents: the vector of a document that
+        goes goes too, and one whose text changes is marked. Returns whether it does."""
+        return False
+
+    def mark_stale(self, ids: Collection[Id]) -> None:  # noqa: B027
+        """Marks these vectors as made of texts that have changed since, where follow_documents() does."""
 
     def not_in(self, other: Store) -> Iterator[Id]:
         """The ids that have a vector here and none in the other; 8 bytes of memory for each id of the other."""

@@ -22,6 +22,8 @@ LETTERS_OF_A_TOKEN = 4  # where nobody counts tokens: English has about so many
 def plan(migration: Migration, quiet: bool = True) -> Found:
     """Looks at the store, and at some of its rows. Returns what was found, by name."""
     place = migration.place
+    if not migration.switched:
+        migration.beside.require_place(place, migration.journal.owner)
     contents, glance = place.facts(), place.glance(LOOK_AT)
     began = time.monotonic()
     found = look_at(glance, command_progress("kedge-migrate plan", min(glance.rows, LOOK_AT), quiet))
@@ -30,7 +32,8 @@ def plan(migration: Migration, quiet: bool = True) -> Found:
     found.update(store=place.shown, width=contents.width, kind=contents.kind, metric=contents.metric,
                  index=contents.index, texts=texts.there, atomic=contents.atomic, triggers=place.triggers(),
                  unseen=place.unseen(), read_rows_per_second=glance.rows / seconds,
-                 sample=min(migration.config.sample, found["usable"]))
+                 sample=min(migration.config.sample, found["usable"]),
+                 password_left_out=str(migration.path) if migration.password_left_out else None)
     found.update(cost(migration, texts, found, seconds))
     migration.journal.log("plan", found)
     return found

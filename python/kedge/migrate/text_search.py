@@ -36,8 +36,8 @@ class TextSearch:
         self.migration, self.options, self._guard = Migration(migration, alone=False), options, threading.Lock()
         config = self.migration.config
         gone = config.old_encoder == "gone"
-        self.old = None if gone else _function(old_model or config.embed_old)
-        self.new = _function(new_model or config.embed_query or config.embed)
+        self.old = None if gone else self._function(old_model or config.embed_old)
+        self.new = self._function(new_model or config.embed_query or config.embed)
         if self.new is None or (self.old is None and not gone):
             which = "new" if self.new is None else "old"
             self.close()
@@ -62,11 +62,12 @@ class TextSearch:
             found.update(zip(rows.ids, rows.texts or [None] * len(rows)))
         return found
 
+    def _function(self, model: Model | None) -> Callable[[list[str]], Any] | None:
+        if not isinstance(model, str) or not model:
+            return None if isinstance(model, str) else model
+        found = embedder(model, queries=True)
+        self.migration.opened.callback(found.close)
+        return found
+
     def close(self) -> None:
         self.migration.close()
-
-
-def _function(model: Model | None) -> Callable[[list[str]], Any] | None:
-    if not model:
-        return None
-    return embedder(model, queries=True) if isinstance(model, str) else model

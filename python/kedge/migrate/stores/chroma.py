@@ -27,7 +27,7 @@ from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
 from .files import reason_for
-from .require import require_free, require_same_place, require_width
+from .require import require_free, require_same_place, require_switchable, require_width
 
 OPTIONS = ("changed", "https", "token_env", "tenant", "database")
 OWNER, NAME, SOURCE, WIDTH = (f"kedge-migrate:{word}" for word in ("owner", "name", "source", "width"))
@@ -282,15 +282,9 @@ class ChromaStore(Store):
     def switch(self, incoming: ChromaStore, outgoing: ChromaStore) -> None:
         self._known = incoming._known = outgoing._known = None
         old, new, kept = self._collection(), self._collection(incoming.name), self._collection(outgoing.name)
+        require_switchable(self, incoming, outgoing, [one is not None for one in (old, new, kept)])
         if new is None:
-            if old is None or kept is None:
-                raise Missing(f"{incoming.address}: there is no such collection, so nothing can take the place of "
-                              f"{self.address}")
             return
-        if old is not None and kept is not None:
-            raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; delete it")
-        if old is None and kept is None:
-            raise Missing(f"{self.address}: there is no collection {self.name!r}")
         if old is not None:
             self._copy_again(old, new)
         with self._errors("switch"):

@@ -19,9 +19,10 @@ from ..._address import join_address, split_address
 from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
-from .duckdb_link import Index, Link, quoted
+from .duckdb_link import Index, Link
 from .lance_rows import plain, vector_column, vector_rows, vector_type
 from .require import require_free, require_same_place, require_width
+from .sql_words import quoted
 
 OPTIONS = ("id", "text", "changed", "metric")
 VECTOR = re.compile(r"(FLOAT|DOUBLE)\[(\d+)\]")

@@ -15,12 +15,9 @@ import pyarrow as pa
 from ..._errors import BadFile, Error
 from ..store import Missing
 from .files import reason_for
+from .sql_words import all_or_nothing, quoted
 
 HNSW = re.compile(r"USING\s+HNSW\s*\(\s*\"?(.*?)\"?\s*\)", re.IGNORECASE)
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclasses.dataclass
@@ -107,16 +104,8 @@ class Link:
         finally:
             cursor.close()
 
-    @contextlib.contextmanager
-    def transaction(self, doing: str) -> Iterator[None]:
-        self.rows(doing, "BEGIN TRANSACTION")
-        try:
-            yield
-            self.rows(doing, "COMMIT")
-        except BaseException:
-            with contextlib.suppress(Error):  # DuckDB may have rolled back by itself
-                self.rows(doing, "ROLLBACK")
-            raise
+    def transaction(self, doing: str) -> contextlib.AbstractContextManager[None]:
+        return all_or_nothing(self.rows, doing, "BEGIN TRANSACTION")
 
     def indexes(self, table: str) -> list[Index]:
         found = [Index(name, sql) for name, sql in self.rows(

@@ -7,6 +7,7 @@ a document meanwhile is copied once more at the switch.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +23,7 @@ from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
 from .files import reason_for
-from .require import require_free, require_same_place, require_width
+from .require import require_free, require_same_place, require_switchable, require_width
 
 OPTIONS = ("text", "changed", "https", "token_env", "database")
 OWNER, MADE, SOURCE = (f"kedge-migrate.{word}" for word in ("owner", "name", "source"))
@@ -42,7 +43,7 @@ class MilvusStore(Store):
         self.place, name, self.options, self.remote = split_address(address, OPTIONS)
         self.name, _, self.field = name.partition(".")
         self._client: MilvusClient | None = None
-        self._known: dict[str, Any] | None = None  # what Milvus says of the collection, for searches
+        self._known: tuple[dict[str, Any], Contents] | None = None  # what Milvus says of the collection, for searches
 
     def beside(self, ending: str) -> MilvusStore:
         name = self.name + ending + ("." + self.field if self.field else "")
@@ -114,28 +115,49 @@ class MilvusStore(Store):
                 params = {**field["params"], "dim": width} if field["name"] == source["vector"] else field["params"]
                 schema.add_field(field["name"], field["type"], is_primary=field.get("is_primary", False),
                                  nullable=field.get("nullable", False), description=field.get("description", ""),
+                                 is_partition_key=field.get("is_partition_key", False),
                                  element_type=field.get("element_type"), **params)
             indexes = client.prepare_index_params()
             for index in old._indexes():
                 indexes.add_index(index["field_name"], index_type=index["index_type"],
                                   metric_type=index.get("metric_type", ""),
                                   params={name: value for name, value in index.items() if name not in NO_SETTINGS})
-            client.create_collection(self.name, schema=schema, index_params=indexes, properties={
+            parts = {"num_partitions": source["num_partitions"]} if schema.partition_key_field else {}
+            client.create_collection(self.name, schema=schema, index_params=indexes, **parts, properties={
                 **source.get("properties", {}), OWNER: owner, MADE: self.name, SOURCE: old.name})
+        self._known = None
 
     def describe(self) -> Contents:
+        self._known = None
         found = self.facts()
         with self._errors("read") as client:
-            found.rows = client.query(self.name, filter="", output_fields=["count(*)"], **STRONG)[0]["count(*)"]
-        return found
+            rows = client.query(self.name, filter="", output_fields=["count(*)"], **STRONG)[0]["count(*)"]
+        return dataclasses.replace(found, rows=rows)
 
     def facts(self) -> Contents:
-        found = self._there()
+        if self._known is None:
+            found = self._there()
+            self._require_copyable(found)
+            self._known = found, self._contents(found)
+        return self._known[1]
+
+    def _require_copyable(self, found: dict[str, Any]) -> None:
+        """Before any work: a collection of the same shape can be made, with the same ids."""
+        if found.get("auto_id") or any(field.get("auto_id") for field in found["fields"]):
+            raise UsageError(f"{self.address}: Milvus makes the ids of this collection (auto_id), so a copy would have "
+                             "others; migrate a collection whose ids the application gives")
+        with self._errors("read") as client:
+            partitions = client.list_partitions(self.name)
+        if len(partitions) > 1 and not any(field.get("is_partition_key") for field in found["fields"]):
+            raise UsageError(f"{self.address}: the collection has partitions of its own ({', '.join(partitions)}), "
+                             "which a copy would lose; use a partition key instead, or migrate a collection without")
+
+    def _contents(self, found: dict[str, Any]) -> Contents:
         index = self._index(found)
-        self._known = {**found, "metric": METRICS.get(index.get("metric_type", "COSINE"), "")}
-        if not self._known["metric"]:
+        metric = METRICS.get(index.get("metric_type", "COSINE"))
+        if metric is None:
             raise UsageError(f"{self.address}: compares by {index['metric_type']}; expected {', '.join(METRICS)}")
-        return Contents(0, found["width"], metric=self._known["metric"], texts="text" in self.options,
+        return Contents(0, found["width"], metric=metric, texts="text" in self.options,
                         owner=found.get("properties", {}).get(OWNER), index=index.get("index_type"),
                         atomic="two collections change names one after the other and are loaded again; until then "
                                "there is none of that name")
@@ -207,9 +229,9 @@ class MilvusStore(Store):
                     client.upsert(self.name, rows, partial_update=in_use)
 
     def search(self, queries: Vectors, k: int) -> tuple[list[list[Id]], Vectors]:
-        if self._known is None:
-            self.facts()
-        known: Any = self._known
+        metric = self.facts().metric
+        assert self._known is not None
+        known = self._known[0]
         asked = np.asarray(queries, np.float32).tolist()
         with self._errors("search") as client:
             answers = client.search(self.name, data=asked, anns_field=known["vector"],
@@ -217,21 +239,14 @@ class MilvusStore(Store):
         scores = np.full((len(queries), k), -np.inf, np.float32)
         for row, answer in zip(scores, answers):
             row[:len(answer)] = [hit["distance"] for hit in answer]
-            if known["metric"] == "euclidean":
+            if metric == "euclidean":
                 row[:len(answer)] = -np.sqrt(row[:len(answer)])
         return [[hit["entity"][known["key"]] for hit in answer] for answer in answers], scores
 
     def switch(self, incoming: MilvusStore, outgoing: MilvusStore) -> None:
         self._known = incoming._known = outgoing._known = None
         old, new, kept = self._collection(), self._collection(incoming.name), self._collection(outgoing.name)
-        if new is None:
-            if old is None or kept is None:
-                raise Missing(f"{incoming.address}: there is no such collection, so nothing can take the place of "
-                              f"{self.address}")
-        elif old is not None and kept is not None:
-            raise Error(f"{outgoing.address} is taken, and would hold what is now in {self.address}; drop it")
-        elif old is None and kept is None:
-            raise Missing(f"{self.address}: there is no collection {self.name!r}")
+        require_switchable(self, incoming, outgoing, [one is not None for one in (old, new, kept)])
         if new is not None and old is not None:
             incoming._copy_again(self, new)
         with self._errors("switch") as client:
@@ -256,6 +271,7 @@ class MilvusStore(Store):
 
     def drop(self) -> None:
         self._there()
+        self._known = None
         with self._errors("drop") as client:
             client.drop_collection(self.name)
 

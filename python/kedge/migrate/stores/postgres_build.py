@@ -8,15 +8,22 @@ import threading
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
+from ..._errors import Error
 from ..._progress import command_progress
 from .postgres_link import Connection
 
 SECONDS = .5  # between two looks
+# An index of IVF lists is loaded by tuples, an HNSW index by blocks of the table; other phases count nothing of use.
+_PHASE = """SELECT phase, CASE WHEN phase = 'building index: loading tuples' AND tuples_total > 0
+THEN 100 * tuples_done / tuples_total WHEN phase IN ('building index: loading tuples',
+'building index: assigning tuples', 'index validation: scanning table') AND blocks_total > 0
+THEN 100 * blocks_done / blocks_total END FROM pg_stat_progress_create_index
+WHERE datname = current_database() AND relid = %s"""
 
 
-def build(connection: Connection, table_oid: int, statement: sql.Composed) -> None:
+def build(connection: Connection, table_oid: int, statement: sql.Composed, who: str) -> None:
     """Runs CREATE INDEX CONCURRENTLY, which no transaction may contain, and reports its phases meanwhile."""
     done = threading.Event()
     # Who listens to progress is known to the thread that began the step.
@@ -26,6 +33,9 @@ def build(connection: Connection, table_oid: int, statement: sql.Composed) -> No
         looks.start()
         try:
             builder.execute(statement)
+        except errors.QueryCanceled as error:  # by someone who does not want it now, so it is not tried again
+            raise Error(f"{who}: PostgreSQL stopped the index build ({error.diag.message_primary}); all vectors are "
+                        "written; run it again to make the index anew") from None
         finally:
             done.set()
             looks.join()
@@ -43,22 +53,21 @@ def _connection_beside(connection: Connection) -> Connection:
 
 
 def _look(connection: Connection, table_oid: int, done: threading.Event) -> None:
-    """Reports every phase as a step of its own, until the index is made."""
-    phase, progress = "", None
+    """Reports every phase as a step of its own, until the index is made; how far it is, where the server knows."""
+    step, progress = None, None
     with contextlib.suppress(psycopg.Error):  # the index matters, not this
         while not done.wait(SECONDS):
             # A table has one such index at a time.
-            found = connection.execute(
-                "SELECT p.phase, greatest(p.tuples_done, 0), greatest(p.tuples_total, c.reltuples::bigint, 0) FROM "
-                "pg_stat_progress_create_index p JOIN pg_class c ON c.oid = p.relid WHERE p.datname = "
-                "current_database() AND p.relid = %s", [table_oid]).fetchone()
+            found = connection.execute(_PHASE, [table_oid]).fetchone()
             if found is None:
                 continue
-            if found[0] != phase or progress is None:
+            phase, percent = found
+            if step != (phase, percent is None) or progress is None:
                 if progress is not None:
                     progress.close()
-                phase = found[0]
-                progress = command_progress(f"kedge-migrate index, {phase}", found[2], quiet=False)
-            progress.advance(found[1] - progress.done)
+                step = phase, percent is None
+                progress = command_progress(f"kedge-migrate index, {phase}", 0 if percent is None else 100,
+                                            quiet=False, unit="%")
+            progress.advance((percent or 0) - progress.done)
     if progress is not None:
         progress.close()

@@ -9,8 +9,9 @@ from __future__ import annotations
 from psycopg import sql
 
 from .postgres_link import Connection
-from .postgres_table import Table
-from .postgres_watch import NAME_BYTES, NOT_QUIET
+from .postgres_names import fitted
+from .postgres_table import Column, Table
+from .postgres_watch import NOT_QUIET
 
 _GUARD = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $guard$
 BEGIN
@@ -25,8 +26,15 @@ EXECUTE FUNCTION {function}()"""
 
 
 def _function(table: Table) -> sql.Identifier:
-    room = NAME_BYTES - len("kedge_model_")
-    return sql.Identifier(table.schema, "kedge_model_" + table.plain_name.encode()[:room].decode(errors="ignore"))
+    return sql.Identifier(table.schema, fitted("kedge_model_", table.plain_name))
+
+
+def follow_switch(connection: Connection, table: Table, column: str, came: Column, left: Column) -> None:
+    """Models of one width are told apart by what a session says; where the widths differ the server does it."""
+    if came.mark is not None and came.width == left.width:
+        make(connection, table, column)
+    elif there(connection, table):
+        remove(connection, table)
 
 
 def make(connection: Connection, table: Table, column: str) -> None:

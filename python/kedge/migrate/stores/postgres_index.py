@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from psycopg import sql
 
 from ..._errors import Error
+from ..types import Id
 from .postgres_build import build
 from .postgres_link import Connection
+from .postgres_names import fitted
 from .postgres_table import Column, Table
 
 WIDEST_INDEXED = {"vector": 2000, "halfvec": 4000}
-NAME_BYTES = 63
+TURNS = 8
 QUICK = ("btree", "hash", "brin")
 OPERATORS = {"cosine": "<=>", "inner": "<#>", "euclidean": "<->"}
 # Names and types as pg_get_indexdef writes them. What stands in quotes is taken whole: nothing in it is replaced.
@@ -67,6 +70,25 @@ def worth_turns(connection: Connection, table_oid: int, number: int) -> bool:
     return not mine and bool(others)
 
 
+def turns(connection: Connection, table: Table, number: int, ids: list[Id]) -> list[Sequence[int]]:
+    """The order in which to write a column of these rows: a list of places for every transaction.
+
+    A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the rows of
+    a page take turns: what the first left behind is room for the next. An HNSW index on another column, which takes
+    rows many times slower than the table does, then sees one row of a page and not all.
+    """
+    if not worth_turns(connection, table.oid, number):
+        return [range(len(ids))]
+    places: dict[Id, int] = dict(connection.execute(sql.SQL(
+        "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY d.ctid) FROM "
+        "{} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
+            sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
+    found: list[list[int]] = [[] for _ in range(TURNS)]
+    for n, one in enumerate(ids):
+        found[places.get(one, 0) % TURNS].append(n)
+    return [turn for turn in found if turn]
+
+
 def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width: int) -> str:
     """The definition for another column: its name, and its width if a cast in an expression gives one."""
     previous = ""
@@ -86,11 +108,6 @@ def rewritten(tail: str, old_name: str, new_name: str, old_width: int, new_width
     wide = new_width > WIDEST_INDEXED["vector"]
     plain = re.compile(rf"\({re.escape(new_name)} ((?:\S+\.)?)vector_(\w+_ops)\)")
     return plain.sub(rf"((({new_name})::\1halfvec({new_width})) \1halfvec_\2)", made) if wide else made
-
-
-def new_name(index: str, ending: str) -> str:
-    room = NAME_BYTES - len(ending.encode())
-    return index.encode()[:room].decode(errors="ignore") + ending
 
 
 def make_like(connection: Connection, table: Table, like: tuple[str, Column], on: tuple[str, Column], who: str,
@@ -114,7 +131,7 @@ def make_like(connection: Connection, table: Table, like: tuple[str, Column], on
         found = there.get((index.method, tail))
         if found is not None and found.valid:
             continue
-        name = found.name if found is not None else new_name(index.name, ending)
+        name = found.name if found is not None else fitted("", index.name, ending)
         definition = sql.SQL("{} ON {} USING {} {}").format(
             sql.Identifier(name), table.name, sql.SQL(index.method), sql.SQL(tail))
         if table.partitioned:
@@ -122,7 +139,7 @@ def make_like(connection: Connection, table: Table, like: tuple[str, Column], on
                         f"CREATE INDEX {definition.as_string(connection)} at a quiet time, then go on")
         if found is not None:
             connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.Identifier(index.schema, name)))
-        build(connection, table.oid, sql.SQL("CREATE INDEX CONCURRENTLY ") + definition)
+        build(connection, table.oid, sql.SQL("CREATE INDEX CONCURRENTLY ") + definition, who)
 
 
 def search_settings(k: int, version: tuple[int, ...], filtered: bool = False) -> str:

@@ -13,12 +13,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import psycopg
-from psycopg import sql
+from psycopg import errors
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from psycopg.rows import TupleRow
 from psycopg.types.string import ByteaBinaryLoader
 
+from ..._address import secret
 from ..._errors import Error, UsageError
 from ..store import Missing
 from ..types import Vectors
@@ -31,16 +32,24 @@ AnyLinked = TypeVar("AnyLinked", bound="Linked")
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 1
 PAUSES = (.2, 1, 3, 8, 20)  # seconds before what failed is tried again
+BUSY_TRIES = 30  # more, after the last pause, where others hold locks: their transactions may take minutes
 # For a transaction, never for a session: a pool such as PgBouncer's gives every transaction another session, and others
 # get ours. Ids and times travel as text, so they are written in one way whatever the server is set to. A pass takes
-# longer than many servers allow a statement. What is committed is on the disk, whatever the server's default.
+# longer than many servers allow a statement. Whoever waits for a row keeps others from the rows it has locked already,
+# so it soon lets go of them, and before a server looks for a deadlock, whose victim might be the application. What is
+# committed is on the disk, whatever the server's default.
 LOCAL = ("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off; "
          "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; "
+         "SET LOCAL lock_timeout = '500ms'; "
          "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'")
 
 
 class Transient(Error):
     """What may go well when it is tried again."""
+
+
+class Busy(Transient):
+    """Others hold a lock, for as long as their transaction takes."""
 
 
 class Wire:
@@ -94,8 +103,8 @@ def vectors_of(cells: Sequence[bytes], half: bool, width: int, name: str) -> Vec
 class Link:
     """A connection that opens when it is first used, and again after it was lost."""
 
-    def __init__(self, conninfo: str, name: str) -> None:
-        self.conninfo, self.name = conninfo, name
+    def __init__(self, conninfo: str, name: str, password_env: str | None = None) -> None:
+        self.conninfo, self.name, self.password_env = conninfo, name, password_env
         self.lock = threading.RLock()
         self.held = False  # inside a transaction that spans calls, which connecting again would silently abandon
         self._bytes: tuple[int, ...] = ()
@@ -111,6 +120,8 @@ class Link:
         try:
             asked: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(self.conninfo)
             asked.setdefault("connect_timeout", CONNECT_SECONDS)
+            if self.password_env:
+                asked["password"] = secret(self.name, {"password_env": self.password_env}, "password_env", "password")
             connection = psycopg.connect(**asked, autocommit=True, client_encoding="utf8", prepare_threshold=None,
                                          fallback_application_name="kedge-migrate")
         except psycopg.ProgrammingError as error:
@@ -120,7 +131,8 @@ class Link:
         except psycopg.OperationalError as error:
             kind = Error if self._connection is None else Transient  # a server that was there may come back
             raise kind(f"{self.name}: cannot connect to PostgreSQL: {_first_line(error)}; check that the server runs "
-                        "and that the address, user and password are right") from None
+                       "and that the address, user and password are right; a password comes from PGPASSWORD, ~/.pgpass "
+                       "or the variable that &password_env= names") from None
         connection.adapters.register_dumper(Wire, _WireDumper)
         self._connection = connection
         for oid in self._bytes:
@@ -148,10 +160,16 @@ class Link:
 
     @contextlib.contextmanager
     def work(self) -> Iterator[Connection]:
-        """A session within a transaction that has the settings ours need; none of them outlives it."""
+        """A session within a transaction that has the settings ours need; none of them outlives it. What is cancelled
+        in it, or waits for others' locks, is tried again: it is a step of a pass, and nobody waits for its answer."""
         with self.session() as connection, connection.transaction():
             connection.execute(LOCAL)
-            yield connection
+            try:
+                yield connection
+            except errors.QueryCanceled as error:
+                raise Transient(str(explained(error, self.name, False))) from None
+            except errors.LockNotAvailable as error:
+                raise Busy(str(explained(error, self.name, False))) from None
 
     def again(self, work: Callable[[], Result]) -> Result:
         """What the work gives. It is done again, after pauses, if the connection was lost, or if the server stopped it
@@ -165,6 +183,11 @@ class Link:
                     return work()
                 except Transient:
                     time.sleep(pause)
+            for _ in range(BUSY_TRIES):
+                try:
+                    return work()
+                except Busy:
+                    time.sleep(PAUSES[-1])
             return work()
         finally:
             self._trying = False
@@ -189,7 +212,11 @@ def retried(method: Callable[Concatenate[AnyLinked, Given], Result]) -> Callable
 
 
 def set_lock_timeout(connection: Connection) -> None:
-    connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{LOCK_SECONDS}s")))
+    """A moment longer than after which the server ends an autovacuum that is in the way, which may take hours."""
+    connection.execute(
+        "SELECT set_config('lock_timeout', (1000 * CASE WHEN autovacuum_goes < %(s)s * 2 THEN greatest(%(s)s, "
+        "autovacuum_goes + .2) ELSE %(s)s END)::int::text, true) FROM (SELECT extract(epoch FROM "
+        "current_setting('deadlock_timeout')::interval) AS autovacuum_goes) settings", {"s": LOCK_SECONDS})
 
 
 def _first_line(error: psycopg.Error) -> str:
@@ -215,14 +242,13 @@ def explained(error: psycopg.Error, name: str, lost: bool) -> Error:
                 "53300": "the server has too many connections"}.get(code, "the server is out of resources")
         return Error(f"{name}: {full} ({said}); this step was undone; make room and run it again to go on")
     if code == "55P03":
-        return Error(f"{name}: others use the table and it was not free within {LOCK_SECONDS} s; nothing was changed; "
-                     "run it again at a quieter time")
+        return Error(f"{name}: others hold a lock on the table, and it did not become free ({said}); this step was "
+                     "undone, and what was done before it is kept; run it again at a quieter time to go on")
     if code in ("40P01", "40001"):
         return Transient(f"{name}: another session worked on the same rows ({said}); this step was undone; run it "
                          "again to go on")
     if code == "57014":
-        return Transient(f"{name}: PostgreSQL stopped the statement ({said}); this step was undone; run it again to go "
-                         "on")
+        return Error(f"{name}: PostgreSQL stopped the statement ({said}); this step was undone; run it again to go on")
     if code == "2BP01":
         detail = (error.diag.message_detail or "").split("\n")[0]
         return Error(f"{name}: {said} ({detail}); drop that first")

@@ -46,7 +46,7 @@ class PostgresRows(Store):
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self.at = TableAddress.parse(address)
-        self._link = Link(self.at.conninfo, self.name)
+        self._link = Link(self.at.conninfo, self.name, self.at.password_env)
         self._known: Table | None = None
         self._lag = Lag()
         self._where: tuple[str, tuple[object, ...]] | None = None
@@ -69,6 +69,19 @@ class PostgresRows(Store):
         """The name of the table that the vectors are of."""
         return self.at.table
 
+    def _documents(self) -> Table:
+        """The table that the vectors are of."""
+        return self._table()
+
+    def _with_documents(self) -> sql.Composable:
+        """Every document, with its vector here or NULL."""
+        return self._from()
+
+    @property
+    def text(self) -> str | None:
+        """The column of the documents' table that has the texts."""
+        return self.at.text
+
     def all_documents(self) -> Iterator[list[Id]]:
         if self.at.text is None:
             return super().all_documents()
@@ -82,12 +95,16 @@ class PostgresRows(Store):
         """A row has its text whether it has a vector or not."""
         if self.at.text is None:
             return super().documents_of(ids)
-        table = self._table()
-        asked = sql.SQL("SELECT d.{}{}, d.{}::text FROM {} d WHERE true").format(
-            table.id, sql.SQL("" if table.integers else "::text"), sql.Identifier(self.at.text), self._from())
-        texts = {key: text for found in self._named(asked, [], ids, BATCH_ROWS) for key, text in found}
+        texts = self._texts_of(ids, self.at.text)
         found = {key: Document(text, text_version(text)) for key, text in texts.items() if text}
         return {**found, **super().documents_of([key for key in texts if key not in found])}
+
+    def _texts_of(self, ids: Collection[Id], column: str) -> dict[Id, str | None]:
+        """Of the documents of these ids that exist."""
+        table = self._table()
+        asked = sql.SQL("SELECT d.{}{}, d.{}::text FROM {} d WHERE true").format(
+            table.id, sql.SQL("" if table.integers else "::text"), sql.Identifier(column), self._from())
+        return {key: text for found in self._named(asked, [], ids, BATCH_ROWS) for key, text in found}
 
     @retried
     def _table(self) -> Table:
@@ -267,8 +284,8 @@ class PostgresRows(Store):
         table, there, ids = self._table(), other._table(), self._id_list(ids)
         statement = sql.SQL("SELECT a.{id}{}, a.{}, b.{} FROM {} a LEFT JOIN {} b ON b.{} = a.{id} WHERE a.{id} = "
                             "ANY(%s::" + table.id_cast("[]") + ")").format(
-            sql.SQL("" if table.integers else "::text"), self._name(), other._name(), self._from(), other._from(),
-            there.id, id=table.id)
+            sql.SQL("" if table.integers else "::text"), self._name(), other._name(), self._with_documents(),
+            other._from(), there.id, id=table.id)
         found = self._rows(statement, [ids])
         return self._by_id(found, 1), other._by_id(found, 2)
 

@@ -9,114 +9,127 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from psycopg import errors as pg_errors
 from psycopg import sql
 
-from ..._address import TableAddress
-from ..._errors import Error
-from ..store import BATCH_ROWS, Document, Missing, Note
+from ..._errors import Error, UsageError
+from ..store import Note, Store
 from ..types import Id, Vectors
-from . import postgres_index, postgres_table, postgres_view
+from . import postgres_index, postgres_keep, postgres_view, postgres_watch
 from .postgres_copy import copy_rows, copyable
 from .postgres_link import Connection, retried, vector_array
 from .postgres_lock import lock_table, locked
+from .postgres_names import fitted
 from .postgres_rows import PostgresRows, version_in_sql
+from .postgres_side_rows import COLUMN, PostgresSideRows
 from .postgres_table import Column, Table, drop_functions, mark_column
-from .postgres_watch import QUIET, Watch
+from .postgres_watch import NOT_QUIET, QUIET, Watch
 from .postgresql import WRITE_BYTES, PostgresStore
 
-COLUMN = "embedding"
-# Who else writes a row of the side table has embedded it with the new model; such a row is not written over.
-_THEIRS = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS
-$theirs$ BEGIN NEW.theirs := true; RETURN NEW; END $theirs$;
-CREATE TRIGGER theirs BEFORE UPDATE OF {column} ON {table} FOR EACH ROW
-WHEN (coalesce(current_setting('kedge.quiet', true), '') <> 'on') EXECUTE FUNCTION {function}()"""
+# Who else writes a row of the side table has embedded it with the new model; such a row is not written over. A row
+# without a vector only lets the view show the document: a vector that is inserted takes its place.
+_THEIRS = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {id_schema}, pg_temp AS $theirs$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    DELETE FROM {table} WHERE {id} = NEW.{id} AND {column} IS NULL;
+  ELSE
+    NEW.theirs := NEW.{column} IS NOT NULL;
+    NEW.stale := false;
+  END IF;
+  RETURN NEW;
+END $theirs$;
+REVOKE ALL ON FUNCTION {function}() FROM PUBLIC;
+CREATE TRIGGER theirs_in BEFORE INSERT ON {table} FOR EACH ROW
+WHEN (NEW.{column} IS NOT NULL AND {others}) EXECUTE FUNCTION {function}();
+CREATE TRIGGER theirs BEFORE UPDATE OF {column} ON {table} FOR EACH ROW WHEN ({others}) EXECUTE FUNCTION {function}()"""
 
 
-class PostgresSide(PostgresStore):
-    stays = True
+class PostgresSide(PostgresSideRows):
+    def new_place(self, into: str = "") -> PostgresStore:
+        """The next table beside the same documents: docs_embedding_new_2 after docs_embedding_new."""
+        if into:
+            raise UsageError(f"{self.name}: the vectors are in a side table, and the next ones go into another; leave "
+                             "--into out, or give the address of the next side table")
+        found = re.fullmatch(r"(.+?)(?:_new(?:_(\d+))?)?", self.at.table[-1])
+        assert found is not None
+        side = fitted("", found[1], f"_new_{int(found[2] or 1) + 1}")
+        return PostgresStore(str(dataclasses.replace(self.source.at, side=side)))
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        whole = TableAddress.parse(address)
-        assert whole.side is not None
-        self.source = PostgresStore(str(dataclasses.replace(whole, side=None)))
-        self.source._link = self._link
-        self.at = dataclasses.replace(whole, table=(*whole.table[:-1], whole.side), column=COLUMN, text=None, side=None,
-                                      changed=None, where=None)
-        self._link.name = self.name
-
-    @property
-    def documents(self) -> tuple[str, ...]:
-        return self.source.at.table
-
-    def _table(self) -> Table:
-        if self._known is None:
-            # Its key has the name that the documents' has, which an address need not give.
-            self.at = dataclasses.replace(self.at, id=self.source._table().id_name)
-        return super()._table()
-
-    def _find(self) -> Column | None:
-        try:
-            return super()._find()
-        except Missing:
-            self.source._table()  # unless that is what is missing
-            return None
-
-    def _like(self) -> tuple[PostgresStore, str, Column] | None:
-        """The column whose vectors are translated here, by its number: it may have got another name."""
-        table = self.source._table()
+    @retried
+    def require_place(self, like: Store, owner: str) -> None:
+        """Raises Error if a name is taken, if this user may not make the tables, or if the old vectors are those of a
+        side table whose migration is under way."""
+        table, like = self.source._table(), self._same_table(like)
+        self._require_finished(like)
+        column = None
+        with contextlib.suppress(UsageError):  # a table of another shape is someone else's
+            column = self._find()
         with self._link.session() as connection:
-            found = connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum = %s AND NOT "
-                                       "attisdropped", [table.oid, (self._column().mark or {}).get("like")]).fetchone()
-            column = None if found is None else postgres_table.find_column(connection, table, found[0], self.name)
-        return None if found is None or column is None else (self.source, found[0], column)
+            function = self._function().as_string(connection)
+            there, free, create = connection.execute(
+                "SELECT to_regclass(%s) IS NOT NULL, to_regproc(%s) IS NULL, has_schema_privilege(%s, 'CREATE')",
+                [sql.Identifier(table.schema, self.at.table[-1]).as_string(connection), function,
+                 table.schema]).fetchall()[0]
+            postgres_view.require_free(connection, table)
+        mark = (None if column is None else column.mark) or {}
+        if there and mark.get("finished"):
+            raise Error(f"{self.name} has the vectors of a migration of this table that is finished; to migrate these, "
+                        f"add &side={self.at.table[-1]} to the address; nothing was changed")
+        if there and mark.get("owner") != owner:
+            raise self._taken()
+        if not there and not free:
+            raise Error(f"{self.name}: there is a function {function} that is not this migration's; rename it, or "
+                        "choose another place with 'into'; nothing was changed")
+        if not create:
+            raise Error(f"{self.name}: this user may not create tables in the schema {table.schema}, where the new "
+                        f"vectors would go; a superuser or its owner can allow it with GRANT CREATE ON SCHEMA "
+                        f"{table.schema}; nothing was changed")
 
-    def _replaced(self) -> list[postgres_index.Index]:
-        like = self._like()
-        return [] if like is None else self.source._indexes(like[2].number)
+    def _require_finished(self, like: PostgresRows) -> None:
+        if not isinstance(like, PostgresSide):
+            return
+        mark = like._column().mark or {}
+        if not mark.get("finished"):
+            raise Error(f"{like.name}: the migration that made this side table is not finished; finish it first")
+        if mark.get("where") != like.source.at.where:
+            raise UsageError(f"{like.name}: its documents are those with {mark.get('where') or 'no condition'}, but "
+                             f"the condition now is {like.source.at.where or 'none'}; give --where as it was")
+
+    def _function(self) -> sql.Identifier:
+        return sql.Identifier(self.source._table().schema, fitted("", self.at.table[-1], "_theirs"))
 
     def _add(self, like: PostgresRows, width: int, owner: str) -> None:
         table, old = self.source._table(), like._column()
         self._require_width(like, width)
         made, column = sql.Identifier(table.schema, self.at.table[-1]), sql.Identifier(COLUMN)
-        function = sql.Identifier(table.schema, postgres_index.new_name(self.at.table[-1], "_theirs"))
+        mark = {"owner": owner, "like": old.number, "where": self.source.at.where}
+        if isinstance(like, PostgresSide):
+            self._require_finished(like)
+            mark.update(of=like.at.table[-1], column=(old.mark or {})["column"])
+        else:
+            mark.update(column=like._column_name())
         try:
             with self._link.session() as connection, connection.transaction():
                 connection.execute(sql.SQL(
-                    "CREATE TABLE {} ({} " + table.id_type + " PRIMARY KEY, {} {}({}) NOT NULL, "
-                    "theirs boolean NOT NULL DEFAULT true)").format(
+                    "CREATE TABLE {} ({} " + table.id_type + " PRIMARY KEY, {} {}({}), theirs boolean NOT NULL "
+                    "DEFAULT true, stale boolean NOT NULL DEFAULT false)").format(
                         made, table.id, column, table.of_extension(old.type), sql.Literal(width)))
-                connection.execute(sql.SQL(_THEIRS).format(function=function, table=made, column=column))
+                connection.execute(sql.SQL(_THEIRS).format(
+                    function=self._function(), table=made, column=column, id=table.id, others=sql.SQL(NOT_QUIET),
+                    id_schema=sql.Identifier(table.id_schema)))
                 postgres_view.same_row_security(connection, table, made)
-                postgres_view.same_rights(connection, table, made, ("SELECT", "INSERT", "UPDATE", "DELETE"))
-                mark_column(connection, self._table(), COLUMN, {"owner": owner, "like": old.number})
+                postgres_view.same_rights(connection, table.name, made, ("SELECT", "INSERT", "UPDATE", "DELETE"))
+                mark_column(connection, self._table(), COLUMN, mark)
         except Error as error:
             self._known = None
             if isinstance(error.__context__, pg_errors.DuplicateTable):  # another migration was quicker
                 raise self._taken() from None
             raise
-
-    def _condition(self) -> sql.Composable:
-        table, source = self._table(), self.source._table()
-        return sql.SQL(" AND EXISTS (SELECT 1 FROM {} t WHERE t.{} = d.{}").format(source.name, source.id, table.id) + (
-            super()._condition() + sql.SQL(")")) if self._where else sql.SQL("")
-
-    def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
-        return self.source.documents_of(ids)
-
-    def written_by_others(self, ids: Collection[Id]) -> set[Id]:
-        table = self._table()
-        asked = sql.SQL("SELECT d.{}{} FROM {} d WHERE d.theirs").format(
-            table.id, sql.SQL("" if table.integers else "::text"), table.name)
-        return {key for found in self._named(asked, [], ids, BATCH_ROWS) for key, in found}
-
-    def triggers(self) -> list[str]:
-        """Those of the documents' table do not run, since nothing is written there."""
-        return []
 
     @retried
     def _write_texts(self, ids: list[Id], vectors: Vectors, versions: Sequence[str | None], text: str) -> list[Id]:
@@ -127,7 +140,7 @@ class PostgresSide(PostgresStore):
             "WITH same AS (SELECT given.i, given.v FROM unnest(%s::" + table.id_cast("[]") + ", %s::{}[], %s::text[]) "
             "AS given (i, v, version) JOIN {} d ON d.{} = given.i WHERE {} = given.version FOR SHARE OF d) INSERT INTO "
             "{} AS s ({id}, {v}, theirs) SELECT i, v, false FROM same ON CONFLICT ({id}) DO UPDATE SET {v} = "
-            "excluded.{v} WHERE NOT s.theirs RETURNING s.{id}{}").format(
+            "excluded.{v}, stale = false WHERE NOT s.theirs RETURNING s.{id}{}").format(
                 table.of_extension(column.type), source.name, source.id, version_in_sql(text), table.name,
                 sql.SQL("" if table.integers else "::text"), id=table.id, v=sql.Identifier(COLUMN))
         written: list[Id] = []
@@ -142,13 +155,15 @@ class PostgresSide(PostgresStore):
 
     @retried
     def write(self, ids: Sequence[Id], vectors: Vectors | None) -> None:
-        """In one transaction. Rows that someone else has written stay as they are."""
+        """In one transaction. Rows that someone else has written stay as they are, unless they are the old ones of a
+        migration now."""
         table, column, ids = self._table(), self._column(), self._id_list(ids)
         if vectors is None:
             delete = sql.SQL("DELETE FROM {} WHERE NOT theirs AND {} = ANY(%s::" + table.id_cast("[]") + ")").format(
                 table.name, table.id)
             with self._link.work() as connection:
                 connection.execute(delete, [ids])
+                self._show_documents(connection, ids)
             return
         vectors = np.asarray(vectors)
         self._check_shape(vectors, len(ids), column)
@@ -165,9 +180,10 @@ class PostgresSide(PostgresStore):
     def _replace(self, connection: Connection, table: Table, column: Column, ids: list[Id], vectors: Vectors) -> None:
         statement = sql.SQL(
             "INSERT INTO {} AS s ({id}, {v}, theirs) SELECT i, v, false FROM unnest(%s::" + table.id_cast("[]")
-            + ", %s::{}[]) AS given (i, v) ON CONFLICT ({id}) DO UPDATE SET {v} = excluded.{v} "
-            "WHERE NOT s.theirs").format(
-                table.name, table.of_extension(column.type), id=table.id, v=sql.Identifier(COLUMN))
+            + ", %s::{}[]) AS given (i, v) ON CONFLICT ({id}) DO UPDATE SET {v} = excluded.{v}, stale = false "
+            "WHERE {} OR NOT s.theirs").format(
+                table.name, table.of_extension(column.type), sql.Literal(self._finished), id=table.id,
+                v=sql.Identifier(COLUMN))
         piece = WRITE_BYTES // (8 + vectors[:1].nbytes)
         for first in range(0, len(ids), piece):
             connection.execute(statement, [ids[first:first + piece], vector_array(
@@ -185,7 +201,8 @@ class PostgresSide(PostgresStore):
                 [self._id_list(list(marks))]).fetchall()]
             if not theirs:
                 return set()
-            stay = Watch(self.source._table(), owner).new_since(connection, {one: marks[one] for one in theirs})
+            stay = Watch(self.source._table(), owner).written_since(connection, {one: marks[one] for one in theirs},
+                                                                    "old" if self._finished else "new")
             connection.execute(
                 sql.SQL("UPDATE {} SET theirs = false WHERE {} = ANY(%s::" + table.id_cast("[]") + ")").format(
                     table.name, table.id), [[one for one in theirs if one not in stay]])
@@ -205,35 +222,76 @@ class PostgresSide(PostgresStore):
             return [one for one, in connection.execute(
                 delete, [] if ids is None else [self._id_list(ids)]).fetchall()]
 
+    def _show_documents(self, connection: Connection, ids: list[Id] | None = None) -> None:
+        """Documents, these or all, that have no row here get one without a vector, so that the view shows them."""
+        table = self._table()
+        some = sql.SQL("" if ids is None else " WHERE d.{} = ANY(%s::" + table.id_cast("[]") + ")").format(table.id)
+        connection.execute(QUIET)
+        connection.execute(sql.SQL("INSERT INTO {} ({id}, theirs) SELECT d.{id}, false FROM {} d{} ON CONFLICT DO "
+                                   "NOTHING").format(table.name, self.source._from(), some, id=table.id),
+                           None if ids is None else [ids])
+
     @retried
     def finish(self) -> None:
         """An index like the old one's, and the view, which shows the old vectors until a cutover."""
         like = self._like()
         if like is None:
             return
-        source, name, old = like
+        (table, name, old), source, mine = like, self.source, self._column()
         with self._link.session() as connection:
-            postgres_index.make_like(connection, self._table(), (name, old), (COLUMN, self._column()), self.name,
-                                     source._table())
-            postgres_view.make(connection, source._table(), source._from(), name, self._table(), COLUMN)
+            postgres_index.make_like(connection, self._table(), (name, old), (COLUMN, mine), self.name, table)
+            whole = postgres_view.whole(connection, source._table())
+        if not whole:
+            with self._link.work() as connection:
+                self._show_documents(connection)
+        before = table if (mine.mark or {}).get("of") else None
+        with self._link.session() as connection:
+            postgres_view.make(connection, source._table(), source._from(), (mine.mark or {}).get("column", name),
+                               (before, self._table()), COLUMN)
+        self._look_again()
+
+    @retried
+    def follow_documents(self) -> bool:
+        documents, table = self.source._table(), self._table()
+        with self._link.session() as connection:
+            if postgres_watch.why_not(connection, documents) is not None:
+                return False
+            postgres_keep.make(connection, documents, table, self.text, self.all_shown)
+        return True
+
+    @retried
+    def mark_stale(self, ids: Collection[Id]) -> None:
+        table = self._table()
+        statement = sql.SQL("UPDATE {} SET stale = true WHERE {} IS NOT NULL AND {} = ANY(%s::" + table.id_cast("[]")
+                            + ")").format(table.name, self._name(), table.id)
+        with self._link.work() as connection:
+            connection.execute(statement, [self._id_list(ids)])
+
+    def _mark_finished(self) -> None:
+        with self._link.session() as connection:
+            mark_column(connection, self._table(), COLUMN, {**(self._column().mark or {}), "finished": True})
         self._look_again()
 
     @retried
     def drop(self) -> None:
+        """What shows or follows another side table of the documents stays."""
         column = self._find()
         if column is None:
             return
-        table = self._table()
+        table, documents = self._table(), self.source._table()
+        endings = ["_new"] if (column.mark or {}).get("of") else list(postgres_view.ENDINGS)
         statement = sql.SQL("DROP TABLE {}").format(table.name)
         with self._link.session() as connection:
             if column.mark is None:
                 raise Error(f"{self.name} was not made by kedge-migrate, so it is not dropped; to do it by hand: "
                             f"{statement.as_string(connection)}")
-            function = sql.Identifier(table.schema, postgres_index.new_name(self.at.table[-1], "_theirs"))
-            postgres_view.remove(connection, self.source._table())  # first, as readers lock them
+            if (column.mark or {}).get("finished"):
+                postgres_keep.remove(connection, documents, table)
+            else:
+                postgres_view.remove(connection, documents, endings)  # first, as readers lock them
             with locked(connection, lock_table(table.name)):
                 drop_functions(connection, table, column)
                 connection.execute(statement)
-                connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}()").format(function))
+                connection.execute(sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self._function()))
         self._known = None
         self._look_again()

@@ -3,10 +3,10 @@
 
     SELECT * FROM kedge_search_docs(old_query => '[...]', new_query => '[...]', k => 10);
 
-It is kedge.migrate.search in SQL: the candidates are the best of both columns; each column's scores are divided by
-their standard deviation over the candidates, weighted and summed. A candidate without a vector in a column counts as
-the worst there; a column whose scores are all alike counts nothing. With one query only, its column is searched alone.
-'among' is a list of ids, if only they may be found.
+It is kedge.migrate.search in SQL: the candidates are the best of both columns, and their score is the mean of both
+columns' scores, each weighted by its weight divided by its standard deviation over the candidates. A candidate without
+a vector in a column counts as the worst there; a column whose scores are all alike counts nothing. With one query only,
+its column is searched alone. 'among' is a list of ids, if only they may be found.
 """
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from psycopg import sql
 
 from ..._errors import Error
 from ..store import Store
-from .postgres_index import NAME_BYTES, OPERATORS
+from .postgres_index import OPERATORS
+from .postgres_names import fitted
 from .postgres_rows import PostgresRows
-from .postgres_table import MARK
+from .postgres_table import MARK, Table
 from .scores import LEAST_SPREAD
 
 LEAST_SERVER = 140000
@@ -42,27 +43,35 @@ BEGIN ATOMIC
      AND ({f}.among IS NULL OR s.{new_id} = ANY({f}.among))
      ORDER BY {new_distance} LIMIT greatest({f}.candidates, {f}.k))
   ), scored AS (
-    SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {table} d ON d.{id} = c.id
+    SELECT c.id, {old_score} AS a, {new_score} AS b FROM candidate c JOIN {documents} d ON d.{id} = c.id
     LEFT JOIN {new_table} s ON s.{new_id} = c.id
   ), spread AS (
-    SELECT min(a) AS worst_a, stddev_pop(a) AS spread_a, min(b) AS worst_b, stddev_pop(b) AS spread_b FROM scored
+    SELECT min(a) AS worst_a, min(b) AS worst_b,
+      CASE WHEN stddev_pop(a) > {least} THEN {f}.old_weight / stddev_pop(a) ELSE 0 END AS share_a,
+      CASE WHEN stddev_pop(b) > {least} THEN {f}.new_weight / stddev_pop(b) ELSE 0 END AS share_b FROM scored
   ), fused AS (
     SELECT s.id, CASE WHEN {f}.old_query IS NULL THEN b WHEN {f}.new_query IS NULL THEN a ELSE
-      CASE WHEN spread_a > {least} THEN {f}.old_weight * coalesce(a, worst_a) / spread_a ELSE 0 END +
-      CASE WHEN spread_b > {least} THEN {f}.new_weight * coalesce(b, worst_b) / spread_b ELSE 0 END END AS score
+      coalesce((share_a * coalesce(a, worst_a, 0) + share_b * coalesce(b, worst_b, 0))
+               / nullif(abs(share_a) + abs(share_b), 0), 0) END AS score
     FROM scored s CROSS JOIN spread
   )
   SELECT fused.id, fused.score FROM fused ORDER BY fused.score DESC, fused.id LIMIT {f}.k;
 END"""
 
 
+def name_of(table: Table) -> str:
+    return fitted("kedge_search_", table.plain_name)
+
+
 def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> str:
-    """The statements that make the function, as text, for two columns of a table or for one and its side table."""
+    """The statements that make the function, as text, for two columns of a table or for one and its side table, or for
+    two side tables."""
     new, table = old._same_table(new), old._table()
     there = new._table()
-    name = name or f"kedge_search_{table.plain_name}".encode()[:NAME_BYTES].decode(errors="ignore")
+    name = name or name_of(old._documents())
     function = sql.Identifier(table.schema, name)
     parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "id": table.id,
+             "documents": old._with_documents(),
              "new_table": new._from(), "new_id": there.id,
              "id_type": sql.SQL(table.id_type), "least": sql.Literal(LEAST_SPREAD), "settings": _settings(old, new)}
     for which, store, alias in (("old", old, "d"), ("new", new, "s")):
@@ -73,9 +82,13 @@ def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> 
         parts[f"{which}_distance"] = distance = sql.SQL("({} {} {}.{}::{})").format(
             vector, table.operator(OPERATORS[metric]), parts["f"], sql.Identifier(f"{which}_query"), kind)
         parts[f"{which}_score"] = sql.SQL(SCORES[metric]).format(d=distance)
-    mark = sql.Literal(MARK + json.dumps({"columns": [old.at.column, new.at.column]}))
-    remark = sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, mark)
+    remark = sql.SQL("COMMENT ON FUNCTION {} IS {}").format(function, sql.Literal(_mark(old, new)))
     return f"{sql.SQL(_FUNCTION).format(**parts).as_string()};\n{remark.as_string()};\n"
+
+
+def _mark(old: PostgresRows, new: Store) -> str:
+    """Which vectors the function is for; a cutover that renames columns changes nothing in it."""
+    return MARK + json.dumps({"tables": [store._table().plain_name for store in (old, old._same_table(new))]})
 
 
 def _settings(old: PostgresRows, new: PostgresRows) -> sql.Composed:
@@ -98,3 +111,14 @@ def install(old: PostgresRows, new: Store, name: str | None = None) -> None:
             raise Error(f"{old.name}: the search function needs PostgreSQL 14 or later; this server is "
                         f"{connection.info.server_version // 10000}; use kedge.migrate.search instead")
         connection.execute(statements)
+
+
+def point_again(old: PostgresRows, new: Store) -> None:
+    """If the function is there, and as an earlier migration of the table has left it, makes it for these two."""
+    table = old._documents()
+    with old._link.session() as connection:
+        found = connection.execute(
+            "SELECT obj_description(p.oid, 'pg_proc') FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE "
+            "nspname = %s AND proname = %s", [table.schema, name_of(table)]).fetchall()
+    if any((mark or "").startswith(MARK) and mark != _mark(old, new) for mark, in found):
+        install(old, new)

@@ -66,6 +66,11 @@ class Column:
     def type(self) -> str:
         return "halfvec" if self.half else "vector"
 
+    @property
+    def model(self) -> str:
+        """Whose vectors it has, in the words of notes."""
+        return "new" if self.mark else "old"
+
 
 def look_up(connection: Connection, at: TableAddress, who: str) -> Table:
     """The table of an address; 'who' is what messages call it."""
@@ -126,7 +131,8 @@ def _id_column(connection: Connection, oid: int, at: TableAddress, who: str) -> 
             "a.attnum)", [oid])]
         raise UsageError(f"{who}: the table has no primary key of one column"
                          + (f" but one of {', '.join(columns)}, and keys of several columns are not supported"
-                            if columns else "") + "; add &id=NAME of a column that is unique by itself")
+                            if columns else "")
+                         + "; if a column is unique by itself, CREATE UNIQUE INDEX on it and add &id=NAME")
     if at.id not in (name for name, _ in keys):
         raise UsageError(f"{who}: the column {at.id!r} has no unique index; a vector is written under its id, so name "
                          "the primary key or a unique column")

@@ -8,7 +8,7 @@ from psycopg import errors
 
 from ..._errors import Error
 from .postgres_link import Connection
-from .postgres_table import Table
+from .postgres_table import Column, Table
 
 
 class Trigger(NamedTuple):
@@ -17,12 +17,13 @@ class Trigger(NamedTuple):
     stubborn: bool  # it runs, or runs only, in sessions that skip the others
 
 
-def update_triggers(connection: Connection, table: Table) -> list[Trigger]:
-    """Triggers that run when a vector is written: all on updates, but for those that name other columns."""
+def update_triggers(connection: Connection, table: Table, column: Column | None) -> list[Trigger]:
+    """Others' triggers that run when a vector is written: all on updates, but for those that name other columns."""
     found = connection.execute(
         "SELECT tgname, pg_get_triggerdef(oid, true), tgenabled IN ('A', 'R') FROM pg_trigger WHERE tgrelid = %s AND "
-        "NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > 0 AND cardinality(tgattr::int2[]) = 0 ORDER BY 1",
-        [table.oid]).fetchall()
+        "NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 > 0 AND (cardinality(tgattr::int2[]) = 0 OR %s = "
+        "ANY(tgattr::int2[]) AND NOT starts_with(tgname, 'kedge_')) ORDER BY 1",
+        [table.oid, 0 if column is None else column.number]).fetchall()
     return [Trigger(name, " ".join(says.split("TRIGGER ", 1)[1].split()), stubborn) for name, says, stubborn in found]
 
 

@@ -17,9 +17,9 @@ from ..store import Note
 from ..types import Id
 from .postgres_link import Connection
 from .postgres_lock import locked
+from .postgres_names import fitted
 from .postgres_table import Table
 
-NAME_BYTES = 63
 QUIET = "SET LOCAL kedge.quiet = 'on'"
 NOT_QUIET = "coalesce(current_setting('kedge.quiet', true), '') <> 'on'"
 _FUNCTION = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -27,6 +27,10 @@ SET search_path = pg_catalog, {id_schema}, pg_temp AS $note$
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     INSERT INTO {notes} (what) VALUES ('gone');
+  ELSIF TG_ARGV[0] = 'came' THEN
+    {place}
+  ELSIF TG_OP = 'DELETE' AND TG_ARGV[0] = 'old' THEN
+    INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'old');
   ELSIF TG_OP = 'DELETE' THEN
     {remove}
     INSERT INTO {notes} (id, what) VALUES (OLD.{id}, 'gone');
@@ -47,10 +51,7 @@ class Watch:
     owner: str
 
     def _named(self, kind: str) -> sql.Identifier:
-        ending = f"_{self.owner[:8]}"
-        room = NAME_BYTES - len(f"kedge_{kind}_{ending}".encode())
-        name = self.table.plain_name.encode()[:room].decode(errors="ignore")
-        return sql.Identifier(self.table.schema, f"kedge_{kind}_{name}{ending}")
+        return sql.Identifier(self.table.schema, fitted(f"kedge_{kind}_", self.table.plain_name, f"_{self.owner[:8]}"))
 
     @property
     def notes(self) -> sql.Identifier:
@@ -68,17 +69,21 @@ class Watch:
             [self.notes.as_string(connection), self.table.oid, self.function.as_string(connection)]).fetchall()
         return bool(found[0][0])
 
-    def make(self, connection: Connection, old: str, text: str | None, new: tuple[Table, str]) -> None:
+    def make(self, connection: Connection, old: tuple[Table, str], text: str | None, new: tuple[Table, str],
+             every: bool) -> None:
         """Makes it all, anew if some of it is there: someone may have disabled or dropped the triggers. It is whole
         with the last transaction, which makes the table's own triggers; each locks one table, and briefly.
 
-        old and text are columns of the table; new is the column of new vectors, and the table that it is in.
+        old and new are the columns of old and new vectors, with the tables that they are in; text is a column of the
+        documents' table. every: each document that comes is to be shown, also without a new vector.
         """
         side, name = new
-        apart = side.oid != self.table.oid
+        apart, moved_before = side.oid != self.table.oid, old[0].oid != self.table.oid
         again = connection.execute("SELECT to_regclass(%s)", [self.notes.as_string(connection)]).fetchall() != [(None,)]
         self._drop_triggers(connection)
         remove = sql.SQL("DELETE FROM {} WHERE {} = OLD.{};").format(side.name, side.id, self.table.id)
+        place = sql.SQL("INSERT INTO {} ({id}, theirs) VALUES (NEW.{id}, false) ON CONFLICT DO NOTHING;").format(
+            side.name, id=side.id)
         # Of what is kept for a rollback there may be very much more than of what nobody has read.
         index = sql.SQL("CREATE INDEX ON {} (mark) WHERE NOT seen").format(self.notes)
         # Notes that nobody has read yet stay.
@@ -89,12 +94,22 @@ class Watch:
                  sql.SQL("DROP FUNCTION IF EXISTS {}()").format(self.function),
                  sql.SQL(_FUNCTION).format(notes=self.notes, function=self.function, id=self.table.id,
                                            id_schema=sql.Identifier(self.table.id_schema),
-                                           remove=remove if apart else sql.SQL("")),
+                                           remove=remove if apart else sql.SQL(""),
+                                           place=place if apart else sql.SQL("")),
                  sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(self.function)]
         of_new = self._triggers(side.name, "new", name)
         with locked(connection, sql.SQL("; ").join(first + (of_new if apart else []))):
             self._fire_for_replicas_too(connection)
-        made = self._triggers(self.table.name, "old", old) + ([] if apart else of_new)
+        of_old = self._triggers(old[0].name, "old", old[1])
+        if moved_before:
+            had_one = sql.SQL("OLD.{} IS NOT NULL").format(sql.Identifier(old[1]))
+            with locked(connection, sql.SQL("; ").join([
+                    *of_old, self._trigger(old[0].name, "old_out", sql.SQL("DELETE"), had_one, "old"),
+                    self._when_emptied(old[0].name)])):
+                self._fire_for_replicas_too(connection)
+        made = ([] if moved_before else of_old) + ([] if apart else of_new)
+        if apart and every:
+            made.append(self._trigger(self.table.name, "came", sql.SQL("INSERT"), None, "came"))
         key = sql.SQL("OLD.{id} IS DISTINCT FROM NEW.{id}").format(id=self.table.id)
         made.append(self._trigger(self.table.name, "key", sql.SQL("UPDATE OF {}").format(self.table.id), key, "old",
                                   "moved"))
@@ -103,8 +118,7 @@ class Watch:
             words = sql.SQL("OLD.{t}::text IS DISTINCT FROM NEW.{t}::text").format(t=sql.Identifier(text))
             made.append(self._trigger(self.table.name, "text", sql.SQL("UPDATE OF {}").format(sql.Identifier(text)),
                                       words, "text"))
-        made.append(sql.SQL("CREATE TRIGGER {} AFTER TRUNCATE ON {} EXECUTE FUNCTION {}()").format(
-            self._trigger_name("all"), self.table.name, self.function))
+        made.append(self._when_emptied(self.table.name))
         with locked(connection, sql.SQL("; ").join(made)):
             self._fire_for_replicas_too(connection)
             if again:  # rows that went unnoted are found by comparing
@@ -125,16 +139,15 @@ class Watch:
             self._trigger_name(name), event, table, conditions, self.function,
             sql.SQL(", ").join(map(sql.Literal, words)))
 
+    def _when_emptied(self, table: sql.Identifier) -> sql.Composed:
+        return sql.SQL("CREATE TRIGGER {} AFTER TRUNCATE ON {} EXECUTE FUNCTION {}()").format(
+            self._trigger_name("all"), table, self.function)
+
     def _trigger_name(self, name: str) -> sql.Identifier:
         return sql.Identifier(f"kedge_{self.owner[:8]}_{name}")
 
     def _fire_for_replicas_too(self, connection: Connection) -> None:
-        """Rows also come from a replication, whose session runs no ordinary triggers."""
-        for name, table in connection.execute(
-                "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = "
-                "0 AND tgenabled <> 'A'", [self.function.as_string(connection)]).fetchall():
-            connection.execute(sql.SQL("ALTER TABLE " + table + " ENABLE ALWAYS TRIGGER {}").format(
-                sql.Identifier(name)))
+        fire_for_replicas_too(connection, self.function)
 
     @property
     def _cast(self) -> sql.SQL:
@@ -154,13 +167,14 @@ class Watch:
                     "latest DESC, what = 'old' DESC, mark DESC").format(self._cast, self.notes, some),
             [] if ids is None else [list(ids)]).fetchall()]
 
-    def new_since(self, connection: Connection, marks: dict[Id, int]) -> set[Id]:
-        """Those of these ids whose new vector others have written after the mark."""
-        return {one for one, in connection.execute(
-            sql.SQL("SELECT n.id{} FROM {} n JOIN unnest(%s::" + self.table.id_cast("[]") + ", %s::bigint[]) AS given "
-                    "(id, mark) ON n.id = given.id AND n.mark > given.mark WHERE n.what = 'new' AND n.mark > %s"
-                    ).format(self._cast, self.notes),
-            [list(marks), list(marks.values()), min(marks.values(), default=0)]).fetchall()}
+    def written_since(self, connection: Connection, marks: dict[Id, int], what: str = "new",
+                      seen: bool = True) -> set[Id]:
+        """Those of these ids whose new, or old, vector others have written after the mark."""
+        found = connection.execute(
+            sql.SQL("SELECT id{}, mark FROM {} WHERE id = ANY(%s::" + self.table.id_cast("[]") + ") AND what = %s AND "
+                    "mark > %s{}").format(self._cast, self.notes, sql.SQL("" if seen else " AND NOT seen")),
+            [list(marks), what, min(marks.values(), default=0)]).fetchall()
+        return {one for one, mark in found if mark > marks[one]}
 
     def forget(self, connection: Connection, notes: Collection[Note], keep: bool) -> None:
         how = "UPDATE {} SET seen = true WHERE mark = ANY(%s)" if keep else "DELETE FROM {} WHERE mark = ANY(%s)"
@@ -184,6 +198,14 @@ class Watch:
                      if on == table]
             with locked(connection, sql.SQL("; ").join(drops)):
                 pass
+
+
+def fire_for_replicas_too(connection: Connection, function: sql.Identifier) -> None:
+    """Rows also come from a replication, whose session runs no ordinary triggers."""
+    for name, table in connection.execute(
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgfoid = to_regproc(%s) AND tgparentid = "
+            "0 AND tgenabled <> 'A'", [function.as_string(connection)]).fetchall():
+        connection.execute(sql.SQL("ALTER TABLE " + table + " ENABLE ALWAYS TRIGGER {}").format(sql.Identifier(name)))
 
 
 def why_not(connection: Connection, table: Table) -> str | None:

@@ -19,22 +19,25 @@ from psycopg import sql
 
 from ..._address import TableAddress
 from ..._errors import Error, UsageError
-from ..store import BATCH_ROWS, Note, Room, Store
+from ..store import Note, Room, Store
 from ..types import Id, Vectors
-from . import postgres_guard, postgres_index, postgres_room, postgres_view, postgres_watch
+from . import postgres_guard, postgres_index, postgres_room, postgres_sql, postgres_view, postgres_watch
 from .postgres_link import Connection, explained, retried, vector_array
 from .postgres_lock import lock_table, locked
+from .postgres_names import NAME_BYTES, fitted
 from .postgres_rows import PostgresRows, version_in_sql
 from .postgres_table import Column, Table, drop_functions, find_column, mark_column
 from .postgres_triggers import skip_triggers, update_triggers
 from .postgres_watch import QUIET, Watch
+from .postgres_watched import PostgresWatched
 
 WIDEST = 16000
 WRITE_BYTES = 1 << 25
-TURNS = 8
 
 
-class PostgresStore(PostgresRows):
+class PostgresStore(PostgresWatched):
+    _caught_up: tuple[str, dict[Id, int]] | None = None  # the migration, and by id the last note that take_over got
+
     def __new__(cls, address: str) -> PostgresStore:
         if cls is PostgresStore and TableAddress.parse(address).side is not None:
             from .postgres_side import PostgresSide
@@ -43,9 +46,9 @@ class PostgresStore(PostgresRows):
 
     def beside(self, ending: str) -> PostgresStore:
         column = self._column_name() + ending
-        if len(column.encode()) > 63:
-            raise UsageError(f"{self.name}: {column!r} is longer than the 63 bytes PostgreSQL gives a name; choose "
-                             "another place with 'into'")
+        if len(column.encode()) > NAME_BYTES:
+            raise UsageError(f"{self.name}: {column!r} is longer than the {NAME_BYTES} bytes PostgreSQL gives a name; "
+                             "choose another place with 'into'")
         return PostgresStore(str(dataclasses.replace(self.at, column=column)))
 
     def new_place(self, into: str = "") -> PostgresStore:
@@ -57,7 +60,7 @@ class PostgresStore(PostgresRows):
             return self.beside("_new")
         if into:
             raise UsageError(f"{self.name}: into = {into!r} means nothing here; it may be 'column' or an address")
-        side = postgres_index.new_name(f"{self.at.table[-1]}_{self._column_name()}", "_new")
+        side = fitted("", f"{self.at.table[-1]}_{self._column_name()}", "_new")
         return PostgresStore(str(dataclasses.replace(self.at, side=side)))
 
     @retried
@@ -74,7 +77,7 @@ class PostgresStore(PostgresRows):
                       documents: Store) -> list[Id]:
         """The statement that writes also compares: it waits for an edit that is under way and looks at the row again,
         and an edit that comes later waits for it."""
-        text = self._same_table(documents).at.text
+        text = self._same_table(documents).text
         self._check_shape(vectors, len(ids), self._column())
         by_text = [n for n, version in enumerate(versions) if text and (version or "").startswith("text ")]
         other = sorted(set(range(len(ids))).difference(by_text))
@@ -95,29 +98,16 @@ class PostgresStore(PostgresRows):
         return written
 
     def _turns(self, ids: list[Id], column: Column) -> list[Sequence[int]]:
-        """The rows in the order to write them: a list of places for every transaction.
-
-        A row whose new version finds room on its own page stays where it is for all indexes. Pages are full, so the
-        rows of a page take turns: what the first left behind is room for the next. An HNSW index on another column,
-        which takes rows many times slower than the table does, then sees one row of a page and not all.
-        """
-        table = self._table()
+        """The rows in the order to write them: a list of places for every transaction."""
         with self._link.work() as connection:
-            if self._link.held or not postgres_index.worth_turns(connection, table.oid, column.number):
-                return [range(len(ids))]
-            places = dict(connection.execute(sql.SQL(
-                "SELECT d.{id}{}, row_number() OVER (PARTITION BY d.tableoid, (d.ctid::text::point)[0] ORDER BY "
-                "d.ctid) FROM {} d WHERE d.{id} = ANY(%s::" + table.id_cast("[]") + ")").format(
-                    sql.SQL("" if table.integers else "::text"), table.name, id=table.id), [ids]).fetchall())
-        turns: list[list[int]] = [[] for _ in range(TURNS)]
-        for n, one in enumerate(ids):
-            turns[places.get(one, 0) % TURNS].append(n)
-        return [turn for turn in turns if turn]
+            return [range(len(ids))] if self._link.held else (
+                postgres_index.turns(connection, self._table(), column.number, ids))
 
     @retried
     def _update(self, table: Table, column: Column, ids: list[Id], vectors: Vectors | None,
                 versions: Sequence[str | None] | None = None, text: str | None = None) -> list[Id]:
-        """In one transaction; returns the ids without those that are gone or, with versions, have another text."""
+        """In one transaction; returns the ids without those that are gone, that others have written meanwhile or, with
+        versions, that have another text."""
         source: list[sql.Composable] = [sql.SQL("unnest(%s::" + table.id_cast("[]") + ") AS id")]
         if vectors is not None:
             source.append(sql.SQL("unnest(%s::{}[]) AS vector").format(table.of_extension(column.type)))
@@ -131,12 +121,12 @@ class PostgresStore(PostgresRows):
         written: list[Id] = []
         oid = table.vector_oids[column.type]
         piece = WRITE_BYTES // (8 + (0 if vectors is None else vectors[:1].nbytes))
-        with self._link.work() as connection:
+        with self._link.work() as connection, connection.transaction() as undoable:
             connection.execute(QUIET)
             # A batch is small beside the table: the index is the fastest way to its rows, whatever the planner thinks.
             connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
                                "SET LOCAL enable_seqscan = off")
-            self._skip_triggers(connection)
+            self._skip_triggers(connection, column)
             for first in range(0, len(ids), piece):
                 given: list[Any] = [ids[first:first + piece]]
                 if vectors is not None:
@@ -144,16 +134,38 @@ class PostgresStore(PostgresRows):
                 if versions is not None:
                     given.append(list(versions[first:first + piece]))
                 written += [one for one, in connection.execute(statement, given).fetchall()]
-        return written
+            theirs = self._written_since(connection, column, written)
+            if theirs:
+                raise psycopg.Rollback(undoable)
+        if not theirs:
+            return written
+        rest = [n for n, one in enumerate(ids) if one not in theirs]
+        return self._update(table, column, [ids[n] for n in rest], vectors if vectors is None else vectors[rest],
+                            versions if versions is None else [versions[n] for n in rest], text)
+
+    def _written_since(self, connection: Connection, column: Column, ids: list[Id]) -> set[Id]:
+        """Those of these rows that others have written, and nobody has caught up with that. The rows are locked by
+        now, so whoever did it has committed, with a note."""
+        owner, marks = self._caught_up or ((column.mark or {}).get("owner"), {})
+        watch = Watch(self._table(), owner or "")
+        if not ids or owner is None or not watch.there(connection):
+            return set()
+        return watch.written_since(connection, {one: marks.get(one, 0) for one in ids}, column.model, seen=False)
+
+    @retried
+    def take_over(self, owner: str, notes: Collection[Note]) -> set[Id]:
+        self._caught_up = owner, {note.id: note.mark for note in notes if note.id is not None}
+        with self._link.session() as connection:
+            return Watch(self._table(), owner).written_since(connection, self._caught_up[1], self._column().model)
 
     @retried
     def triggers(self) -> list[str]:
-        table = self._table()
+        table, column = self._table(), self._find()
         with self._link.session() as connection:
-            return [trigger.says for trigger in update_triggers(connection, table)]
+            return [trigger.says for trigger in update_triggers(connection, table, column)]
 
-    def _skip_triggers(self, connection: Connection) -> None:
-        triggers = [] if self.fire_triggers else update_triggers(connection, self._table())
+    def _skip_triggers(self, connection: Connection, column: Column | None = None) -> None:
+        triggers = [] if self.fire_triggers else update_triggers(connection, self._table(), column)
         if triggers:
             skip_triggers(connection, triggers, self.name)
 
@@ -173,6 +185,18 @@ class PostgresStore(PostgresRows):
         elif column.width != width:
             raise Error(f"{self.name} holds vectors of {column.width} values, made by this migration; it now asks for "
                         f"{width}; drop the column, or choose another place with 'into'")
+
+    @retried
+    def require_place(self, like: Store, owner: str) -> None:
+        column, table = self._find(), self._table()
+        if column is not None and (column.mark or {}).get("owner") != owner:
+            raise self._taken()
+        with self._link.session() as connection:
+            owns, = connection.execute("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = %s",
+                                       [table.oid]).fetchall()[0]
+        if not owns:
+            raise Error(f"{self.name}: this user does not own {table.plain_name}, so that no column can be added to "
+                        "it; connect as its owner, or leave --into out; nothing was changed")
 
     def _taken(self) -> Error:
         return Error(f"{self.name} exists and is not this migration's; finish or drop the other migration of this "
@@ -230,6 +254,8 @@ class PostgresStore(PostgresRows):
     @retried
     def switch(self, incoming: PostgresStore, outgoing: PostgresStore) -> None:
         if incoming.stays or outgoing.stays:
+            if incoming.stays:
+                postgres_sql.point_again(self, incoming)
             self._show(incoming if incoming.stays else outgoing, incoming.stays)
             return
         self._same_table(incoming)
@@ -247,18 +273,10 @@ class PostgresStore(PostgresRows):
                     connection.execute(rename.format(table.name, names[1], names[0]))
                     # Rows that come from now on have no vector of the model that goes.
                     connection.execute(self._nullable(names[2]))
-                    self._guard(connection, incoming, outgoing)
-
-    def _guard(self, connection: Connection, incoming: PostgresStore, outgoing: PostgresStore) -> None:
-        """Models of one width are told apart by what a session says; where the widths differ the server does it."""
-        table = self._table()
-        came, left = (find_column(connection, table, store._column_name(), store.name) for store in (self, outgoing))
-        if came is None or left is None:
-            return
-        if came.mark is not None and came.width == left.width:
-            postgres_guard.make(connection, table, self._column_name())
-        elif postgres_guard.there(connection, table):
-            postgres_guard.remove(connection, table)
+                    came, left = (find_column(connection, table, store._column_name(), store.name)
+                                  for store in (self, outgoing))
+                    if came is not None and left is not None:
+                        postgres_guard.follow_switch(connection, table, self._column_name(), came, left)
 
     def _nullable(self, column: sql.Identifier) -> sql.Composed:
         return sql.SQL("ALTER TABLE {} ALTER COLUMN {} DROP NOT NULL").format(self._table().name, column)
@@ -268,6 +286,9 @@ class PostgresStore(PostgresRows):
         self._same_table(side)
         table = self._table()
         with self._link.session() as connection:
+            if self.stays:  # a document without a vector there has none, so nothing must be filled
+                postgres_view.show(connection, self._documents(), new)
+                return
             filled, = connection.execute("SELECT attnotnull FROM pg_attribute WHERE attrelid = %s AND attname = %s",
                                          [table.oid, self._column_name()]).fetchall()[0]
             # Whoever may not change the table keeps its NOT NULL, and applications go on writing old vectors.
@@ -281,59 +302,7 @@ class PostgresStore(PostgresRows):
         if not incoming.stays:
             return super().switching(incoming, outgoing)
         with self._link.session() as connection:
-            return postgres_view.shows_new(connection, self._table())
-
-    @retried
-    def shows(self) -> str | None:
-        with self._link.session() as connection:
-            return postgres_view.shown(connection, self._table())
-
-    @retried
-    def unseen(self) -> str | None:
-        with self._link.session() as connection:
-            why = postgres_watch.why_not(connection, self._table())
-        return None if why is None else (
-            f"{why}, so that no trigger can note what others change; rows that come and go are found by comparing, and "
-            + ("a changed vector if its transaction commits before the next look" if self.at.changed else
-               "a changed vector not at all, unless a column says when (&changed=NAME)"))
-
-    @retried
-    def watching(self, owner: str) -> bool:
-        with self._link.session() as connection:
-            return Watch(self._table(), owner).there(connection)
-
-    @retried
-    def watch(self, new: Store, owner: str) -> None:
-        new, table = self._same_table(new), self._table()
-        column, into = self._column_name(), (new._table(), new._column_name())
-        with self._link.session() as connection:
-            if postgres_watch.why_not(connection, table) is None:
-                Watch(table, owner).make(connection, column, self.at.text, into)
-
-    @retried
-    def notes(self, owner: str, seen: bool = False, size: int = BATCH_ROWS, after: int = 0) -> list[Note]:
-        with self._link.session() as connection:
-            return Watch(self._table(), owner).read(connection, seen, size, after)
-
-    @retried
-    def last_notes(self, owner: str, ids: Collection[Id] | None = None) -> list[Note]:
-        with self._link.session() as connection:
-            return Watch(self._table(), owner).last(connection, None if ids is None else self._id_list(ids))
-
-    @retried
-    def forget(self, owner: str, notes: Collection[Note], keep: bool = False) -> None:
-        with self._link.session() as connection:
-            Watch(self._table(), owner).forget(connection, notes, keep)
-
-    @retried
-    def unwatch(self, owner: str) -> None:
-        with self._link.session() as connection:
-            Watch(self._table(), owner).remove(connection)
-            if postgres_view.shows_new(connection, self._table()):
-                postgres_view.remove(connection, self._table(), ["_old"])
-            if postgres_guard.there(connection, self._table()):
-                with locked(connection, lock_table(self._table().name)):
-                    postgres_guard.remove(connection, self._table())
+            return postgres_view.shows_new(connection, self._documents())
 
     def _switched(self, connection: Connection, incoming: PostgresStore, outgoing: PostgresStore) -> bool:
         """Whether it is done; the renames are one transaction, so there is nothing between."""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from ..._errors import Error, UsageError
-from ..store import Store
+from ..store import Missing, Store
 from ..types import Id, Vectors
 
 
@@ -42,3 +42,16 @@ def require_width(store: Store, ids: Sequence[Id], vectors: Vectors | None, widt
     if vectors is not None and np.shape(vectors) != (len(ids), width):
         raise Error(f"{store.address} holds vectors of {width} values; found an array of shape {np.shape(vectors)} for "
                     f"{len(ids)} ids, so it was made for another model")
+
+
+def require_switchable(store: Store, incoming: Store, outgoing: Store, there: Sequence[bool]) -> None:
+    """Of collections that change names one after the other: a switch can begin, go on, or is done. 'there' says which
+    of the three exist."""
+    old, new, kept = there
+    if not new and not (old and kept):
+        raise Missing(f"{incoming.address}: there is no such collection, so nothing can take the place of "
+                      f"{store.address}")
+    if new and old and kept:
+        raise Error(f"{outgoing.address} is taken, and would hold what is now in {store.address}; delete it")
+    if new and not old and not kept:
+        raise Missing(f"{store.address}: there is no such collection")

@@ -40,11 +40,13 @@ def closeness(queries: npt.ArrayLike, rows: npt.ArrayLike, metric: str) -> Float
 
 def fuse(old_scores: npt.ArrayLike, new_scores: npt.ArrayLike,
          weights: tuple[float, float] = (1, 1)) -> npt.NDArray[np.float64]:
-    """One score for each candidate. A row without a new vector (NaN) has only its old score, and the other way round.
+    """One score for each candidate: the mean of its scores, weighted so that both count by their spread. Dividing by
+    the weights keeps it on the models' own scale, so that cut-offs mean the same from one query to the next. A row
+    without a new vector (NaN) has only its old score, and the other way round.
 
     Spreads are standard deviations over the candidates; scores that are all alike say nothing and count 0.
     """
-    total = np.zeros(np.shape(old_scores))
+    total, shares = np.zeros(np.shape(old_scores)), 0.0
     for scores, weight in ((old_scores, weights[0]), (new_scores, weights[1])):
         scores = np.asarray(scores, np.float64)
         there = ~np.isnan(scores)
@@ -52,7 +54,8 @@ def fuse(old_scores: npt.ArrayLike, new_scores: npt.ArrayLike,
         if spread > LEAST_SPREAD:
             # What is missing is taken for the worst candidate: a row is not punished beyond that.
             total += weight * np.where(there, scores, scores[there].min()) / spread
-    return total
+            shares += abs(weight) / spread
+    return total / shares if shares > 0 else total
 
 
 def best_of(batches: Iterable[Rows], queries: npt.ArrayLike, k: int, metric: str) -> tuple[list[list[Id]], Vectors]:

@@ -19,6 +19,7 @@ import sqlite_vec
 from ..._errors import BadFile, Error
 from ..store import Missing
 from .files import reason_for
+from .sql_words import all_or_nothing
 
 BUSY_SECONDS = 30
 HAS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
@@ -94,15 +95,10 @@ class Link:
         if self._inside or self._lent is not None:
             yield
             return
-        self.rows(doing, "BEGIN IMMEDIATE")
-        self._inside = True
         try:
-            yield
-            self.rows(doing, "COMMIT")
-        except BaseException:
-            with contextlib.suppress(Error):  # SQLite may have rolled back by itself
-                self.rows(doing, "ROLLBACK")
-            raise
+            with all_or_nothing(self.rows, doing, "BEGIN IMMEDIATE"):
+                self._inside = True
+                yield
         finally:
             self._inside = False
 

@@ -20,8 +20,9 @@ from ..._errors import Error, UsageError
 from ..store import BATCH_ROWS, Contents, Missing, Rows, Store
 from ..types import Id, Moment, Vectors
 from .require import require_free, require_same_place, require_width
+from .sql_words import quoted
 from .sqlite_link import Link
-from .sqlite_vec0 import Definition, Vector, copy, quoted
+from .sqlite_vec0 import Definition, Vector, copy
 
 OPTIONS = ("text", "changed")
 METRICS = {"cosine": "cosine", "l2": "euclidean"}

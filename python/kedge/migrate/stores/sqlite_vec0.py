@@ -6,6 +6,8 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from .sql_words import quoted
+
 DEFINITION = re.compile(r"\s*CREATE\s+VIRTUAL\s+TABLE\s.*?\bUSING\s+vec0\s*\((.*)\)\s*;?\s*",
                         re.IGNORECASE | re.DOTALL)
 VECTOR = re.compile(r"(\w+)\s+(float|f32|int8|i8|bit)\s*\[\s*(\d+)\s*\](.*)", re.IGNORECASE | re.DOTALL)
@@ -15,10 +17,6 @@ OPTION = re.compile(r"\w+\s*=.*", re.DOTALL)
 NAME = re.compile(r"\+?\s*(\w+)")
 # A column of another kind than float takes a value only if it is said to be of that kind.
 WRAPPED = {"int8": "vec_int8({})", "i8": "vec_int8({})", "bit": "vec_bit({})"}
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclasses.dataclass

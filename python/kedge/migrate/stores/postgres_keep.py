@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stays on the documents' table after a migration: triggers by which the side table follows it.
+
+A foreign key would do the half of it, and would also refuse TRUNCATE and DETACH PARTITION to programs that have always
+used them. The vector of a document that goes goes with it, one that comes is shown without a vector, and a vector whose
+text has changed since is stale: it is still found, and whoever writes it again makes it fresh.
+"""
+from __future__ import annotations
+
+import hashlib
+
+from psycopg import sql
+
+from .postgres_link import Connection
+from .postgres_lock import locked
+from .postgres_names import fitted
+from .postgres_table import Table
+from .postgres_watch import fire_for_replicas_too
+
+# Who writes a vector and then, in the same transaction, the text that it was made of has left nothing stale.
+_FUNCTION = """CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, {id_schema}, pg_temp AS $keep$
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    TRUNCATE {side};
+  ELSIF TG_OP = 'DELETE' THEN
+    DELETE FROM {side} WHERE {id} = OLD.{id};
+  ELSIF TG_OP = 'INSERT' THEN
+    INSERT INTO {side} ({id}, theirs) VALUES (NEW.{id}, false) ON CONFLICT DO NOTHING;
+  ELSIF TG_ARGV[0] = 'key' THEN
+    UPDATE {side} SET {id} = NEW.{id} WHERE {id} = OLD.{id} AND NOT EXISTS (
+      SELECT 1 FROM {side} WHERE {id} = NEW.{id});
+  ELSE
+    UPDATE {side} SET stale = true WHERE {id} = NEW.{id} AND embedding IS NOT NULL AND NOT stale AND
+      xmin::text <> (txid_current() % 4294967296)::text;
+  END IF;
+  RETURN NULL;
+END $keep$"""
+
+
+def _function(side: Table) -> sql.Identifier:
+    return sql.Identifier(side.schema, fitted("kedge_keep_", side.plain_name))
+
+
+def make(connection: Connection, table: Table, side: Table, text: str | None, every: bool) -> None:
+    """Makes the triggers, anew if some of them are there, with one lock on the table. every: whether each document that
+    comes belongs to the side table, and not only those that meet a condition."""
+    function, id_name = _function(side), table.id
+    row = "CREATE TRIGGER {} AFTER {} ON {} FOR EACH ROW {}EXECUTE FUNCTION {}({})"
+    events: list[tuple[str, sql.Composable, sql.Composable, str]] = [("gone", sql.SQL("DELETE"), sql.SQL(""), "")]
+    if every:
+        events.append(("came", sql.SQL("INSERT"), sql.SQL(""), ""))
+    for name, column in (("key", id_name), ("text", sql.Identifier(text) if text else None)):
+        if column is not None:
+            events.append((name, sql.SQL("UPDATE OF {}").format(column), sql.SQL(
+                "WHEN (OLD.{c}::text IS DISTINCT FROM NEW.{c}::text) ").format(c=column), name))
+    made = [sql.SQL(_FUNCTION).format(function=function, side=side.name, id=id_name,
+                                      id_schema=sql.Identifier(table.id_schema)),
+            sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(function)]
+    made += [sql.SQL(row).format(_trigger(side, name), event, table.name, when, function, sql.Literal(word))
+             for name, event, when, word in events]
+    made.append(sql.SQL("CREATE TRIGGER {} AFTER TRUNCATE ON {} EXECUTE FUNCTION {}()").format(
+        _trigger(side, "all"), table.name, function))
+    with locked(connection, sql.SQL("; ").join([*_drops(table, side), *made])):
+        fire_for_replicas_too(connection, function)
+
+
+def remove(connection: Connection, table: Table, side: Table) -> None:
+    with locked(connection, sql.SQL("; ").join(_drops(table, side))):
+        pass
+
+
+def _drops(table: Table, side: Table) -> list[sql.Composed]:
+    drop = sql.SQL("DROP TRIGGER IF EXISTS {} ON {}")
+    return [drop.format(_trigger(side, name), table.name) for name in ("gone", "came", "key", "text", "all")] + [
+        sql.SQL("DROP FUNCTION IF EXISTS {}()").format(_function(side))]
+
+
+def _trigger(side: Table, name: str) -> sql.Identifier:
+    """A table may have several side tables, each with triggers of its own."""
+    return sql.Identifier(f"kedge_keep_{hashlib.sha256(side.plain_name.encode()).hexdigest()[:8]}_{name}")
