@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kedge itself, with its defaults: every row is in the support."""
+from collections.abc import Sequence
+from typing import Any
+
+import kedge
+import numpy as np
+from adapt import each_pair
+from protocol import Join, Map, Translate
+
+PACKAGE = "kedge"
+
+
+def translate(**options: Any) -> Translate:
+    def fit(old: np.ndarray, new: np.ndarray) -> Map:
+        bundle = kedge.fit({"old": old, "new": new}, support=len(old), **options)
+        transform: Map = bundle.translator("old", "new").transform
+        return transform
+    return fit
+
+
+def join(**options: Any) -> Join:
+    def fit(sources: Sequence[np.ndarray], unseen: np.ndarray) -> list[tuple[Map, Map]]:
+        names = [f"source {n}" for n in range(len(sources))]
+        bundle = kedge.fit(dict(zip(names, sources)), support=len(unseen), **options)
+        new = bundle.attach("unseen", unseen)
+        return [(bundle[name].transform, new.transform) for name in names]
+    return fit
+
+
+TRANSLATE = {"kernel": translate(method="kernel"), "ridge": translate(method="ridge"),
+             "ridge, raw": translate(method="ridge", similarity="inner"),
+             "procrustes": translate(method="procrustes"), "consensus": translate()}
+JOIN = {"consensus": join(), "consensus by kernel": join(attach="kernel"),
+        "ridge of each pair": each_pair(translate(method="ridge")),
+        "random rows, cosine": join(method="random", similarity="cosine")}
