@@ -4,6 +4,8 @@
 # make test-all      everything else, in an hour (CONTRIBUTING.md says what); CI runs both
 # make test-faults   full disks, kills, too little memory, 20 million rows, hard numbers, and tables (9 GB of disk)
 # make bench   measures speed and memory against plain BLAS and PyTorch
+# make rivals  holds kedge against what else does its job, and writes bench/results/rivals.md (docs/compare.md)
+# make claims  checks numbers of the README against what prints them (docs/claims.toml)
 # make gpu     builds with CUDA, checks every operation on the GPU and measures it; installs nothing (docs/gpu.md)
 # make check   runs lint, asan and tsan, and prints a table of what they found
 # make lint    clang-format, clang-tidy and cppcheck over our C++, ruff and mypy over our Python
@@ -14,7 +16,7 @@
 # make wheel   makes dist/kedge-*.whl, which carry everything they need, for other machines
 # make docs    makes docs/cli.md, python/kedge/_types.py and _core.pyi from the code, and the site, build/docs/html/index.html
 # Each does its own set-up; scripts/setup says what it installs.
-.PHONY: demo install test test-all test-faults bench gpu check lint asan asan-python tsan fuzz wheel docs format clean
+.PHONY: demo install test test-all test-faults bench rivals claims gpu check lint asan asan-python tsan fuzz wheel docs format clean
 
 demo:
 	@scripts/setup demo
@@ -60,6 +62,18 @@ bench:
 	PYTHONPATH=build/dev/python .venv/bin/python bench/migrate_faiss.py --rows 200000
 	@scripts/setup cluster
 	PYTHONPATH=build/dev/python .venv/bin/python bench/cluster.py --rows 500000
+
+# DATA='FOLDER...' takes other embeddings than those that come with kedge, and only prints.
+rivals:
+	@scripts/setup rivals
+	@scripts/build release kedge_cli kedge_python_package
+	PYTHONPATH=build/release/python build/rivals-venv/bin/python bench/rivals/run.py \
+	  $(if $(DATA),$(DATA:%=--data %),-o bench/results/rivals.md)
+
+claims:
+	@scripts/setup build
+	@scripts/build release kedge_cli
+	scripts/claims build/release/cli/kedge
 
 gpu:
 	scripts/gpu

@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   AttachOptions attach;
-  std::string bundle, space, output, ids;
+  std::string bundle, space, output, ids, pairs;
   std::vector<std::string> moments;
   RowArguments rows;
   bool replace = false;
@@ -89,10 +89,10 @@ void require_sensible(const Options& o) {
         "there is nothing to attach: give --space NAME=FILE, or --moments FILE with moments that carry its support "
         "rows ('kedge moments --support-of')");
   }
-  if (!o.ids.empty() || o.rows.given() || o.attach.support_rows) {
+  if (!o.ids.empty() || !o.pairs.empty() || o.rows.given() || o.attach.support_rows) {
     refuse(
-        "--rows and --support-rows are about the rows of --space, but there are only moments; leave them out, or give "
-        "--space");
+        "--rows, --support-rows and --pairs are about the rows of --space, but there are only moments; leave them out, "
+        "or give --space");
   }
 }
 
@@ -101,16 +101,16 @@ AttachRows open_rows(const Options& o) {
   if (!o.space.empty()) rows.space = o.rows.open(o.space);
   if (!o.moments.empty()) rows.moments = load_all_moments(o.moments);
   if (!o.ids.empty()) rows.ids = read_ids_of(o.ids);
+  if (!o.pairs.empty()) rows.pairs = read_integer_rows(o.pairs, 2, "a row number of the fit and one of --space");
   if (rows.space || rows.moments.value().parts().size() == 1) return rows;
   throw Error(Code::bad_argument, fmt::format("one space is attached at a time, but the moments are of {}; say which "
                                               "with --space, or sum up its rows alone",
                                               rows.moments.value().parts().size()));
 }
 
-Attachment attach_given(const Bundle& bundle, const AttachRows& rows, const Options& o) {
-  const Progress progress = make_progress(o.common);
+AttachInput read_given(const Bundle& bundle, const AttachRows& rows, const Options& o, const Progress& progress) {
   try {
-    return attach(bundle, read_input(bundle, rows, o.attach, progress), o.attach, progress);
+    return read_input(bundle, rows, o.attach, progress);
   } catch (const RepeatedId& problem) {
     refuse_repeated(problem, o.ids);
   }
@@ -133,11 +133,14 @@ void run(const Options& o) {
   }
   if (given.space) require_other_file(o.output, file_of(o.space));
   require_other_file(o.output, o.ids);
+  require_other_file(o.output, o.pairs);
   require_replaceable(o.output, ResultKind::bundle);
   const auto writable = require_writable(o.output);
   for (const std::string& moments : o.moments) require_other_file(o.output, moments);
   tell_cost(o.common, attach_cost(before, options, dim), fmt::format("attaching '{}'", name));
-  const Bundle bundle = before.with(attach_given(before, given, o));
+  const Progress progress = make_progress(o.common);
+  const AttachInput input = read_given(before, given, o, progress);
+  const Bundle bundle = before.with(attach(before, input, options, progress));
   save_bundle(bundle, o.output);
   const Attachment& attached = bundle.space(name);
   Json summary = {{"command", "attach"},
@@ -145,10 +148,15 @@ void run(const Options& o) {
                   {"space", name},
                   {"dim", dim},
                   {"anchors", bundle.anchors().mixture.rows()},
-                  {"statistics_rows", given.moments ? given.moments->rows() : given.space.value().rows()},
+                  {"support", input.support.rows()},
+                  {"statistics_rows", input.moments.rows()},
                   {"seconds", watch.seconds()}};
   summary.update(fit_to_json(attached));
   print_json(o.common, summary);
+  if (!input.places.empty()) {
+    say(o.common, fmt::format("the pairs name {} of the {} support rows, and the map was made from those",
+                              input.support.rows(), bundle.anchors().support_ids.size()));
+  }
   say_how_it_fits(o.common, bundle, {&attached, 1});
   say(o.common, fmt::format("wrote {}: attached '{}' ({} -> {} values), {:.2f} s", o.output, name, dim,
                             bundle.anchors().mixture.rows(), watch.seconds()));
@@ -174,6 +182,11 @@ void add_attach(CommandLine& line) {
       "Take its statistics from these moments of its rows ('kedge moments') instead of from the file, and "
       "its support rows if they carry those; one file for each part");
   add_ids(c, o->ids, "to find the support rows by, if the bundle keeps ids");
+  c.add("--pairs", o->pairs,
+        "Which rows are which, where the file is not in the order of the fit: an .npy of integers with two columns, "
+        "row numbers of the first file that was fitted and of this one, from 0. A ridge makes do with some of the "
+        "support rows")
+      .takes("FILE");
   c.add_flag("--replace", o->replace, "Replace the space of that name if there is one");
   o->common.add_to(c);
   c.runs([o] { run(*o); });

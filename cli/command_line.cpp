@@ -91,8 +91,9 @@ CommandLine::CommandLine()
   app_->fallthrough();
   app_->get_formatter()->column_width(34);
   app_->footer(
-      "Run 'kedge COMMAND --help' for help on a command. Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad file, 130 "
-      "interrupted.");
+      "Run 'kedge COMMAND --help' for help on a command. Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad file, 4 "
+      "not "
+      "matched, 130 interrupted.");
   add_commands(*this);
   app_->set_config("--config", "", "Read the command's options from a TOML file")->type_name("FILE");
 }

@@ -6,6 +6,7 @@ namespace kedge::cli {
 void add_commands(CommandLine& line) {
   add_fit(line);
   add_attach(line);
+  add_match(line);
   add_moments(line);
   add_transform(line);
   add_translate(line);

@@ -8,6 +8,7 @@ class CommandLine;
 // Each adds one command to those that kedge knows.
 void add_fit(CommandLine& line);
 void add_attach(CommandLine& line);
+void add_match(CommandLine& line);
 void add_moments(CommandLine& line);
 void add_transform(CommandLine& line);
 void add_translate(CommandLine& line);

@@ -58,8 +58,9 @@ std::string describe_fit(const Attachment& space) {
                        space.space(), mixture->mean_r2);
   }
   const RidgeFit& ridge = std::get<ByRidge>(space.by).fit;
+  const std::string_view less = ridge.whitening == 0 ? ", not whitened" : ", half-whitened";
   return fmt::format("'{}' fits the anchors with a mean R^2 of {:.3f} by generalised cross-validation (ridge {:g}{})",
-                     space.space(), ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : ", half-whitened");
+                     space.space(), ridge.mean_r2, ridge.strength, ridge.whitening == 1 ? "" : less);
 }
 
 bool is_source(const Bundle& bundle, const Attachment& space) {

@@ -32,6 +32,13 @@ class Interrupted : public Error {
       : Error(Code::failed, message) {}
 };
 
+/// Thrown after all is said and done, for an exit status of its own: the work went well, but what it found is not to be
+/// trusted, or less than was asked for.
+class NotGoodEnough : public Error {
+ public:
+  explicit NotGoodEnough(const std::string& verdict) : Error(Code::failed, verdict) {}
+};
+
 /// Ends the process, with a sentence, if there is no memory for the threads of OpenBLAS. Those have started by now, and
 /// one that gets no memory tries for ever; exit() would wait for it.
 void require_room();

@@ -25,7 +25,7 @@ struct Options {
   FitArguments fit;
   std::vector<std::string> spaces, moments;
   bool support_rows = false;
-  std::string output, ids, support_ids, history;
+  std::string output, ids, pairs, support_ids, history;
   RowArguments rows;
   bool validate = false;
   CommonOptions common;
@@ -71,11 +71,10 @@ void require_moments_alone(const Options& o) {
                 "there is nothing to fit: give --space NAME=FILE for each encoder, or --moments FILE with moments that "
                 "carry the support rows");
   }
-  const std::pair<const char*, bool> about_rows[]{{"--rows", o.rows.given()},
-                                                  {"--ids", !o.ids.empty()},
-                                                  {"--support-ids", !o.support_ids.empty()},
-                                                  {"--support-rows", o.support_rows},
-                                                  {"--validate", o.validate}};
+  const std::pair<const char*, bool> about_rows[]{
+      {"--rows", o.rows.given()},         {"--ids", !o.ids.empty()},
+      {"--pairs", !o.pairs.empty()},      {"--support-ids", !o.support_ids.empty()},
+      {"--support-rows", o.support_rows}, {"--validate", o.validate}};
   for (const auto& [name, given] : about_rows) {
     if (!given) continue;
     throw Error(
@@ -100,17 +99,20 @@ void require_support_rows(const Options& o) {
     throw Error(Code::bad_argument,
                 "--support-rows needs --support-ids FILE, to say which rows the files hold, in their order");
   }
-  if (!o.ids.empty()) {
-    throw Error(
-        Code::bad_argument,
-        "--support-rows says that files hold only the support, so that there is nothing to draw by --ids; leave "
-        "out one of them");
+  if (!o.ids.empty() || !o.pairs.empty()) {
+    throw Error(Code::bad_argument,
+                fmt::format("--support-rows says that files hold only the support, in its order, so that there is "
+                            "nothing to {}; leave out one of them",
+                            o.ids.empty() ? "find by --pairs" : "draw by --ids"));
   }
 }
 
 FitRows open_rows(const Options& o) {
   FitRows rows;
   for (const std::string& text : o.spaces) rows.spaces.push_back(o.rows.open(text));
+  if (!o.pairs.empty()) {
+    rows.spaces = pair_rows(rows.spaces, read_integer_rows(o.pairs, o.spaces.size(), "a row number of each --space"));
+  }
   if (!o.moments.empty()) rows.moments = load_all_moments(o.moments);
   if (!o.ids.empty()) rows.ids = read_ids_of(o.ids);
   rows.support_rows = o.support_rows;
@@ -206,6 +208,7 @@ void run(Options& o) {
     for (const std::string& space : o.spaces) require_other_file(output, file_of(space));
     require_other_file(output, o.support_ids);
     require_other_file(output, o.ids);
+    require_other_file(output, o.pairs);
     require_other_file(output, o.rows.file);
     for (const std::string& moments : o.moments) require_other_file(output, moments);
   }
@@ -290,6 +293,11 @@ void add_fit(CommandLine& line) {
       "part");
   add_ids(c, o->ids,
           "to draw the support by as 'kedge moments' does; the bundle then keeps ids instead of row numbers");
+  c.add("--pairs", o->pairs,
+        "Which rows belong together, where files are in other orders or hold other rows too: an .npy of integers with "
+        "a column of row numbers, from 0, for each --space. Each row of the first may be in one pair; the bundle keeps "
+        "its number")
+      .takes("FILE");
   c.add_flag("--support-rows", o->support_rows,
              "The files hold only the support rows: those of --support-ids, in that order. Needs --moments");
   c.get("--checkpoint").help("File that keeps the state of training [OUT.checkpoint]; removed when done");

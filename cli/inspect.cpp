@@ -86,7 +86,11 @@ std::string regression_of(const Attachment& space) {
                        space.kernel()->whitening);
   }
   if (space.ridge() == nullptr) return "-";
-  return fmt::format("ridge {:g}{}", space.ridge()->strength, space.ridge()->whitening == 1 ? "" : " half");
+  const RidgeFit& ridge = *space.ridge();
+  return fmt::format("ridge {:g}{}", ridge.strength,
+                     ridge.whitening == 1   ? ""
+                     : ridge.whitening == 0 ? " raw"
+                                            : " half");
 }
 
 void print_spaces(const Bundle& bundle) {

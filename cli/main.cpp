@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <kedge/device.h>
 #include <kedge/error.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 #include <system_error>
 
 namespace {
@@ -20,7 +22,7 @@ namespace {
 constexpr const char* kNoMemory =
     "out of memory; use fewer rows, support rows or anchors, fewer threads, or a machine with more memory";
 
-enum Exit { done = 0, failed = 1, wrong_usage = 2, bad_file = 3, interrupted = 130 };
+enum Exit { done = 0, failed = 1, wrong_usage = 2, bad_file = 3, not_good_enough = 4, interrupted = 130 };
 
 int exit_code(kedge::Code code) {
   switch (code) {
@@ -52,6 +54,8 @@ int run(int argc, char** argv) {
     return complain(wrong_usage, problem.what());
   } catch (const kedge::cli::Interrupted& problem) {
     return complain(interrupted, problem.what());
+  } catch (const kedge::cli::NotGoodEnough& problem) {
+    return after_printing(complain(not_good_enough, problem.message(kedge::Vocabulary::command)));
   } catch (const kedge::Error& problem) {
     return complain(exit_code(problem.code()), problem.message(kedge::Vocabulary::command));
   } catch (const std::bad_alloc&) {
@@ -85,9 +89,19 @@ void open_streams() {
   std::abort();
 }
 
+/// OpenBLAS chooses its kernels while it is loaded, so the command starts again if there are better ones.
+void start_with_fast_blas(char** argv) {
+  constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+  const std::string better = kedge::better_blas_kernels();
+  if (better.empty() || std::getenv(kVariable) != nullptr) return;
+  ::setenv(kVariable, better.c_str(), 1);
+  ::execv("/proc/self/exe", argv);  // returns only if it fails, and then the slow kernels do
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  start_with_fast_blas(argv);
   open_streams();
   kedge::cli::require_room();
   std::set_terminate(on_terminate);

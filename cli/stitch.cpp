@@ -168,9 +168,11 @@ void add_data_options(Command& c, Options& o) {
 }
 
 void add_run_options(Command& c, Options& o) {
-  c.add_list("--methods", o.methods,
-             "absolute, or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip "
-             "by default), e.g. random-cosine; a final -ridge or -kernel makes maps that way")
+  c.add_list(
+       "--methods", o.methods,
+       "absolute, ridge (of each pair, as a baseline), or anchors (random, kmeans, fps, param-single, "
+       "param-multi, consensus) with a similarity (wip by default), e.g. random-cosine; a final -ridge or -kernel "
+       "makes maps that way")
       .shows_default();
   c.add("--seeds", o.seeds, "Number of seeds to run everything with")
       .at_least_one()

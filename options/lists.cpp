@@ -206,6 +206,15 @@ std::vector<Option> options_of(AttachOptions& options) {
   return list;
 }
 
+std::vector<Option> options_of(MatchOptions& options) {
+  return {
+      flag_option("disjoint", "The spaces hold different inputs: look for the rotation between them, and for no pairs",
+                  options.disjoint),
+      flag_option("force", "Give what was found even if the verdict is against it", options.force),
+      count_option("runs", "How often to try at most; two runs that agree end the search", options.runs, 1),
+      count_option("seed", "Same seed, same pairs", options.seed)};
+}
+
 std::vector<Option> options_of(CompareOptions& options) {
   return {{"recall-at", "Ranks to report recall at", "LIST", &options.recall_at, 1},
           count_option("neighbors", "Neighbours to count for the k-NN overlap", options.neighbors, 1),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-CORE = ["base", "compute", "io", "space", "regress", "anchors", "map", "bundle", "fit", "eval"]
+CORE = ["base", "compute", "io", "space", "regress", "anchors", "map", "bundle", "fit", "match", "eval"]
 OPTIONS = ["options"]  # of the command and of Python, on top of the core, which knows nothing of them
 LAB = ["head", "stitch", "results"]
 LAYERS = CORE + OPTIONS + LAB
@@ -24,6 +24,7 @@ PUBLIC = {  # which layer each public header belongs to
     "attachment.h": "map", "relative_map.h": "map",
     "bundle.h": "bundle", "export.h": "bundle", "translate.h": "bundle",
     "fit.h": "fit",
+    "match.h": "match",
     "metrics.h": "eval", "retrieve.h": "eval", "validate.h": "eval",
     "options/lists.h": "options", "options/option.h": "options",
     "lab/head.h": "head", "lab/stitch.h": "stitch", "lab/results.h": "results",

@@ -36,6 +36,8 @@ struct DeviceInfo {
 
 /// The processor, then every usable GPU.
 [[nodiscard]] std::vector<DeviceInfo> devices();
+/// What the variable OPENBLAS_CORETYPE should say for OpenBLAS to use all of this processor; empty if it does.
+[[nodiscard]] std::string better_blas_kernels();
 /// Returns if work can run there; otherwise throws Error(Code::failed) that says what is missing and how to get it.
 void require_device(Device device);
 /// Returns if learning has this precision there; otherwise throws Error(Code::bad_argument): bf16 is for GPUs.

@@ -124,6 +124,9 @@ struct AttachRows {
   std::optional<Moments> moments = {};  ///< of all its rows, if they are known already
   /// One for each row of the space's file, to find the support rows of a bundle that keeps ids.
   std::optional<std::vector<std::int64_t>> ids = {};
+  /// Which rows of the space's file are which: a row number of the fit and one of the file, pair after pair. They may
+  /// lack some of the support rows if it is attached by ridge. No pairs: the file is in the order of the fit.
+  std::optional<std::vector<std::int64_t>> pairs = {};
 };
 
 /// All that attaching needs to know of a space: read from a file, or put together by hand.
@@ -133,6 +136,7 @@ struct AttachInput {
   std::optional<bool> of_support = {};  ///< whether the moments are of those rows alone; default: what the two show
   std::optional<Space> space = {};      ///< whose file holds the support rows
   std::vector<std::int64_t> file_rows = {};  ///< which rows of it they are
+  std::vector<std::size_t> places = {};      ///< of the support rows that a paired space has, if those are not all
 };
 
 /// Throws Error(Code::bad_argument) for support rows that are missing, and names them, and for ids where the bundle

@@ -40,6 +40,12 @@ struct Judgement {
 /// Throws Error(Code::bad_file) for any other shape or type.
 [[nodiscard]] std::vector<Judgement> read_judgements(const std::string& path);
 
+/// What one query scores.
+struct QueryScores {
+  std::int64_t query = 0;  ///< its row in the file
+  double ndcg = 0, recall = 0, mrr = 0;
+};
+
 /// Means over the queries that count: those for which a document of a grade above 0 is among the documents searched.
 struct RetrievalScores {
   /// Sum of grade / log2(rank + 1) over the first k documents, as a share of the largest sum that any order reaches.
@@ -49,8 +55,9 @@ struct RetrievalScores {
   std::size_t queries = 0;  ///< that count
   std::size_t without = 0;  ///< queries that do not count
   std::size_t documents = 0;
-  std::size_t relevant = 0;  ///< judgements of a grade above 0 that count
-  std::size_t left_out = 0;  ///< judgements of documents that were not searched
+  std::size_t relevant = 0;       ///< judgements of a grade above 0 that count
+  std::size_t left_out = 0;       ///< judgements of documents that were not searched
+  std::vector<QueryScores> each;  ///< of the queries that count, in the order of the file
 };
 
 /// Searches the documents with every judged query; of equally similar documents the first in the file comes first.
@@ -70,6 +77,9 @@ struct RetrievalScores {
 
 /// What was measured, under the names users know: ndcg@10, recall@100, mrr@10.
 [[nodiscard]] std::vector<std::pair<std::string, double>> named_scores(const RetrievalScores& scores,
+                                                                       const RetrieveOptions& options);
+/// The same of one query.
+[[nodiscard]] std::vector<std::pair<std::string, double>> named_scores(const QueryScores& scores,
                                                                        const RetrieveOptions& options);
 
 }  // namespace kedge

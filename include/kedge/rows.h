@@ -40,6 +40,10 @@ class RowSource {
   [[nodiscard]] virtual std::string file() const { return ""; }
   /// Whether float32 holds every value exactly.
   [[nodiscard]] virtual bool fits_float32() const { return false; }
+  /// Where a row stands in the file, if it is there: elsewhere only for rows that pair_rows() numbered anew.
+  [[nodiscard]] virtual std::optional<std::size_t> place_of(std::size_t row) const {
+    return row < rows() ? std::optional(row) : std::nullopt;
+  }
   /// Copies out.rows rows, converted. Throws Error(Code::bad_argument) for rows it lacks, or another width than cols().
   void read(std::size_t first, MatrixView<float> out) const;
   void read(std::size_t first, MatrixView<double> out) const;
@@ -115,6 +119,8 @@ class RowWriter {
 /// Writes a whole matrix, or a vector, as `.npy`.
 void save_npy(const std::string& path, MatrixView<const float> matrix);
 void save_npy(const std::string& path, std::span<const float> values);
+/// Rows of `cols` integers, as read_integer_rows() gives them.
+void save_npy(const std::string& path, std::span<const std::int64_t> values, std::size_t cols);
 
 /// Replaces the file at once or not at all.
 void save_text(const std::string& path, std::string_view text);

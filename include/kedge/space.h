@@ -64,4 +64,11 @@ void require_space_name(const std::string& name);
 /// there is a space, all names differ and the rows have the same numbers in every file.
 void require_parallel(std::span<const Space> spaces);
 
+/// Parallel spaces of rows that stand in any order: `pairs` holds a row number of each space's file, in the order of
+/// the spaces, pair after pair. The rows get the numbers that they have in the first file, where each may be in one
+/// pair only, and stand in that order. Throws Error(Code::bad_argument) that names the pair for anything else.
+[[nodiscard]] std::vector<Space> pair_rows(std::span<const Space> spaces, std::span<const std::int64_t> pairs);
+/// The same for one space: each pair holds the number that a row is to have, and its own in the file.
+[[nodiscard]] Space pair_rows(const Space& space, std::span<const std::int64_t> pairs);
+
 }  // namespace kedge

@@ -14,14 +14,15 @@ namespace {
 using Anchors = StitchMethod::Anchors;
 
 // A name comes before its prefixes.
-constexpr std::array<std::pair<std::string_view, Anchors>, 8> kAnchors{{{"absolute", Anchors::absolute},
+constexpr std::array<std::pair<std::string_view, Anchors>, 9> kAnchors{{{"absolute", Anchors::absolute},
                                                                         {"random", Anchors::random},
                                                                         {"kmeans", Anchors::kmeans},
                                                                         {"fps", Anchors::fps},
                                                                         {"param-single", Anchors::param_single},
                                                                         {"param-multi", Anchors::param_multi},
                                                                         {"param", Anchors::param_multi},
-                                                                        {"consensus", Anchors::consensus}}};
+                                                                        {"consensus", Anchors::consensus},
+                                                                        {"ridge", Anchors::ridge}}};
 constexpr std::array kWays{AttachBy::ridge, AttachBy::kernel};  // that may end a name
 
 std::string_view name_of(Anchors anchors) {
@@ -44,11 +45,12 @@ std::string_view trimmed(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view name, std::string_view why) {
-  throw Error(Code::bad_argument,
-              fmt::format("method '{}'{}; give absolute, random-cosine, random-wip, kmeans-wip, fps-cosine, "
-                          "param-single, param-multi, param-cosine, consensus, consensus-kernel, or other anchors "
-                          "(random, kmeans, fps, param-single, param-multi, consensus) with a similarity ({})",
-                          name, why, fmt::join(similarity_names(), ", ")));
+  throw Error(
+      Code::bad_argument,
+      fmt::format("method '{}'{}; give absolute, random-cosine, random-wip, kmeans-wip, fps-cosine, "
+                  "param-single, param-multi, param-cosine, consensus, consensus-kernel, ridge, or other anchors "
+                  "(random, kmeans, fps, param-single, param-multi, consensus) with a similarity ({})",
+                  name, why, fmt::join(similarity_names(), ", ")));
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ std::string to_string(const StitchMethod& method) {
   std::string name(name_of(method.anchors));
   if (!plain && method.anchors == Anchors::param_multi) name = "param";
   if (!plain) name += fmt::format("-{}", to_string(method.similarity));
-  const bool own_way = method.anchors == Anchors::consensus && method.by == AttachBy::ridge;
+  const bool regresses_itself = method.anchors == Anchors::consensus || method.anchors == Anchors::ridge;
+  const bool own_way = regresses_itself && method.by == AttachBy::ridge;
   if (method.by && !own_way) name += fmt::format("-{}", to_string(*method.by));
   return name;
 }
@@ -89,6 +92,10 @@ StitchMethod parse_stitch_method(std::string_view name, Similarity otherwise) {
                fmt::format(" ends in '{}', which is neither a similarity nor a way to make maps (-ridge or -kernel)",
                            similarity.substr(1)));
       }
+    }
+    const bool raw = method.similarity == Similarity::inner;
+    if (value == Anchors::ridge && (method.by || (method.similarity != Similarity::wip && !raw))) {
+      refuse(name, " is neither ridge, which whitens rows, nor ridge-inner, which does not");
     }
     if (method.by && method.similarity != Similarity::wip) {
       refuse(name, fmt::format(" asks for {}, which needs wip", to_string(*method.by)));

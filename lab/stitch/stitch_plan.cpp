@@ -86,6 +86,13 @@ class Planner {
       case Anchors::param_single:
         for (std::size_t i = 0; i < spaces; ++i) add_run(point, seed, methods, {i}, pairs_from(i));
         return;
+      case Anchors::ridge:
+        for (const std::size_t t : held_out_) {
+          for (std::size_t i = 0; i < spaces; ++i) {
+            if (i != t) add_run(point, seed, methods, {t, i}, {{i, t}});
+          }
+        }
+        return;
       case Anchors::random:
         if (options_.points[point].support_select == SupportSelect::random &&
             !regresses(way_of(methods.front(), options_.points[point]))) {
@@ -129,7 +136,8 @@ class Planner {
     const auto shown = [&](const auto& pair) {
       return pair.second == run.shown_encoder && (pair.first == run.shown_source || run.sources.empty());
     };
-    run.shown = point == 0 && seed == options_.seeds.front() && std::ranges::any_of(run.pairs, shown);
+    const bool shares = run.methods.front().anchors != Anchors::ridge;  // all spaces can be drawn side by side
+    run.shown = shares && point == 0 && seed == options_.seeds.front() && std::ranges::any_of(run.pairs, shown);
     runs_.push_back(std::move(run));
   }
 
@@ -156,6 +164,11 @@ FitOptions fit_options_of(const StitchMethod& method, const FitArguments& point,
     case Anchors::kmeans: options.method = ChosenRows{Choice::kmeans}; break;
     case Anchors::fps: options.method = ChosenRows{Choice::fps}; break;
     case Anchors::consensus: options.method = Consensus{}; break;
+    case Anchors::ridge:
+      options.method = Adapter{Pairwise::ridge};
+      options.anchors.reset();
+      options.effort = Effort::fast;
+      break;
     case Anchors::absolute:  // fits nothing
     case Anchors::param_single:
     case Anchors::param_multi: options.method = Param{}; break;

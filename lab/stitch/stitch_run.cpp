@@ -38,7 +38,7 @@ Matrix first_rows(const Matrix& from, std::size_t count) {
 /// Random rows need no whitening here: their map folds it in.
 bool needs_whitening(const StitchMethod& method, const FitArguments& point) {
   const bool learns = method.anchors == Anchors::param_single || method.anchors == Anchors::param_multi ||
-                      method.anchors == Anchors::consensus;
+                      method.anchors == Anchors::consensus || method.anchors == Anchors::ridge;
   return learns || regresses(way_of(method, point)) ||
          (method.anchors != Anchors::random && method.similarity == Similarity::wip);
 }
@@ -269,6 +269,10 @@ std::string bundle_file(const StitchContext& context, const PlannedRun& run, con
   for (std::size_t i = 0; i < spaces.size() && run.sources.size() > 1; ++i) {
     if (std::ranges::count(run.sources, i) == 0) sources = "without-" + file_part(spaces[i].name());
   }
+  if (method.anchors == Anchors::ridge) {
+    sources = fmt::format("from-{}-to-{}", file_part(spaces[run.sources[0]].name()),
+                          file_part(spaces[run.sources[1]].name()));
+  }
   const StitchPoint point = context.point(run.point);
   const std::string name = fmt::format("{}.{}.anchors-{}.support-{}.shrinkage-{}.seed-{}.kedge", to_string(method),
                                        sources, point.anchors, point.support, point.shrinkage, run.seed);
@@ -288,6 +292,7 @@ Bundle learn_anchors(const StitchContext& context, const PlannedRun& run, const 
 
 Bundle attach_all(const StitchContext& context, const PlannedRun& run, const StitchMethod& method,
                   const Bundle& learned) {
+  if (method.anchors == Anchors::ridge) return learned;  // joins two spaces, and there is nothing to attach
   const FitArguments& point = context.options().points[run.point];
   const FitOptions settings = fit_options(context, run, method);
   Recipe made = learned.made();
@@ -333,7 +338,7 @@ RunOutcome execute(const StitchContext& context, const PlannedRun& run, const Pr
     Judge(context, run, method, known, progress).judge(features, outcome);
     outcome.runs.push_back(describe(context, run, method, fit_seconds + clock.seconds()));
     outcome.runs.back().history = bundle.anchors().history;
-    outcome.runs.back().found_anchors = bundle.anchors().mixture.rows();
+    if (method.anchors != Anchors::ridge) outcome.runs.back().found_anchors = bundle.anchors().mixture.rows();
     const std::string file = bundle_file(context, run, method);
     if (!file.empty()) save_bundle(bundle, file);
   }

@@ -8,17 +8,20 @@
 """
 import importlib
 import importlib.util
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import plot as plot
     from ._core import Bundle as Bundle
+    from ._core import Match as Match
     from ._core import Moments as Moments
     from ._core import RelativeMap as RelativeMap
     from ._core import Translator as Translator
     from ._core import __version__ as __version__
     from ._core import compare as compare
     from ._core import devices as devices
+    from ._core import match as match
     from ._core import retrieve as retrieve
     from ._core import set_threads as set_threads
     from ._core import threads as threads
@@ -33,14 +36,29 @@ if TYPE_CHECKING:
 # Names are imported when they are used: 'import kedge' takes no time, and the report and kedge-encode work without the
 # compiled module.
 _HOME = {
-    "Bundle": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core", "__version__": "_core",
-    "compare": "_core", "devices": "_core", "retrieve": "_core", "set_threads": "_core", "threads": "_core",
+    "Bundle": "_core", "Match": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core",
+    "__version__": "_core", "compare": "_core", "devices": "_core", "match": "_core", "retrieve": "_core",
+    "set_threads": "_core", "threads": "_core",
     "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }
 # Only names that can be imported are listed: 'import *' and help() ask for every one.
 _LISTED = {name for name in _HOME if _HOME[name] != "sklearn" or importlib.util.find_spec("sklearn") is not None}
 __all__ = sorted(name for name in _LISTED if not name.startswith("_"))
+
+
+def _name_blas_kernels() -> None:
+    """OpenBLAS takes an x86 processor younger than itself for one of 2004, and multiplies at a quarter of its speed; it
+    reads this name of kernels while it is loaded."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as processors:
+            if " avx512vl " in processors.read(8192):
+                os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
+    except OSError:
+        pass
+
+
+_name_blas_kernels()
 
 
 def __getattr__(name: str) -> Any:

@@ -31,6 +31,10 @@ def library(label: str) -> Any:
     return pyarrow
 
 
+class ReadError(OSError):
+    """A file that cannot be read, however often one tries."""
+
+
 @contextlib.contextmanager
 def reading(path: str, label: str = "") -> Iterator[None]:
     """What goes wrong in pyarrow as an OSError that names the file."""
@@ -38,8 +42,10 @@ def reading(path: str, label: str = "") -> Iterator[None]:
 
     try:
         yield
+    except ReadError:
+        raise
     except (pyarrow.ArrowException, OSError) as error:
-        raise OSError(f"{label}cannot read '{path}': {error}") from None
+        raise ReadError(f"{label}cannot read '{path}': {error}") from None
 
 
 def rows(given: Any, label: str) -> NDArray[Any]:

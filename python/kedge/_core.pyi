@@ -20,6 +20,9 @@ def fit_options() -> list[dict[str, Any]]:
 def attach_options() -> list[dict[str, Any]]:
     """The same for attach."""
 
+def match_options() -> list[dict[str, Any]]:
+    """The same for match."""
+
 def compare_options() -> list[dict[str, Any]]:
     """The same for compare."""
 
@@ -442,7 +445,7 @@ class Bundle:
     def translator(self, source: str, target: str) -> Translator:
         """From one space's embeddings to another's."""
 
-    def attach(self, name: str, X: object | None = None, *, rows: object | None = None, support_rows: bool = False, attach: object | None = None, ridge: object = 'auto', device: object = 'cpu', replace: bool = False, moments: object | None = None, progress: object = False, effort: object = 'fast', kernel_width: object = 'auto', kernel_strength: object = 'auto', kernel_whitening: object = 'auto', ids: object | None = None) -> RelativeMap:
+    def attach(self, name: str, X: object | None = None, *, rows: object | None = None, support_rows: bool = False, attach: object | None = None, ridge: object = 'auto', device: object = 'cpu', replace: bool = False, moments: object | None = None, progress: object = False, effort: object = 'fast', kernel_width: object = 'auto', kernel_strength: object = 'auto', kernel_whitening: object = 'auto', ids: object | None = None, pairs: object | None = None) -> RelativeMap:
         """
         Add an encoder without changing the anchors: its map is kept under `name` and returned.
 
@@ -477,6 +480,9 @@ class Bundle:
             As for fit.
         ids : array of int or list of str, optional
             An id for each row of X, to find the support rows by; needed if the support was drawn by id.
+        pairs : array of int or path, optional
+            Which rows are which, if X is not in the order of the fit: two columns, row numbers of the first space that was
+            fitted and of X. A ridge makes do with some of the support rows.
 
         Returns
         -------
@@ -493,9 +499,98 @@ class Bundle:
 
     def __setstate__(self, arg: bytes, /) -> None: ...
 
-def fit(spaces: list[tuple[str, Any]], rows: object | None, support_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, progress: object | None, options: Mapping[str, Any], moments: object | None, support_rows: bool, ids: object | None) -> Bundle: ...
+def fit(spaces: list[tuple[str, Any]], rows: object | None, support_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, progress: object | None, options: Mapping[str, Any], moments: object | None, support_rows: bool, ids: object | None, pairs: object | None) -> Bundle: ...
 
 def validate(spaces: list[tuple[str, Any]], rows: object | None, progress: object | None, options: Mapping[str, Any]) -> list[dict[str, Any]]: ...
+
+class Match:
+    """
+    Which rows of two spaces embed the same input, and whether that is to be trusted. Made by match.
+    """
+
+    @property
+    def verdict(self) -> str:
+        """
+        'matched'; 'disjoint' if the rotation can be trusted, but the spaces hold different inputs; 'not-matched'; or 'made-worse' if the known pairs alone are better.
+        """
+
+    @property
+    def trusted(self) -> bool:
+        """Whether pairs or rotation are good for use: matched or disjoint."""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with the numbers behind it."""
+
+    @property
+    def pairs(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None, 2), writable=False)]:
+        """
+        Row numbers of the first space and of the second, one pair in each row, surest first: rows that are each other's nearest. None but the known ones if the verdict is made-worse. A read-only view.
+        """
+
+    @property
+    def chances(self) -> Annotated[NDArray[numpy.float32], dict(shape=(None,), writable=False)]:
+        """How likely each pair is right, 0 to 1."""
+
+    @property
+    def agreement(self) -> float:
+        """Share of rows that two independent runs send to the same row."""
+
+    @property
+    def mutual(self) -> float:
+        """Share of rows that are the nearest of their nearest."""
+
+    @property
+    def runs(self) -> int:
+        """How many were made."""
+
+    @property
+    def kept_back(self) -> dict[str, Any] | None:
+        """
+        How known pairs that took no part are found: 'pairs', how many these are; the share that comes first by the other known pairs alone, 'found_before', and matched, 'found_after'; 'mrr_before' and 'mrr_after'. None if too few are known.
+        """
+
+    @property
+    def rotation(self) -> tuple[Annotated[NDArray[numpy.float32], dict(shape=(None, None), writable=False)], tuple[Annotated[NDArray[numpy.float32], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.float32], dict(shape=(None,), writable=False)]]]:
+        """
+        (weight, (first_mean, second_mean)): a row x of the first space goes to weight (x - first_mean) + second_mean in the second.
+        """
+
+    def __repr__(self) -> str: ...
+
+def match(first: object, second: object, pairs: object | None = None, *, disjoint: object = False, force: object = False, runs: object = 8, seed: object = 0, progress: object = False) -> Match:
+    """
+    Find which rows of two spaces embed the same input, with a few known pairs or none.
+
+    Parameters
+    ----------
+    first, second : array or path
+        Embeddings by two encoders, in any order.
+    pairs : array of int or path, optional
+        Rows that are known to belong together: two columns of row numbers. Five help; of 10 or more, some are kept back to
+        judge the result by.
+    disjoint : bool
+        Whether the spaces hold different inputs: look for the rotation between them, and for no pairs.
+    force : bool
+        Whether to give the pairs found even if the verdict is against them.
+    runs : int
+        How often to try at most; two runs that agree end the search.
+    seed : int
+        Same seed, same pairs.
+    progress : bool or callable
+        As for fit.
+
+    Returns
+    -------
+    Match
+        Its pairs are as fit takes them. A warning says so if the verdict is against them.
+
+    Raises
+    ------
+    ValueError
+        For fewer than 200 rows of a space (100 with ten pairs), rows that are all the same, NaN or infinity, and pairs
+        that are not there or name a row twice.
+    """
 
 def compare(A: object, B: object, *, rows: object | None = None, recall_at: object = [1, 5, 10], neighbors: object = 10, device: object = 'cpu', progress: object = False) -> dict[str, Any]:
     """
@@ -523,7 +618,7 @@ def compare(A: object, B: object, *, rows: object | None = None, recall_at: obje
         effective_rank_a, effective_rank_b and knn_overlap@neighbors (None if it cannot be measured).
     """
 
-def retrieve(queries: object, documents: object, qrels: object, *, rows: object | None = None, exclude: object | None = None, k: object = 10, recall_k: object = 100, similarity: object = 'cosine', progress: object = False) -> dict[str, Any]:
+def retrieve(queries: object, documents: object, qrels: object, *, rows: object | None = None, exclude: object | None = None, k: object = 10, recall_k: object = 100, similarity: object = 'cosine', each: bool = False, progress: object = False) -> dict[str, Any]:
     """
     Measure a search with judged queries: are the documents at the top the relevant ones?
 
@@ -544,6 +639,8 @@ def retrieve(queries: object, documents: object, qrels: object, *, rows: object 
         Documents of each query that recall looks at.
     similarity : str
         How to compare a query with a document: cosine or inner.
+    each : bool
+        Whether to return the scores of each query too.
     progress : bool or callable
         As for fit.
 
@@ -553,7 +650,8 @@ def retrieve(queries: object, documents: object, qrels: object, *, rows: object 
         dim; queries, those that have a relevant document among the ones searched, and queries_without, those that have none
         and do not count; documents, relevant and left_out (judgements of documents that were not searched); and means over
         the queries: ndcg@k (gain is the grade, discount log2(rank + 1)), recall@recall_k and mrr@k. Of equally similar
-        documents the first in the file is first.
+        documents the first in the file is first. With each=True also each, a dict of lists: query, the rows of the queries
+        that count, and their scores by the same names.
     """
 
 STITCH_METHODS: list[str] = ...

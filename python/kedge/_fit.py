@@ -50,7 +50,7 @@ def require_checkpoint(path: object) -> None:
 
 @takes(_core.fit_options())
 def fit(spaces: Any = None, *, rows: Any = None, ids: Any = None, support_ids: Any = None,
-        moments: Moments | None = None, support_rows: bool = False, progress: ShowProgress = False,
+        moments: Moments | None = None, support_rows: bool = False, pairs: Any = None, progress: ShowProgress = False,
         **options: Unpack[FitOptions]) -> Bundle:
     """Learn anchors that several encoders share, from embeddings of the same inputs.
 
@@ -74,6 +74,9 @@ def fit(spaces: Any = None, *, rows: Any = None, ids: Any = None, support_ids: A
         them, or, with `support_rows`, the support alone.
     support_rows : bool, default False
         Whether `spaces` hold only the support rows: those of `support_ids`, in that order. Needs `moments`.
+    pairs : array of int or path, optional
+        Which rows belong together, if the spaces are in other orders or hold other rows too: a column of row numbers
+        for each space, in their order. Each row of the first may be in one pair; the bundle keeps its number.
     progress : bool or callable, default False
         True shows a progress bar; a function is called with step, done, total and detail.
 
@@ -101,12 +104,13 @@ def fit(spaces: Any = None, *, rows: Any = None, ids: Any = None, support_ids: A
     if support_rows and support_ids is None:
         raise ValueError("support_rows=True needs support_ids, to say which rows the spaces hold, in their order")
     if spaces is None:
-        require_moments_alone(moments, rows=rows, ids=ids, support_ids=support_ids, support_rows=support_rows or None)
-    if ids is not None and support_rows:
-        raise ValueError("support_rows=True says that the spaces hold only the support, so that there is nothing to "
-                         "draw by ids; leave out one of them")
+        require_moments_alone(moments, rows=rows, ids=ids, support_ids=support_ids, pairs=pairs,
+                              support_rows=support_rows or None)
+    if support_rows and not (ids is None and pairs is None):
+        raise ValueError("support_rows=True says that the spaces hold only the support, in its order, so that there is "
+                         f"nothing to {'find by pairs' if ids is None else 'draw by ids'}; leave out one of them")
     return _core.fit([] if spaces is None else named_spaces(spaces), rows, _inputs.support_ids_of(support_ids),
-                     progress, options, moments, bool(support_rows), ids)
+                     progress, options, moments, bool(support_rows), ids, pairs)
 
 
 @takes(_core.fit_options(), leave_out=("checkpoint", "checkpoint_every", "resume"))

@@ -204,26 +204,36 @@ def integers_of(values: Any, label: str) -> NDArray[np.int64]:
     return np.array(array, np.int64)
 
 
+def integer_rows_of(given: Any, columns: int, label: str, what: str) -> NDArray[np.int64]:
+    """Rows of so many integers, what they are, as int64."""
+    if "torch" in homes_of(given) and hasattr(given, "layout"):
+        given = given.detach().cpu().numpy()
+    expected = f"{label}: expected integers in rows of {columns} ({what})"
+    try:
+        array = np.asarray(unmasked(given, label) if isinstance(given, np.ma.MaskedArray) else given)
+    except ValueError:
+        raise ValueError(f"{expected}, found rows of different lengths") from None
+    if array.size == 0:
+        raise ValueError(f"{expected}, found none")
+    if array.ndim != 2 or array.shape[1] != columns or array.dtype.kind not in "iu":
+        raise ValueError(f"{expected}, found [{' x '.join(map(str, array.shape))}] of {array.dtype}")
+    if array.max() >= 2**63:
+        raise ValueError(f"{label}: {array.max()} is too large for int64")
+    return np.ascontiguousarray(array, np.int64)
+
+
 def judgements_of(qrels: Any) -> NDArray[np.int64] | str:
     """Rows of query, document, grade as int64, or the path of a file that holds them."""
     if isinstance(qrels, (str, os.PathLike)):
         return os.fspath(qrels)
-    if "torch" in homes_of(qrels) and hasattr(qrels, "layout"):
-        qrels = qrels.detach().cpu().numpy()
-    try:
-        array = np.asarray(unmasked(qrels, "qrels") if isinstance(qrels, np.ma.MaskedArray) else qrels)
-    except ValueError:
-        raise ValueError("qrels: expected rows of three integers (query, document, grade), found rows of different "
-                         "lengths") from None
-    if array.size == 0:
-        raise ValueError("qrels: there are no judgements; give rows of query, document, grade")
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        shape = " x ".join(map(str, array.shape))
-        raise ValueError(f"qrels: expected rows of three integers (query, document, grade), found [{shape}] of "
-                         f"{array.dtype}")
-    if array.max() >= 2**63:
-        raise ValueError(f"qrels: {array.max()} is too large for a row number or a grade")
-    return np.ascontiguousarray(array, np.int64)
+    return integer_rows_of(qrels, 3, "qrels", "query, document, grade")
+
+
+def pairs_of(pairs: Any, columns: int, what: str) -> NDArray[np.int64] | str:
+    """Row numbers, pair after pair, or the path of a file that holds them."""
+    if isinstance(pairs, (str, os.PathLike)):
+        return os.fsdecode(pairs)
+    return integer_rows_of(pairs, columns, "pairs", what).ravel()
 
 
 def support_ids_of(values: Any) -> NDArray[np.int64] | None:

@@ -45,12 +45,15 @@ class Bar:
 class Lines:
     """A progress function that prints a line now and then, for a log. 'done' rows were there before."""
 
-    def __init__(self, done: int) -> None:
-        self.before, self.began, self.last_line = done, time.monotonic(), time.monotonic()
+    def __init__(self, done: int, unit: str) -> None:
+        self.before, self.unit, self.began, self.last_line = done, unit, time.monotonic(), time.monotonic()
 
     def __call__(self, step: str, done: int, total: int, detail: str) -> None:
         if time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
             self.last_line = time.monotonic()
+            if self.unit == "%":
+                print(f"{step}: {done} %" if total else step, file=sys.stderr, flush=True)
+                return
             rate = (done - self.before) / (self.last_line - self.began)
             print(f"{step}: {done} of {total} rows, {rate:.3g} rows per second, "
                   f"{max(total - done, 0) / max(rate, 1e-9) / 60:.0f} min left", file=sys.stderr, flush=True)
@@ -58,11 +61,11 @@ class Lines:
 
 class RowProgress:
     """Counts the rows of one step and shows them as 'show' says; new_bar(step, total) makes the bar. 'total' is None if
-    nobody knows it; 'done' rows were there before."""
+    nobody knows it; 'done' rows were there before. With the unit '%' it counts these, or nothing if total is 0."""
 
     def __init__(self, step: str, total: int | None, show: ShowProgress, new_bar: Callable[[str, int | None], Any],
-                 done: int = 0) -> None:
-        self.step, self.total, self.done, self.began = step, total, done, time.monotonic()
+                 done: int = 0, unit: str = "row") -> None:
+        self.step, self.total, self.done, self.unit, self.began = step, total, done, unit, time.monotonic()
         self.function = show if callable(show) else None
         self.bar: Any = new_bar(step, total) if show is True else None
 
@@ -78,7 +81,8 @@ class RowProgress:
             self.bar.update(rows)
         if self.function is not None:
             total = self.total or self.done
-            self.function(self.step, self.done, total, pace(self.done, total, time.monotonic() - self.began))
+            detail = pace(self.done, total, time.monotonic() - self.began) if self.unit == "row" else ""
+            self.function(self.step, self.done, total, detail)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -95,17 +99,18 @@ def progress_goes_to(show: ShowProgress) -> Iterator[None]:
         _listener.reset(before)
 
 
-def command_progress(step: str, total: int, quiet: bool, done: int = 0) -> RowProgress:
+def command_progress(step: str, total: int, quiet: bool, done: int = 0, unit: str = "row") -> RowProgress:
     """A bar with the time left on a terminal, a line now and then otherwise, nothing if quiet; or as
     progress_goes_to has it."""
     def new_bar(step: str, total: int | None) -> Any:
         import tqdm
 
-        return tqdm.tqdm(total=total, initial=done, unit="row", unit_scale=(total or 0) > 99_999, desc=step)
+        return tqdm.tqdm(total=total, initial=done, unit=unit, unit_scale=(total or 0) > 99_999, desc=step,
+                         bar_format=None if total or unit == "row" else "{desc} {elapsed}")
 
     listener = _listener.get()
-    show: ShowProgress = not quiet and (sys.stderr.isatty() or Lines(done)) if listener is None else listener
-    return RowProgress(step, total, show, new_bar, done)
+    show: ShowProgress = not quiet and (sys.stderr.isatty() or Lines(done, unit)) if listener is None else listener
+    return RowProgress(step, total, show, new_bar, done, unit)
 
 
 def pace(done: int, total: int, seconds: float) -> str:

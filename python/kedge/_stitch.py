@@ -192,8 +192,9 @@ def stitch(spaces: Any, *, train: Any, test: Any, labels: Any = None, targets: A
     target_shape : tuple of int, optional
         Shape of one target as an image, for the report, if the array does not say.
     methods : list of str
-        'absolute', or anchors (random, kmeans, fps, param-single, param-multi, consensus) with a similarity (wip by
-        default), such as 'random-cosine'; a final '-ridge' or '-kernel' makes maps that way.
+        'absolute', 'ridge' (of each pair, as a baseline), or anchors (random, kmeans, fps, param-single, param-multi,
+        consensus) with a similarity (wip by default), such as 'random-cosine'; a final '-ridge' or '-kernel' makes maps
+        that way.
     seeds : int or list of int, default 1
         Number of seeds to run everything with, or the seeds themselves.
     seed : int, default 0

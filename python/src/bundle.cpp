@@ -62,7 +62,8 @@ void require_rows_of(const std::string& name, bool none, bool moments, bool plai
   if (plain) return;
   throw Error(
       Code::bad_argument,
-      fmt::format("space '{}': rows and support_rows say something about X, which is not given; leave them out", name));
+      fmt::format("space '{}': rows, support_rows and pairs say something about X, which is not given; leave them out",
+                  name));
 }
 
 void require_rows_with_ids(const std::string& name, bool none, bool moments, bool support_rows) {
@@ -78,7 +79,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
                     bool support_rows, const nb::object& by, const nb::object& ridge, const nb::object& device,
                     bool replace, const nb::object& known, const nb::object& progress, const nb::object& effort,
                     const nb::object& kernel_width, const nb::object& kernel_strength,
-                    const nb::object& kernel_whitening, const nb::object& ids) {
+                    const nb::object& kernel_whitening, const nb::object& ids, const nb::object& pairs) {
   std::optional<Moments> moments;
   if (!known.is_none() && !nb::isinstance<MomentsHandle>(known)) {
     throw nb::type_error("moments must be kedge.Moments; kedge.Moments.load(path) reads a file of them");
@@ -87,7 +88,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
     moments = nb::cast<const MomentsHandle&>(known).read(
         [&](const Moments& held) { return own_moments(held, name, x.is_none()); });
   }
-  require_rows_of(name, x.is_none(), moments.has_value(), rows.is_none() && !support_rows);
+  require_rows_of(name, x.is_none(), moments.has_value(), rows.is_none() && !support_rows && pairs.is_none());
   if (moments && !rows.is_none() && !support_rows) {
     throw Error(Code::bad_argument,
                 "rows says which rows to take statistics from, but these come from moments; leave out one of them");
@@ -111,6 +112,7 @@ MapHandle attach_to(BundleHandle& self, const std::string& name, const nb::objec
   const RowChoice chosen = to_rows(rows);
   AttachRows from{{}, std::move(moments)};
   if (!ids.is_none()) from.ids = to_ids(ids);
+  if (!pairs.is_none()) from.pairs = to_pairs(pairs, 2, "a row number of the fit and one of X");
   const std::shared_ptr<const Bundle> before = self.bundle;
   Attachment made = run(progress, !input || !input->is_file(), [&](const Progress& report) {
     if (input) from.space = chosen.of(name, input->rows());
@@ -201,6 +203,9 @@ progress : bool or callable
     As for fit.
 ids : array of int or list of str, optional
     An id for each row of X, to find the support rows by; needed if the support was drawn by id.
+pairs : array of int or path, optional
+    Which rows are which, if X is not in the order of the fit: two columns, row numbers of the first space that was
+    fitted and of X. A ridge makes do with some of the support rows.
 
 Returns
 -------
@@ -284,7 +289,8 @@ void bind_bundle(nb::module_& module) {
            "support_rows"_a = AttachOptions().support_rows, "attach"_a = nb::none(), "ridge"_a = "auto",
            "device"_a = std::string(to_string(AttachOptions().device)), "replace"_a = false, "moments"_a = nb::none(),
            "progress"_a = false, "effort"_a = std::string(to_string(AttachOptions().effort)), "kernel_width"_a = "auto",
-           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", "ids"_a = nb::none(), kAttachText)
+           "kernel_strength"_a = "auto", "kernel_whitening"_a = "auto", "ids"_a = nb::none(), "pairs"_a = nb::none(),
+           kAttachText)
       .def("__repr__", &describe)
       .def("__copy__", [](const BundleHandle& self) { return self; })
       .def(  // what it points to never changes

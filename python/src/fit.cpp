@@ -26,7 +26,7 @@ FitOptions read_options(const std::optional<Integers>& support_ids, const nb::di
 
 BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const std::optional<Integers>& support_ids,
                         const nb::object& progress, const nb::dict& values, const nb::object& known, bool support_rows,
-                        const nb::object& ids) {
+                        const nb::object& ids, const nb::object& pairs) {
   FitRows given;
   if (!known.is_none()) {
     given.moments = nb::cast<const MomentsHandle&>(known).read([](const Moments& held) { return held; });
@@ -36,8 +36,11 @@ BundleHandle fit_spaces(const nb::list& spaces, const nb::object& rows, const st
   const FitOptions options = read_options(support_ids, values);
   const Inputs inputs(spaces);
   const RowChoice chosen = to_rows(rows);
+  std::optional<std::vector<std::int64_t>> paired;
+  if (!pairs.is_none()) paired = to_pairs(pairs, spaces.size(), "a row number of each space");
   BundleHandle made = run(progress, !inputs.any_file(), [&](const Progress& report) {
     given.spaces = inputs.spaces(chosen);
+    if (paired) given.spaces = pair_rows(given.spaces, *paired);
     return BundleHandle{std::make_shared<const Bundle>(fit(read_input(given, options, report), options, report))};
   });
   warn_of(warnings_of_sources(*made.bundle), 3);
@@ -75,7 +78,7 @@ nb::list validate_spaces(const nb::list& given, const nb::object& rows, const nb
 
 void bind_fit(nb::module_& module) {
   module.def("fit", &fit_spaces, "spaces"_a, "rows"_a.none(), "support_ids"_a.none(), "progress"_a.none(), "options"_a,
-             "moments"_a.none(), "support_rows"_a, "ids"_a.none());
+             "moments"_a.none(), "support_rows"_a, "ids"_a.none(), "pairs"_a.none());
   module.def("validate", &validate_spaces, "spaces"_a, "rows"_a.none(), "progress"_a.none(), "options"_a);
 }
 

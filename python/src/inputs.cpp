@@ -153,6 +153,12 @@ std::vector<std::int64_t> to_ids(const nb::object& given) {
   return ids;
 }
 
+std::vector<std::int64_t> to_pairs(const nb::object& given, std::size_t columns, const char* what) {
+  const nb::object found = nb::module_::import_("kedge._inputs").attr("pairs_of")(given, columns, what);
+  if (nb::isinstance<nb::str>(found)) return read_integer_rows(path_of(found), columns, what);
+  return to_vector(nb::cast<Integers>(found));
+}
+
 Space RowChoice::of(const std::string& name, std::shared_ptr<const RowSource> source) const {
   if (ids.ids.empty()) return {name, std::move(source), range};
   return {name, std::move(source), ids};

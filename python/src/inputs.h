@@ -82,6 +82,9 @@ using Integers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::
 /// The id numbers that an argument `ids` says, one for each row; none where it is None.
 [[nodiscard]] std::vector<std::int64_t> to_ids(const nb::object& given);
 
+/// What an argument `pairs` says: so many row numbers for each pair, pair after pair; `what` says which in messages.
+[[nodiscard]] std::vector<std::int64_t> to_pairs(const nb::object& given, std::size_t columns, const char* what);
+
 /// Whether a path names a Parquet file, or a column of one.
 [[nodiscard]] bool is_parquet(std::string_view path);
 

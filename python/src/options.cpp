@@ -125,6 +125,7 @@ void bind_options(nb::module_& module) {
   module.def("fit_options", &describe_defaults<FitArguments>,
              "The options of fit: name, help, type, choices, default.");
   module.def("attach_options", &describe_defaults<AttachOptions>, "The same for attach.");
+  module.def("match_options", &describe_defaults<MatchOptions>, "The same for match.");
   module.def("compare_options", &describe_defaults<CompareOptions>, "The same for compare.");
   module.def("retrieve_options", &describe_defaults<RetrieveOptions>, "The same for retrieve.");
   module.def("head_options", &describe_defaults<HeadOptions>, "The same for the heads of stitch.");

@@ -27,9 +27,25 @@ std::vector<Judgement> to_judgements(const nb::object& given) {
   return judgements;
 }
 
+/// A list for the query numbers and for each score.
+nb::dict scores_of_each(const RetrievalScores& scores, const RetrieveOptions& options) {
+  nb::dict lists;
+  nb::list queries;
+  for (const QueryScores& one : scores.each) queries.append(one.query);
+  lists["query"] = queries;
+  for (const auto& [name, mean] : named_scores(scores, options)) lists[nb::cast(name)] = nb::list();
+  for (const QueryScores& one : scores.each) {
+    for (const auto& [name, value] : named_scores(one, options)) {
+      nb::cast<nb::list>(lists[nb::cast(name)]).append(value);
+    }
+  }
+  return lists;
+}
+
 nb::dict retrieve_rows(const nb::object& queries, const nb::object& documents, const nb::object& qrels,
                        const nb::object& rows, const nb::object& exclude, const nb::object& k,
-                       const nb::object& recall_k, const nb::object& similarity, const nb::object& progress) {
+                       const nb::object& recall_k, const nb::object& similarity, bool each,
+                       const nb::object& progress) {
   RetrieveOptions options;
   nb::dict values;
   values["k"] = k;
@@ -54,6 +70,7 @@ nb::dict retrieve_rows(const nb::object& queries, const nb::object& documents, c
   found["relevant"] = scores.relevant;
   found["left_out"] = scores.left_out;
   for (const auto& [name, value] : named_scores(scores, options)) found[nb::cast(name)] = value;
+  if (each) found["each"] = scores_of_each(scores, options);
   return found;
 }
 
@@ -77,6 +94,8 @@ recall_k : int
     Documents of each query that recall looks at.
 similarity : str
     How to compare a query with a document: cosine or inner.
+each : bool
+    Whether to return the scores of each query too.
 progress : bool or callable
     As for fit.
 
@@ -86,7 +105,8 @@ dict
     dim; queries, those that have a relevant document among the ones searched, and queries_without, those that have none
     and do not count; documents, relevant and left_out (judgements of documents that were not searched); and means over
     the queries: ndcg@k (gain is the grade, discount log2(rank + 1)), recall@recall_k and mrr@k. Of equally similar
-    documents the first in the file is first.
+    documents the first in the file is first. With each=True also each, a dict of lists: query, the rows of the queries
+    that count, and their scores by the same names.
 )";
 
 }  // namespace
@@ -95,7 +115,8 @@ void bind_retrieve(nb::module_& module) {
   const RetrieveOptions defaults;
   module.def("retrieve", &retrieve_rows, "queries"_a, "documents"_a, "qrels"_a, nb::kw_only(), "rows"_a = nb::none(),
              "exclude"_a = nb::none(), "k"_a = defaults.k, "recall_k"_a = defaults.recall_k,
-             "similarity"_a = std::string(to_string(defaults.similarity)), "progress"_a = false, kRetrieveText);
+             "similarity"_a = std::string(to_string(defaults.similarity)), "each"_a = false, "progress"_a = false,
+             kRetrieveText);
 }
 
 }  // namespace kedge::python

@@ -16,9 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Tensors = std::vector<io::TensorBytes>;
 
-io::TensorBytes tensor(std::string name, const Matrix& matrix) {
-  return {std::move(name), io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
-}
+using io::tensor;
 io::TensorBytes tensor(std::string name, const std::vector<float>& values) {
   return {std::move(name), io::DType::f32, {values.size()}, std::as_bytes(std::span(values))};
 }

@@ -86,6 +86,7 @@ struct Relevant {
 
 struct Search {
   Matrix queries;                  ///< those that count
+  std::vector<std::size_t> asked;  ///< their places
   std::vector<Relevant> relevant;  ///< by query
 };
 
@@ -118,6 +119,7 @@ Search prepare(const Space& queries, const Space& documents, std::span<const Jud
     const auto row = std::ranges::lower_bound(judged, one.document) - judged.begin();
     one.product = exact_product(search.queries.row(one.query), rows.row(static_cast<std::size_t>(row)));
   }
+  search.asked = std::move(asked);
   return search;
 }
 
@@ -205,8 +207,7 @@ double discounted(std::int64_t grade, std::size_t better) {
   return static_cast<double>(grade) / std::log2(static_cast<double>(better) + 2);
 }
 
-/// Adds what one query scores.
-void add_scores(RetrievalScores& scores, std::span<Relevant> relevant, const RetrieveOptions& options) {
+QueryScores query_scores(std::int64_t query, std::span<Relevant> relevant, const RetrieveOptions& options) {
   double gained = 0;
   double found = 0;
   std::size_t first = RowRange::kEnd;
@@ -218,9 +219,8 @@ void add_scores(RetrievalScores& scores, std::span<Relevant> relevant, const Ret
   std::ranges::sort(relevant, std::ranges::greater(), &Relevant::grade);
   double ideal = 0;
   for (std::size_t i = 0; i < std::min(options.k, relevant.size()); ++i) ideal += discounted(relevant[i].grade, i);
-  scores.ndcg += gained / ideal;
-  scores.recall += found / static_cast<double>(relevant.size());
-  if (first < options.k) scores.mrr += 1 / static_cast<double>(first + 1);
+  return {query, gained / ideal, found / static_cast<double>(relevant.size()),
+          first < options.k ? 1 / static_cast<double>(first + 1) : 0};
 }
 
 constexpr Names<SearchBy, 2> kSearchByNames{"similarity", {"cosine", "inner"}};
@@ -246,7 +246,11 @@ RetrievalScores retrieve(const Space& queries, const Space& documents, std::span
   for (auto first = search.relevant.begin(); first != search.relevant.end();) {
     const auto last =
         std::find_if(first, search.relevant.end(), [&](const auto& one) { return one.query != first->query; });
-    add_scores(scores, {first, last}, options);
+    const std::int64_t query = asked.file_row(search.asked[first->query]);
+    scores.each.push_back(query_scores(query, {first, last}, options));
+    scores.ndcg += scores.each.back().ndcg;
+    scores.recall += scores.each.back().recall;
+    scores.mrr += scores.each.back().mrr;
     first = last;
   }
   scores.queries = search.queries.rows();
@@ -295,6 +299,10 @@ std::vector<Judgement> read_judgements(const std::string& path) {
 
 std::vector<std::pair<std::string, double>> named_scores(const RetrievalScores& scores,
                                                          const RetrieveOptions& options) {
+  return named_scores(QueryScores{0, scores.ndcg, scores.recall, scores.mrr}, options);
+}
+
+std::vector<std::pair<std::string, double>> named_scores(const QueryScores& scores, const RetrieveOptions& options) {
   return {{fmt::format("ndcg@{}", options.k), scores.ndcg},
           {fmt::format("recall@{}", options.recall_k), scores.recall},
           {fmt::format("mrr@{}", options.k), scores.mrr}};

@@ -41,7 +41,7 @@ bool are_of(const Moments& moments, const Matrix64& support) {
   return (mean - known).norm() <= kRounding * (known.norm() + std::sqrt(moments.total_variance()));
 }
 
-void require_input(const Bundle& bundle, const AttachInput& input) {
+void require_input(const LearnedAnchors& anchors, const AttachInput& input) {
   const Moments& moments = input.moments;
   if (moments.parts().size() != 1) {
     refuse("one space is attached at a time, but the moments are of {}; choose one of them, as in moments.of(name)",
@@ -49,11 +49,11 @@ void require_input(const Bundle& bundle, const AttachInput& input) {
   }
   const auto& [space, dim] = moments.parts().front();
   const Matrix64& support = input.support;
-  if (support.rows() != bundle.anchors().support_ids.size() || support.cols() != dim) {
+  if (support.rows() != anchors.support_ids.size() || support.cols() != dim) {
     refuse(
         "space '{}': the bundle has {} support rows and the moments are of {} values, but the support rows given are "
         "{} x {}",
-        space, bundle.anchors().support_ids.size(), dim, support.rows(), support.cols());
+        space, anchors.support_ids.size(), dim, support.rows(), support.cols());
   }
   require_finite_rows(space, support);
   require_variation(moments, std::vector<std::string>(1, "its rows"));
@@ -83,6 +83,47 @@ std::vector<std::int64_t> support_of(const Bundle& bundle, const Space& space, b
   std::vector<std::int64_t> in_order(needed);
   for (std::size_t i = 0; i < needed; ++i) in_order[i] = space.file_row(i);
   return in_order;
+}
+
+/// A ridge makes do with some of the support rows; nothing else does.
+void require_some(const Bundle& bundle, std::size_t some, AttachBy by) {
+  const LearnedAnchors& anchors = bundle.anchors();
+  if (some >= RowCheck::kLeastRows && by == AttachBy::ridge && anchors.has_targets()) return;
+  refuse(
+      "the pairs name {} of the bundle's {} support rows, but all are needed, or {} with {} if the bundle has targets; "
+      "does each pair begin with a row number of the first file that was fitted?",
+      some, anchors.support_ids.size(), RowCheck::kLeastRows, option_words("attach", to_string(AttachBy::ridge)));
+}
+
+/// Leaves out the support rows that no pair names.
+void leave_out_missing(AttachInput& input, const Bundle& bundle, AttachBy by) {
+  std::vector<std::int64_t> named;
+  for (std::size_t i = 0; i < input.file_rows.size(); ++i) {
+    if (!input.space.value().source().place_of(static_cast<std::size_t>(input.file_rows[i]))) continue;
+    named.push_back(input.file_rows[i]);
+    input.places.push_back(i);
+  }
+  if (named.size() < input.file_rows.size()) require_some(bundle, named.size(), by);
+  if (named.size() == input.file_rows.size()) input.places.clear();
+  input.file_rows = std::move(named);
+}
+
+/// What is known of these support rows, for a ridge.
+LearnedAnchors anchors_at(const LearnedAnchors& anchors, const std::vector<std::size_t>& places) {
+  LearnedAnchors some;
+  for (const std::size_t place : places) {
+    if (place >= anchors.support_ids.size()) refuse("the bundle has no support row {}", place);
+    some.support_ids.push_back(anchors.support_ids[place]);
+  }
+  some.targets = matrix_of<float>(as_eigen(anchors.targets.view())(places, Eigen::all));
+  return some;
+}
+
+/// All say where the support rows are.
+void require_pairs_alone(const AttachRows& rows, const AttachOptions& options) {
+  if (!rows.pairs || (!rows.ids && !options.support_rows)) return;
+  refuse("{} say which rows of the space are which, so that {} cannot be given too; leave out one of them",
+         option_words("pairs"), rows.ids ? option_words("ids") : flag_words("support-rows"));
 }
 
 /// Any id may be some row's number as well.
@@ -226,17 +267,19 @@ AttachInput read_input(const Bundle& bundle, const AttachRows& rows, const Attac
     if (!rows.moments) refuse("there is nothing to attach: give a space, or moments that carry its support rows");
     return carried_input(bundle, *rows.moments);
   }
-  const Space& space = *rows.space;
+  require_pairs_alone(rows, options);
+  const Space space = rows.pairs ? pair_rows(*rows.space, *rows.pairs) : *rows.space;
   if (rows.ids) return read_by_id(bundle, space, *rows.ids, options, progress);
-  (void)settings_of(bundle, options);
+  const AttachSettings settings = settings_of(bundle, options);
   AttachInput input;
   if (rows.moments) input.moments = moments_of({&space, 1}, *rows.moments);
   input.space = space;
   input.file_rows = support_of(bundle, space, options.support_rows);
+  if (rows.pairs) leave_out_missing(input, bundle, settings.by);
   input.support = space.gather(input.file_rows);
   if (rows.moments) return input;
   input.moments = read_moments({&space, 1}, bundle.made().shrinkage_rule, options.device, progress);
-  input.of_support = options.support_rows;
+  if (!rows.pairs) input.of_support = options.support_rows;
   return input;
 }
 
@@ -244,14 +287,20 @@ Attachment attach(const Bundle& bundle, const AttachInput& input, const AttachOp
                   const Progress& progress) {
   const Work work;
   require_device(options.device);
-  require_input(bundle, input);
+  const AttachSettings settings = settings_of(bundle, options);
+  LearnedAnchors some;
+  if (!input.places.empty()) {
+    require_some(bundle, input.places.size(), settings.by);
+    some = anchors_at(bundle.anchors(), input.places);
+  }
+  const LearnedAnchors& anchors = input.places.empty() ? bundle.anchors() : some;
+  require_input(anchors, input);
   const Statistics statistics(input.moments, bundle.made().whitening, bundle.made().shrinkage_rule, options.device,
                               input.of_support.value_or(are_of(input.moments, input.support)));
-  Attachment attached = Attacher(bundle.made(), bundle.anchors())
-                            .attach(input.support, statistics, settings_of(bundle, options), progress);
+  Attachment attached = Attacher(bundle.made(), anchors).attach(input.support, statistics, settings, progress);
   RowPool pool = input.space ? pool_of(*input.space, input.file_rows) : pool_of(input.support);
   pool.support_alone = !input.space || options.support_rows;
-  judge_attached(attached, bundle, input.support, statistics, pool);
+  judge_attached(attached, bundle, anchors, input.support, statistics, pool);
   return attached;
 }
 

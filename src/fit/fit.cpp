@@ -71,12 +71,12 @@ constexpr unsigned kFewThreads = 2;
 /// Finds the consensus of the sources. If threads would idle or wait for the GPU, `prepare` runs for each beside it.
 template <class Prepare>
 Matrix find_targets(const ConsensusTask& task, Moments joint, std::span<const Statistics> statistics,
-                    const FitOptions& options, const Prepare& prepare) {
+                    const Recipe& made, const FitOptions& options, const Prepare& prepare) {
   const bool on_device = on_gpu(joint.dim(), options.device);
   const auto& consensus = std::get<Consensus>(options.method);
   Matrix targets;
   const auto find = [&] { targets = find_consensus(task, std::move(joint), consensus, options.device).targets; };
-  if (threads() < 2 || (!on_device && threads() > kFewThreads)) {
+  if (made.attach_by != AttachBy::ridge || threads() < 2 || (!on_device && threads() > kFewThreads)) {
     find();
     return targets;
   }
@@ -95,13 +95,13 @@ Learned fit_consensus(FitInput& input, std::span<const Statistics> statistics, c
   for (const RidgeRows& own : rows) centred.push_back(&own.centred());
   const bool by_ridge = made.attach_by == AttachBy::ridge;
   const auto prepare = [&](std::size_t i) {
-    if (by_ridge && rows[i].candidates().empty()) {
+    if (rows[i].candidates().empty()) {
       rows[i].prepare(made.similarity, statistics[i], !options.ridge, bases[i]);
     }
   };
   if (progress) progress({"finding the consensus", 0, 1, ""});
   const ConsensusTask task{bases, centred, anchor_count(options, input.support.ids.size())};
-  Matrix targets = find_targets(task, std::move(input.moments.front()), statistics, options, prepare);
+  Matrix targets = find_targets(task, std::move(input.moments.front()), statistics, made, options, prepare);
   std::vector<double> losses;
   if (const Refinement* refinement = refinement_of(options)) {
     const auto backend = make_backend(options.device, options.precision);

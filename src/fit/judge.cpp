@@ -296,9 +296,8 @@ void judge_sources(Learned& learned, const Recipe& made, const FitInput& input,
   });
 }
 
-void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
-                    const RowPool& pool) {
-  const LearnedAnchors& anchors = bundle.anchors();
+void judge_attached(Attachment& attached, const Bundle& bundle, const LearnedAnchors& anchors, const Matrix64& support,
+                    const Statistics& statistics, const RowPool& pool) {
   if (auto* mixed = std::get_if<ByMixture>(&attached.by); mixed != nullptr && anchors.has_targets()) {
     mixed->fit = mixture_fit(anchors, is_convex(bundle.made().method), *attached.map, support, statistics);
   }

@@ -53,8 +53,8 @@ struct OddRows {
 /// get a sketch of the rows, for spaces to be attached.
 void judge_sources(Learned& learned, const Recipe& made, const FitInput& input, std::span<const Statistics> statistics);
 
-/// The same for a space that was attached to a bundle.
-void judge_attached(Attachment& attached, const Bundle& bundle, const Matrix64& support, const Statistics& statistics,
-                    const RowPool& pool);
+/// The same for a space that was attached to a bundle by these anchors of it: all that are known of its support rows.
+void judge_attached(Attachment& attached, const Bundle& bundle, const LearnedAnchors& anchors, const Matrix64& support,
+                    const Statistics& statistics, const RowPool& pool);
 
 }  // namespace kedge

@@ -87,6 +87,7 @@ struct FvecsInfo {
 [[nodiscard]] ArrayInfo parse_npy(const ByteSource& file);
 
 /// The header of a C-order float32 array, padded so that the values start at a multiple of `alignment`.
-[[nodiscard]] std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment);
+[[nodiscard]] std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment,
+                                     DType dtype = DType::f32);
 
 }  // namespace kedge::io

@@ -198,10 +198,10 @@ ArrayInfo parse_npy(const ByteSource& file) {
   return array;
 }
 
-std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment) {
+std::string npy_header(std::span<const std::size_t> shape, std::size_t alignment, DType dtype) {
   // A tuple of one needs its comma in Python, and a comma after the last of several does no harm.
-  std::string dictionary =
-      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", fmt::join(shape, ", "));
+  std::string dictionary = fmt::format("{{'descr': '<{}', 'fortran_order': False, 'shape': ({},), }}",
+                                       kTypes[static_cast<std::size_t>(dtype)].npy, fmt::join(shape, ", "));
   constexpr std::size_t kPrefix = 10;
   const std::size_t unpadded = kPrefix + dictionary.size() + 1;
   dictionary.append((alignment - unpadded % alignment) % alignment, ' ').push_back('\n');

@@ -77,6 +77,13 @@ void save_npy(const std::string& path, std::span<const float> values) {
   file.finish(io::Durability::renamed);
 }
 
+void save_npy(const std::string& path, std::span<const std::int64_t> values, std::size_t cols) {
+  io::OutputFile file(path);
+  file.append(io::npy_header(std::array{values.size() / cols, cols}, 64, io::DType::i64));
+  file.append(std::as_bytes(values));
+  file.finish(io::Durability::renamed);
+}
+
 void save_text(const std::string& path, std::string_view text) {
   io::OutputFile file(path);
   file.append(text);

@@ -3,6 +3,8 @@
 
 #include "io/array.h"
 
+#include <kedge/matrix.h>
+
 #include <functional>
 #include <map>
 
@@ -32,6 +34,9 @@ struct TensorBytes {
   std::vector<std::size_t> shape;
   std::span<const std::byte> bytes;
 };
+[[nodiscard]] inline TensorBytes tensor(std::string name, const Matrix& matrix) {
+  return {std::move(name), DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
+}
 
 /// The bytes of the whole file.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorBytes> tensors,

@@ -46,14 +46,13 @@ std::function<void(double)> tell_of(const Progress& progress, const std::string&
 }
 
 KernelRegression regress(const Statistics& from, MatrixView<const double> support, MatrixView<const double> targets,
-                         MatrixView<const double> yardstick, double usual_whitening, const KernelOptions& options,
-                         const Progress& progress) {
+                         bool translates, const KernelOptions& options, const Progress& progress,
+                         const Whitening* onto = nullptr) {
   Whitening coordinates = from.whitening();
   for (double& value : coordinates.mean) value = static_cast<float>(value);  // the very mean that a map subtracts
   const double work = kernel_work(support.rows, support.cols, targets.cols);
   return regress_kernel(
-      {support, coordinates, targets, from.device(), yardstick, usual_whitening, tell_of(progress, from.space(), work)},
-      options);
+      {support, coordinates, targets, from.device(), translates, onto, tell_of(progress, from.space(), work)}, options);
 }
 
 /// `outputs` may be more than were regressed; the others are always 0.
@@ -98,7 +97,7 @@ RidgeRows::RidgeRows(const Matrix64& support, const Statistics& statistics)
       repeated_(support.view()) {}
 
 void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, bool chooses,
-                        const std::optional<WhiteningBasis>& basis) {
+                        const std::optional<WhiteningBasis>& basis, bool translates) {
   // If the support is all of the rows, the mean is its own and takes a degree of freedom. With fewer rows than values,
   // a map that only repeats its rows would look perfect if that were not counted.
   const double taken = statistics.of_support() ? 1 : taken_by_centring(means_, mean_squares_);
@@ -107,7 +106,9 @@ void RidgeRows::prepare(Similarity similarity, const Statistics& statistics, boo
   };
   if (similarity != Similarity::wip) return add(1, nullptr);
   add(1, basis ? basis->whitener() : statistics.basis().whitener());
-  if (chooses && rows_->rows() < kFewRows * rows_->dim()) add(kHalf, statistics.basis(kHalf).whitener());
+  if (!chooses || rows_->rows() >= kFewRows * rows_->dim()) return;
+  add(kHalf, statistics.basis(kHalf).whitener());
+  if (translates) add(0, nullptr);
 }
 
 RelativeMap RidgeRows::mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const {
@@ -184,11 +185,9 @@ Decoder RidgeSupport::decoder(const std::string& space) const {
 }
 
 Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double> support, Similarity similarity,
-                            const Statistics& statistics, const KernelOptions& options, const Progress& progress,
-                            MatrixView<const double> yardstick) {
+                            const Statistics& statistics, const KernelOptions& options, const Progress& progress) {
   const std::string& space = statistics.space();
-  KernelRegression regression = regress(statistics, support, targets.values().view(), yardstick,
-                                        yardstick.rows == 0 ? kHalf : kQuarter, options, progress);
+  KernelRegression regression = regress(statistics, support, targets.values().view(), false, options, progress);
   KernelFit fit = std::move(regression.fit);
   fit.r2.resize(targets.anchors());
   return {std::make_shared<RelativeMap>(
@@ -198,8 +197,9 @@ Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double
 
 std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from, MatrixView<const double> from_support,
                                                       MatrixView<const double> to_support, Similarity similarity,
-                                                      const KernelOptions& options, const Progress& progress) {
-  KernelRegression regression = regress(from, from_support, to_support, {}, kQuarter, options, progress);
+                                                      const KernelOptions& options, const Progress& progress,
+                                                      const Whitening* onto) {
+  KernelRegression regression = regress(from, from_support, to_support, true, options, progress, onto);
   KernelFit fit = std::move(regression.fit);
   return {as_map(from.space(), similarity, std::move(regression), to_support.cols, from.mean()), std::move(fit)};
 }

@@ -49,10 +49,11 @@ class RidgeRows {
   /// `support` are the rows of the space that the statistics are of, in support order.
   RidgeRows(const Matrix64& support, const Statistics& statistics);
 
-  /// Decomposes what a map needs: for wip the rows whitened, and half-whitened if that `chooses` may be better. Other
-  /// similarities have them as they are. `basis` is that of the statistics, if it is known.
+  /// Decomposes what a map needs: for wip the rows whitened, and half-whitened if that `chooses` may be better, or for
+  /// a map that `translates` as they are. Other similarities have them as they are. `basis` is that of the statistics,
+  /// if it is known.
   void prepare(Similarity similarity, const Statistics& statistics, bool chooses,
-               const std::optional<WhiteningBasis>& basis = {});
+               const std::optional<WhiteningBasis>& basis = {}, bool translates = false);
 
   /// The map for wip of anchors mixed by `weights`, support x anchors; `rr` becomes what it makes of the rows.
   [[nodiscard]] RelativeMap mix(MatrixView<const double> weights, const Statistics& statistics, Matrix64& rr) const;
@@ -93,17 +94,15 @@ class RidgeSupport {
   std::size_t distinct_;
 };
 
-/// The map that regresses the targets through a kernel with the support rows. `yardstick` is that of a KernelTask.
+/// The map that regresses the targets through a kernel with the support rows.
 [[nodiscard]] Attachment attach_by_kernel(const RidgeTargets& targets, MatrixView<const double> support,
                                           Similarity similarity, const Statistics& statistics,
-                                          const KernelOptions& options, const Progress& progress,
-                                          MatrixView<const double> yardstick = {});
+                                          const KernelOptions& options, const Progress& progress);
 
-/// A map through a kernel from one space's embeddings to another's, as they are, and how well it does.
-[[nodiscard]] std::pair<RelativeMap, KernelFit> translate_by_kernel(const Statistics& from,
-                                                                    MatrixView<const double> from_support,
-                                                                    MatrixView<const double> to_support,
-                                                                    Similarity similarity, const KernelOptions& options,
-                                                                    const Progress& progress);
+/// A map through a kernel from one space's embeddings to another's, as they are or in the coordinates `onto`, and how
+/// well it does.
+[[nodiscard]] std::pair<RelativeMap, KernelFit> translate_by_kernel(
+    const Statistics& from, MatrixView<const double> from_support, MatrixView<const double> to_support,
+    Similarity similarity, const KernelOptions& options, const Progress& progress, const Whitening* onto = nullptr);
 
 }  // namespace kedge

@@ -5,6 +5,7 @@
 #include "base/rows.h"
 #include "base/wording.h"
 #include "compute/kernel.h"
+#include "compute/lapack.h"
 #include "compute/products.h"
 #include "regress/ridge.h"
 
@@ -49,8 +50,16 @@ constexpr std::array kWhitenings{0.0, 0.25, 0.5, 1.0};
 constexpr std::size_t kMixtures = 64;
 // A smaller gain is noise, and not worth a step towards a system that is worse conditioned.
 constexpr double kBetter = 1 - 1e-4;
-// The error says little about the whitening, so the usual one stays unless another is clearly better.
+// The error says little about the whitening, so the usual one stays unless another is clearly better. Half-whitened
+// rows find the same row of another space more often, but translations are better from less.
 constexpr double kClearlyBetter = 0.97;
+constexpr double kQuarter = 0.25;
+
+// Half of the way, on a scale of logarithms, to the variance that is lost: all of it would be mostly noise. A direction
+// of which less than the least is kept is nothing else.
+constexpr double kRestored = 0.5, kLeastKept = 0.05;
+// Multiplications of an eigendecomposition, relative to the cube of its size.
+constexpr double kEigenWork = 5;
 
 // Above this, a map would no longer be the same to 1e-5 wherever it is computed.
 constexpr double kMostRounding = 1e-4;
@@ -189,7 +198,7 @@ KernelChoice choose_kernel(const KernelTask& task, const Matrix64& residuals, st
                            const KernelOptions& options) {
   const std::array axes{axis(kWhitenings, options.whitening), axis(kWidths, options.width),
                         axis(kStrengths, options.strength)};
-  const auto usual = std::ranges::find(kWhitenings, task.usual_whitening) - kWhitenings.begin();
+  const auto usual = std::ranges::find(kWhitenings, task.translates ? kQuarter : kHalf) - kWhitenings.begin();
   Place place{static_cast<std::size_t>(usual), kWidths.size() / 2, kStrengths.size() / 2 - 1};
   for (std::size_t i = 0; i < place.size(); ++i) place[i] = std::min(place[i], axes[i].size() - 1);
   const bool open = axes[0].size() + axes[1].size() + axes[2].size() > axes.size();
@@ -243,32 +252,62 @@ double joint_diagonal(double value, std::size_t count, double ridge) {
   return std::max(size * value - (size - 1) / ridge, 1 / (size + ridge));  // a bound that only rounding can pass
 }
 
-/// How well each output is met at rows that are left out: e_i = C_i / [(K + ridge I)^-1]_ii.
-void judge(KernelFit& fit, const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals,
-           const Distinct& distinct, double ridge) {
+/// Some rows, each left out: its centred targets, and what the regression then misses of them.
+struct LeftOut {
+  EigenRows<double> wanted, missed;
+};
+
+/// e_i = C_i / [(K + ridge I)^-1]_ii.
+LeftOut leave_out(const KernelSystem& system, const Matrix64& solution, const Matrix64& residuals,
+                  const Distinct& distinct, double ridge) {
   const std::vector<std::size_t> positions = pick_spread(distinct.rows, kMostJudged);
   const std::vector<double> diagonal = system.inverse_diagonal(positions);
-  Eigen::ArrayXd errors = Eigen::ArrayXd::Zero(static_cast<Eigen::Index>(solution.cols()));
-  Eigen::ArrayXd squares = errors;
+  LeftOut left{as_eigen(residuals.view())(positions, Eigen::all), {}};
+  left.missed.setZero(left.wanted.rows(), left.wanted.cols());
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::vector<std::size_t>& alike = distinct.alike[positions[i]];
-    Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(errors.size());
-    for (const std::size_t row : alike) mean += as_eigen(solution.row(row)) / static_cast<double>(alike.size());
-    errors += (mean.array() / joint_diagonal(diagonal[i], alike.size(), ridge)).square().transpose();
-    squares += as_eigen(residuals.row(positions[i])).array().square().transpose();
+    auto missed = left.missed.row(static_cast<Eigen::Index>(i));
+    for (const std::size_t row : alike) missed += as_eigen(solution.row(row)) / static_cast<double>(alike.size());
+    missed /= joint_diagonal(diagonal[i], alike.size(), ridge);
   }
+  return left;
+}
+
+/// How well each output is met at these rows.
+void judge(KernelFit& fit, const LeftOut& left) {
+  const Eigen::RowVectorXd errors = left.missed.colwise().squaredNorm(), squares = left.wanted.colwise().squaredNorm();
   std::size_t varying = 0;
-  fit.r2.assign(solution.cols(), 0.0F);
-  for (std::size_t c = 0; c < solution.cols(); ++c) {
-    const double square = squares[static_cast<Eigen::Index>(c)];
-    if (!(square > 0)) continue;
-    const double r2 = std::max(-1.0, 1 - errors[static_cast<Eigen::Index>(c)] / square);
-    fit.r2[c] = static_cast<float>(r2);
+  fit.r2.assign(static_cast<std::size_t>(squares.size()), 0.0F);
+  for (Eigen::Index c = 0; c < squares.size(); ++c) {
+    if (!(squares[c] > 0)) continue;
+    const double r2 = std::max(-1.0, 1 - errors[c] / squares[c]);
+    fit.r2[static_cast<std::size_t>(c)] = static_cast<float>(r2);
     fit.mean_r2 += r2;
     ++varying;
   }
   if (varying > 0) fit.mean_r2 /= static_cast<double>(varying);
   fit.error = squares.sum() > 0 ? errors.sum() / squares.sum() : 0;
+}
+
+/// Least squares leaves a direction of the outputs the share of its variance that can be foretold, so that what tells
+/// rows apart in a translated space counts for too little. This stretches those directions again.
+EigenRows<double> restore_variance(LeftOut left, Device device) {
+  constexpr Eigen::Index kLeastRows = 20;  // which can tell a direction from chance
+  if (left.wanted.rows() < kLeastRows) return EigenRows<double>::Identity(left.wanted.cols(), left.wanted.cols());
+  EigenRows<double>& found = left.missed;
+  found = left.wanted - left.missed;
+  for (EigenRows<double>* rows : {&found, &left.wanted}) rows->rowwise() -= column_means(*rows);
+  Matrix64 gram(static_cast<std::size_t>(found.cols()), static_cast<std::size_t>(found.cols()));
+  add_gram(gram.view(), Triangle::upper, view_of(found));
+  const Eigenpairs directions = eigh(std::move(gram), device);
+  const auto vectors = as_eigen(directions.vectors.view());
+  const Eigen::RowVectorXd squares = product(left.wanted, vectors.transpose()).colwise().squaredNorm();
+  EigenRows<double> stretched = vectors;
+  for (Eigen::Index i = 0; i < squares.size(); ++i) {
+    const double kept = squares[i] > 0 ? directions.values[static_cast<std::size_t>(i)] / squares[i] : 0;
+    stretched.row(i) *= std::pow(std::clamp(kept, kLeastKept, 1.0), -kRestored / 2);
+  }
+  return product(vectors.transpose(), stretched);
 }
 
 }  // namespace
@@ -281,25 +320,24 @@ double choice_work(std::size_t rows, std::size_t dim) {
 double kernel_work(std::size_t rows, std::size_t dim, std::size_t outputs) {
   const auto n = static_cast<double>(rows);
   const auto judged = static_cast<double>(std::min(rows, kMostJudged));
-  double work = n * n * (n / 6 + judged / 2 + static_cast<double>(dim) / 2 + static_cast<double>(outputs));
+  const auto values = static_cast<double>(outputs);
+  double work = n * n * (n / 6 + judged / 2 + static_cast<double>(dim) / 2 + values) + kEigenWork * std::pow(values, 3);
   work += kFirstSteps * choice_work(std::min(rows, kFirstRows), dim);
   if (rows > kFirstRows) work += kMoreSteps * choice_work(std::min(rows, kMoreRows), dim);
   return work;
 }
 
 std::size_t kernel_bytes(std::size_t rows, std::size_t dim, std::size_t outputs) {
-  const std::size_t columns = rows + 3 * outputs + 3 * dim;  // of all matrices that have a row for each row
+  const std::size_t columns = rows + 5 * outputs + 3 * dim;  // of all matrices that have a row for each row
   return checked_mul(checked_mul(rows, columns), sizeof(double));
 }
 
 KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& options) {
   require_valid(options);
-  const Eigen::RowVectorXd means = column_means(task.targets);
+  Eigen::RowVectorXd means = column_means(task.targets);
   const Matrix64 residuals = centred(task.targets, means);
-  const bool has_yardstick = task.yardstick.rows != 0;
-  const Matrix64 judged = has_yardstick ? centred(task.yardstick, column_means(task.yardstick)) : Matrix64();
-  const Distinct distinct(task.support, has_yardstick ? task.yardstick : task.targets);
-  const KernelChoice choice = choose_kernel(task, has_yardstick ? judged : residuals, distinct.rows, options);
+  const Distinct distinct(task.support, task.targets);
+  const KernelChoice choice = choose_kernel(task, residuals, distinct.rows, options);
 
   KernelRegression result;
   Kernel& kernel = result.kernel;
@@ -319,12 +357,15 @@ KernelRegression regress_kernel(const KernelTask& task, const KernelOptions& opt
   Matrix64 solution = residuals;
   system->solve(solution.view());
   result.fit = {choice.width, choice.strength, choice.whitening, {}, 0, 0};
-  if (has_yardstick) {
-    Matrix64 of_yardstick = judged;
-    system->solve(of_yardstick.view());
-    judge(result.fit, *system, of_yardstick, judged, distinct, ridge);
-  } else {
-    judge(result.fit, *system, solution, residuals, distinct, ridge);
+  LeftOut left = leave_out(*system, solution, residuals, distinct, ridge);
+  judge(result.fit, left);
+  if (task.translates) {
+    const EigenRows<double> restored = restore_variance(std::move(left), task.device);
+    solution = matrix_of<double>(product(solution.view(), restored));
+  }
+  if (task.onto != nullptr) {
+    whiten(*task.onto, {means.data(), 1, task.targets.cols, task.targets.cols});
+    solution = matrix_of<double>(product(solution.view(), task.onto->whitener.view()));
   }
 
   // exp(g (c - 1)) = exp(-g) (1 + g c + q(g c)): the first two parts become a bias and a weight.

@@ -13,18 +13,16 @@ namespace kedge {
 constexpr double kLeastWidth = 1e-3, kMostWidth = 64;
 constexpr double kLeastStrength = 1e-9, kMostStrength = 1e6;
 
-// For translating; half-whitened rows find the same row of another space more often.
-constexpr double kQuarter = 0.25;
-
 /// What a kernel map is regressed on and to.
 struct KernelTask {
   MatrixView<const double> support;  ///< rows x dim, not centred
   const Whitening& coordinates;      ///< of their space
   MatrixView<const double> targets;  ///< rows x outputs
   Device device = Device::cpu;
-  MatrixView<const double> yardstick = {};  ///< rows x any: what the kernel is judged by; by default the targets
-  double usual_whitening = kHalf;           ///< kHalf or kQuarter: taken unless another is clearly better
-  std::function<void(double)> tell = {};    ///< called after each step with the part of kernel_work() that is done
+  /// Whether the targets are rows of another space, which the values take the place of: their variance is restored.
+  bool translates = false;
+  const Whitening* onto = nullptr;  ///< coordinates of the targets that the values are wanted in, if not as they are
+  std::function<void(double)> tell = {};  ///< called after each step with the part of kernel_work() that is done
 };
 
 /// A regression of the targets, whose values at x are bias + weight f(x) + coefficients^T q(width rows f(x)).

@@ -26,7 +26,7 @@ std::string enumerate(std::span<const std::string> spaces) {
 std::string could_not_check(const std::string& rows, std::size_t count) {
   return fmt::format(
       "{} could not be checked: {} support rows are too few to tell whether they match, {} would do; does row n of "
-      "every file embed the same input?",
+      "every file, or each pair, embed the same input?",
       rows, count, RowCheck::kLeastRows);
 }
 
@@ -70,9 +70,10 @@ std::string explain(const RowCheck& check, const Words& words) {
     case RowCheck::Remedy::none: break;
   }
   if (check.block) return text + "; was a row lost or added there?";
-  return text + (check.deviations < kShuffled
-                     ? "; does row n of every file embed the same input?"
-                     : "; does row n of every file embed the same input, and are the encoders just weak?");
+  return text +
+         (check.deviations < kShuffled
+              ? "; does row n of every file, or each pair, embed the same input?"
+              : "; does row n of every file, or each pair, embed the same input, and are the encoders just weak?");
 }
 
 void add_warnings(std::vector<std::string>& to, const std::optional<RowCheck>& check, const std::string& space) {

@@ -20,7 +20,7 @@ void require_finite(const Space& space, std::size_t first_file_row, MatrixView<c
     refuse_file(
         "space '{}': row {} of {} holds a value that is NaN or infinite; remove that input from every space, or "
         "encode it again",
-        space.name(), first_file_row + r, space.source().label());
+        space.name(), space.source().place_of(first_file_row + r).value_or(first_file_row + r), space.source().label());
   }
 }
 
@@ -129,7 +129,7 @@ Matrix Space::read_all() const {
 Matrix64 Space::gather(std::span<const std::int64_t> file_rows) const {
   constexpr std::size_t kShare = 256;  // rows that are worth a thread
   for (const std::int64_t row : file_rows) {
-    if (row >= 0 && static_cast<std::size_t>(row) < source_->rows()) continue;
+    if (row >= 0 && source_->place_of(static_cast<std::size_t>(row))) continue;
     refuse("space '{}': row {} is needed, but {} has rows 0:{}; are its rows the same inputs in the same order?", name_,
            row, source_->label(), source_->rows());
   }

@@ -9,9 +9,8 @@ import subprocess
 import pytest
 from conftest import Kedge
 
-COMMANDS = {"fit", "attach", "moments", "transform", "translate", "compare", "retrieve", "stitch", "sweep", "inspect",
-            "export",
-            "devices", "demo"}
+COMMANDS = {"fit", "attach", "match", "moments", "transform", "translate", "compare", "retrieve", "stitch", "sweep",
+            "inspect", "export", "devices", "demo"}
 
 
 def in_bash(kedge: Kedge, *words: str) -> set[str]:

@@ -93,7 +93,7 @@ def test_validation_says_what_an_unseen_encoder_gets(kedge: Kedge, spaces: list[
 def test_rows_in_another_order_are_suspected(kedge: Kedge, spaces: list[str]) -> None:
     kedge.ok("fit", "--space", "a=a.npy", "--method", "consensus", "--anchors", "4", "-o", "x.kedge")
     np.save(kedge.folder / "mixed.npy", np.random.default_rng(1).permutation(np.load(kedge.folder / "b.npy")))
-    suspected = {name: "does row n of every file embed the same input?" in
+    suspected = {name: "does row n of every file, or each pair, embed the same input?" in
                  kedge.ok("attach", "x.kedge", "--space", f"b={name}.npy", "-o", "y.kedge").stderr
                  for name in ("mixed", "b")}
     assert suspected == {"mixed": True, "b": False}

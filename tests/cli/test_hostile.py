@@ -109,7 +109,8 @@ def test_reading_a_bundle_opens_nothing_to_write_and_starts_nothing(kedge: Kedge
                 assert "CLONE_THREAD" in line, (name, line)
             if re.match(r"\d+ +p?writev?(64)?\(", line):
                 assert re.match(r"\d+ +writev?\([12],", line), (name, line)
-        assert sum(" execve(" in line for line in lines) == 1, name
+        started = [line for line in lines if " execve(" in line]
+        assert all('execve("/proc/self/exe"' in line for line in started[1:]), (name, started)  # for OpenBLAS's kernels
 
     code, lines = calls("inspect", "good.kedge")
     assert code == 0

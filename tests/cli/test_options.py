@@ -22,6 +22,15 @@ def test_help_and_version(kedge: Kedge) -> None:
         assert "--json" in kedge.ok(command, "--help").stdout
 
 
+def test_openblas_uses_kernels_of_this_processor(kedge: Kedge, monkeypatch: pytest.MonkeyPatch) -> None:
+    if " avx2 " not in pathlib.Path("/proc/cpuinfo").read_text():
+        pytest.skip("OpenBLAS mistakes only x86 processors for older ones")
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    assert "Prescott" not in kedge.ok("devices").stdout
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")  # the user's own choice stands
+    assert "OpenBLAS for Haswell" in kedge.ok("devices").stdout
+
+
 @pytest.mark.parametrize("arguments", [[], ["sail"], ["fit"], ["fit", "--space"], ["fit", "--sapce", "a=b"],
                                        ["compare", "a.npy"],
                                        ["fit", "--space", "a=a.npy", "--anchors", "many", "-o", "x"],

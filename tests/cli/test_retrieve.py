@@ -44,6 +44,27 @@ def test_the_support_stays_out_of_the_index(collection: Kedge) -> None:
     collection.refused(2, *SEARCH, "--exclude", "all.npy", says="none remains")
 
 
+def test_a_gate_decides_by_the_lower_end_of_its_interval(collection: Kedge) -> None:
+    """Query 2 scores less than the two others, so the interval of the mean is between its score and 1."""
+    gate = collection.json(*SEARCH, "--at-least", "ndcg@10=0.01")["at_least"]
+    assert 0 < gate["low"] < gate["value"] <= gate["high"] <= 1
+    collection.ok(*SEARCH, "--at-least", f"ndcg@10={gate['low'] - 1e-6:.9f}")
+    below = collection.run(*SEARCH, "--at-least", f"ndcg@10={gate['value']:.9f}")
+    assert below.returncode == 4 and "95 % interval begins at" in below.stderr and "at_least" in below.stdout
+    # The share of a search is a whole one with itself, whatever is drawn.
+    same = collection.json(*SEARCH, "--at-least", "mrr@10=1:q.npy,d.npy")["at_least"]
+    assert same == {"value": 1, "low": 1, "high": 1}
+    np.save(collection.folder / "poor.npy", -np.load(collection.folder / "d.npy"))
+    poor = collection.run(*SEARCH, "--documents", "poor.npy", "--at-least", "ndcg@10=0.9:q.npy,d.npy")
+    assert poor.returncode == 4 and "of what d.npy scores" in poor.stderr
+
+
+@pytest.mark.parametrize("gate", ["ndcg@10", "ndcg@10=", "ndcg@10=x", "ndcg@5=.9", "ndcg@10=0.9:q.npy", "=0.9",
+                                  "ndcg@10=0.9:q.npy,", "ndcg@10=0.9:,d.npy", "ndcg@10=-1", "ndcg@10=nan"])
+def test_a_gate_that_cannot_be(collection: Kedge, gate: str) -> None:
+    collection.refused(2, *SEARCH, "--at-least", gate, says=["--at-least", "ndcg@10, recall@100 or mrr@10"])
+
+
 @pytest.mark.parametrize("qrels, code, words", [
     (np.ones((3, 2), int), 3, ["qrels.npy", "rows of 3", "3 x 2"]), (np.ones((3, 3)), 3, "float64"),
     (np.empty((0, 3), int), 3, "no judgements"), (np.array([[0, 1, 1]] * 2), 2, "more than once"),

@@ -115,10 +115,11 @@ def test_transform_keeps_memory_flat(kedge: Kedge, bundle: str) -> None:
 
 @pytest.mark.long
 def test_the_demo_tells_its_story(kedge: Kedge) -> None:
-    """As the reference shows on these encoders: cosines to random rows do not carry over, learned anchors do."""
+    """As the reference shows on these encoders: cosines to random rows do not carry over, learned anchors do, and a
+    ridge of each pair comes near them."""
     done = kedge.json("demo", "--data", SLM)
     records = {(r["method"], r["from"], r["to"]): r for r in done["records"]}
-    assert len(records) == 4 + 3 * 16
+    assert len(records) == 4 + 12 + 3 * 16
     for pair in (("smollm2-135m", "gemma3-270m"), ("gemma3-270m", "smollm2-135m")):
         assert records[("random-cosine", *pair)]["recall@1"] < 0.10
         assert records[("param-multi", *pair)]["recall@1"] > 0.85  # 40 epochs; cli.quality asks more of 95
@@ -131,6 +132,8 @@ def test_the_demo_tells_its_story(kedge: Kedge) -> None:
           for m in ("absolute", "random-cosine", "param-multi", "consensus")}
     assert f1["consensus"] > f1["absolute"] - 0.01 and f1["param-multi"] > f1["absolute"] - 0.03
     assert f1["random-cosine"] < 0.6
+    ridge = np.mean([r["recall@1"] for (m, _, _), r in records.items() if m == "ridge"])
+    assert 0.9 < ridge < np.mean([r["recall@1"] for (m, a, b), r in records.items() if m == "consensus" and a != b])
     page = (kedge.folder / "kedge-demo" / "report.html").read_text()
     assert done["report"] == "kedge-demo/report.html" and "use-multilingual" in page
     for name in ("results.json", "results.csv", "tables.json", "tables.md", "tables.tex", "figures.json"):

@@ -71,6 +71,12 @@ void expect_same(const RetrievalScores& found, const RetrievalScores& wanted) {
   EXPECT_NEAR(found.ndcg, wanted.ndcg, 1e-9);
   EXPECT_NEAR(found.recall, wanted.recall, 1e-9);
   EXPECT_NEAR(found.mrr, wanted.mrr, 1e-9);
+  // The means are of the queries, in the order of the file.
+  ASSERT_EQ(found.each.size(), wanted.queries);
+  EXPECT_TRUE(std::ranges::is_sorted(found.each, std::ranges::less(), &QueryScores::query));
+  double sum = 0;
+  for (const QueryScores& one : found.each) sum += one.ndcg;
+  EXPECT_NEAR(sum, wanted.ndcg * static_cast<double>(wanted.queries), 1e-9);
 }
 
 /// Some documents of every third query, near it in space; grades 0 to 3.

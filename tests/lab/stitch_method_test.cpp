@@ -9,9 +9,9 @@ namespace {
 using test::expect_error;
 
 TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
-  for (const char* name :
-       {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single", "param-multi",
-        "param-cosine", "consensus", "param-multi-ridge", "consensus-inner", "consensus-kernel"}) {
+  for (const char* name : {"absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-single",
+                           "param-multi", "param-cosine", "consensus", "param-multi-ridge", "consensus-inner",
+                           "consensus-kernel", "ridge", "ridge-inner"}) {
     EXPECT_EQ(to_string(parse_stitch_method(name)), name);
   }
   EXPECT_EQ(to_string(parse_stitch_method("param")), "param-multi");
@@ -19,7 +19,8 @@ TEST(StitchMethod, IsCalledByOneNameAndKnownByOthers) {
   EXPECT_EQ(to_string(parse_stitch_method("param-multi-cosine")), "param-cosine");
   EXPECT_EQ(to_string(parse_stitch_method("consensus-ridge")), "consensus");
   EXPECT_EQ(to_string(parse_stitch_method("random", Similarity::euclidean)), "random-euclidean");
-  for (const char* wrong : {"", "parameter", "random-cos", "absolute-wip", "param-cosine-ridge", "-wip"}) {
+  for (const char* wrong : {"", "parameter", "random-cos", "absolute-wip", "param-cosine-ridge", "-wip", "ridge-cosine",
+                            "ridge-kernel", "ridge-ridge"}) {
     expect_error(
         Code::bad_argument, [&] { (void)parse_stitch_method(wrong); }, std::string("'") + wrong + "'", "consensus");
   }

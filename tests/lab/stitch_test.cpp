@@ -50,6 +50,31 @@ TEST(Stitch, AgreesWithFitAttachAndCompareByHand) {
   EXPECT_EQ(results.measurements.size(), 4U * 3U);
 }
 
+TEST(Stitch, RidgeIsTheAdapterOfEachPair) {
+  const World world;
+  const StitchData data = world.data();
+  const StitchOptions options = options_for({"ridge", "ridge-inner"});
+  const StitchResults results = stitch(data, options);
+  EXPECT_EQ(results.measurements.size(), 2U * 3U * 2U);
+  for (const Measurement& found : results.measurements) {
+    const auto train = [&](const std::string& name) {
+      const auto space = std::ranges::find(data.spaces, name, &Space::name);
+      return space->with_rows(data.train);
+    };
+    const std::vector<Space> pair{train(found.encoder), train(found.trained_on)};
+    const FitOptions settings =
+        fit_options_of(parse_stitch_method(found.method), options.points.front(), 0, train_rows(data));
+    EXPECT_EQ(settings.method, Method(Adapter{Pairwise::ridge}));
+    const Bundle bundle = fit(pair, settings);
+    const auto rr = [&](const Space& space) {
+      return bundle.map(space.name())->apply(space.with_rows(data.test).read_all().view());
+    };
+    const Comparison expected = compare(rr(pair[1]).view(), rr(pair[0]).view());
+    EXPECT_NEAR(found.pair.value().mrr, expected.mrr, 1e-6) << found.method;
+    EXPECT_TRUE(found.labels.has_value());
+  }
+}
+
 TEST(Stitch, PointsThatDifferInEpsilonHaveStatisticsOfTheirOwn) {
   const World world;
   const auto measured = [&](const std::vector<double>& epsilons) {

@@ -54,6 +54,16 @@ def test_equals_the_definitions(similarity: Similarity, k: int, recall_k: int) -
     assert found["documents"] == 700 and found["dim"] == 12 and found["queries"] + found["queries_without"] == 40
 
 
+def test_the_scores_of_each_query_are_those_of_a_search_with_it_alone() -> None:
+    found = kedge.retrieve(QUERIES, DOCUMENTS, QRELS, each=True)["each"]
+    assert found["query"] == list(range(0, 40, 2))
+    for place, query in enumerate(found["query"]):
+        alone = kedge.retrieve(QUERIES, DOCUMENTS, QRELS[QRELS[:, 0] == query])
+        assert alone["queries"] == 1 and set(found) == {"query", "ndcg@10", "recall@100", "mrr@10"}
+        for name in set(found) - {"query"}:
+            assert found[name][place] == pytest.approx(alone[name])
+
+
 def test_documents_are_left_out_with_their_judgements() -> None:
     out = np.unique(np.r_[QRELS[::3, 1], 5:300:7])
     mask = np.isin(np.arange(700), out)
@@ -88,8 +98,8 @@ def test_every_kind_of_input_gives_the_same(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("qrels, words", [
-    (QRELS.astype(float), "three integers .* of float64"), (QRELS[:, :2], r"three integers .*\[\d+ x 2\]"),
-    (QRELS[0], r"found \[3\]"), ([], "no judgements"), ([(0, 1, 1), (0, 1)], "different lengths"),
+    (QRELS.astype(float), "in rows of 3 .* of float64"), (QRELS[:, :2], r"in rows of 3 .*\[\d+ x 2\]"),
+    (QRELS[0], r"found \[3\]"), ([], "found none"), ([(0, 1, 1), (0, 1)], "different lengths"),
     (QRELS > 0, "of bool"), ([(0, 1, 1), (0, 1, 2)], "document 1 is judged more than once for query 0"),
     ([(40, 0, 1)], "row 40 of the queries"), ([(0, -1, 1)], "row -1 of the documents"), ([(0, 1, -2)], "the grade -2"),
     ([(0, 1, 0)], "no query has a relevant document"), (np.array([(0, 1, 2**63)], np.uint64), "too large")])

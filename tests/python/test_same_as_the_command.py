@@ -151,10 +151,10 @@ def is_said(value: Any, said: str) -> bool:
 
 # What only one of the two has a use for.
 COMMAND_ONLY = {"help", "space", "out", "json", "quiet", "threads", "config", "history", "validate", "no_report",
-                "rows_file", "train_file", "test_file"}
-PYTHON_ONLY = {"self", "name", "X", "A", "B", "spaces", "progress", "out", "report"}
+                "rows_file", "train_file", "test_file", "scores", "at_least"}
+PYTHON_ONLY = {"self", "name", "X", "A", "B", "spaces", "progress", "out", "report", "first", "second", "each"}
 FUNCTIONS: dict[str, Any] = {"fit": kedge.fit, "stitch": kedge.stitch, "sweep": kedge.sweep, "compare": kedge.compare,
-             "retrieve": kedge.retrieve, "attach": kedge.Bundle.attach}
+             "match": kedge.match, "retrieve": kedge.retrieve, "attach": kedge.Bundle.attach}
 
 
 def parameters_of(function: Any) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def test_the_command_and_python_have_the_same_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, least", [("fit", 25), ("stitch", 30), ("sweep", 30), ("attach", 2), ("compare", 3),
-                                         ("retrieve", 3)])
+                                         ("retrieve", 3), ("match", 2)])
 def test_their_defaults_are_the_same(name: str, least: int) -> None:
     found = parameters_of(FUNCTIONS[name])
     fit = {option["name"]: option["default"] for option in _core.fit_options()}
@@ -191,7 +191,8 @@ def test_their_defaults_are_the_same(name: str, least: int) -> None:
     assert shown >= least
 
 
-@pytest.mark.parametrize("name, table", [("attach", _core.attach_options()), ("compare", _core.compare_options()),
+@pytest.mark.parametrize("name, table", [("attach", _core.attach_options()), ("match", _core.match_options()),
+                                         ("compare", _core.compare_options()),
                                          ("retrieve", _core.retrieve_options())])
 def test_compiled_signatures_have_the_tables_defaults(name: str, table: list[dict[str, Any]]) -> None:
     found = parameters_of(FUNCTIONS[name])
@@ -202,6 +203,7 @@ def test_compiled_signatures_have_the_tables_defaults(name: str, table: list[dic
 # What a command leaves out of a table, since it has lists in their place or no use for it.
 LEFT_OUT = {"method", "similarity", "keep", "seed", "attach", "checkpoint", "checkpoint_every", "resume"}
 TABLES = {"fit": (_core.fit_options(), ()), "attach": (_core.attach_options(), ()),
+          "match": (_core.match_options(), ()),
           "compare": (_core.compare_options(), ()), "retrieve": (_core.retrieve_options(), ()),
           "stitch": ([*_core.fit_options(), *_core.head_options()], LEFT_OUT)}
 

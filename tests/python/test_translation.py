@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experiments/translation on a made-up collection: its tables have the lines they should, and kernels bend where lines
-cannot."""
+"""experiments/translation and bench/rivals on a made-up collection: their tables have the lines they should, and
+kernels bend where lines cannot."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,10 +31,9 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def run(script: str, *argv: object, without: Sequence[str] = ()) -> list[dict[str, str]]:
+def run(script: str, *argv: object) -> list[dict[str, str]]:
     """The lines of the table that a script prints, a dict for each."""
     code = f"import sys, runpy; sys.path.insert(0, {str(FOLDER)!r}); sys.argv = sys.argv[1:]\n"
-    code += "".join(f"sys.modules[{name!r}] = None\n" for name in without)
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code, FOLDER / script, *map(str, argv)], capture_output=True,
                           text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=1800)
@@ -65,22 +65,41 @@ def test_folders_joined_are_one_store(collection: pathlib.Path) -> None:
     assert 0 < float(two[-1]["MRR@10"]) < float(one[-1]["MRR@10"])
 
 
-def test_peers_are_asked_for_where_they_are_missing(collection: pathlib.Path) -> None:
-    table = run("peers.py", collection, "--pairs", "bent:flat", "--support", 300, "--seeds", 0,
-                without=("latentis", "embspec", "vectormigrate", "drift"))
-    words = {line[""]: line["documents translated, nDCG@10"] for line in table}
-    assert float(words["kedge, kernel"]) > float(words["kedge, ridge"])
-    assert words["latentis, Procrustes"].endswith("pip install latentis")
-    assert words["drift-spark, DriftAdapter"].endswith("pip install drift-spark")
+def rivals(folder: pathlib.Path, support: int, without: Sequence[str]) -> str:
+    """The page that bench/rivals makes of a folder, with one draw."""
+    code = "import sys, runpy; sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]\n"
+    code += "".join(f"sys.modules[{name!r}] = None\n" for name in without)
+    code += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    scripts = FOLDER.parents[1] / "bench" / "rivals"
+    done = subprocess.run([sys.executable, "-c", code, scripts, scripts / "run.py", "--data", folder, "--pairs",
+                           "bent:flat", "--support", str(support), "--draws", "1", "--keep", folder / "kept.jsonl",
+                           "-o", folder / "table.md"], capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    return (folder / "table.md").read_text()
 
 
-def test_a_peer_that_refuses_gets_a_line(collection: pathlib.Path, tmp_path: pathlib.Path,
-                                         monkeypatch: pytest.MonkeyPatch) -> None:
+OTHERS = ("isotrieve", "latentis", "drift", "vectormigrate", "cca_zoo", "mvlearn")
+
+
+def test_rivals_have_a_line_or_a_sentence(collection: pathlib.Path, tmp_path: pathlib.Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """embspec is one that refuses; the others are not there."""
+    sklearn = pytest.importorskip("sklearn")
     (tmp_path / "embspec.py").write_text(
         "class DriftAdapter:\n"
         "    @staticmethod\n"
         "    def fit(x, y):\n"
         "        raise ValueError('only equal widths')\n")
+    (tmp_path / "embspec-1.0.dist-info").mkdir()
+    (tmp_path / "embspec-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: embspec\nVersion: 1.0\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}")
-    table = run("peers.py", collection, "--pairs", "bent:flat", "--support", 300, "--seeds", 0)
-    assert "refused: only equal widths" in {line["documents translated, nDCG@10"] for line in table}
+    page = rivals(collection, 300, OTHERS)
+    share = {name: float("0" + score) for name, score in
+             re.findall(r"^\| ([^|]+) \| \**(\.\d+)(?: ± [.\d]+\**)? \|", page, re.MULTILINE)}
+    for linear in ("kedge, ridge", f"scikit-learn {sklearn.__version__}, RidgeCV"):
+        assert share["kedge, kernel"] > share[linear]
+    assert "mvlearn was not measured, as it is not installed here" in page
+    assert "embspec 1.0, DriftAdapter: only equal widths" in page
+    kept = (collection / "kept.jsonl").read_text()
+    assert rivals(collection, 300, OTHERS) == page
+    assert (collection / "kept.jsonl").read_text() == kept, "what is known is not measured again"

@@ -15,11 +15,6 @@ __device__ std::size_t id_of(const Ids& ids, std::size_t row) {
   return ids.data[*ids.turn % ids.batches * ids.count + row];
 }
 
-template <class T>
-__device__ T* row_of(BasicPanel<T> panel, std::size_t row) {
-  return panel.data + row * panel.stride;
-}
-
 /// What a LayerNorm subtracts from a row, and what it divides by.
 struct Level {
   float mean, length;

@@ -12,6 +12,8 @@ METHODS = {
     "fps": "anchors are inputs that lie far from each other.",
     "param-single": "anchors are mixtures of inputs, learned on one encoder (PARAM).",
     "param": "anchors are mixtures of inputs, learned on several encoders at once (PARAM), by gradient descent.",
+    "ridge": "no anchors: each encoder is regressed on each other one, pair by pair. It is what you would do without "
+             "kedge.",
     "consensus": "anchors are the directions on which several encoders agree most, found in one step without training.",
 }
 ENDINGS = {

@@ -21,8 +21,8 @@ FORMAT_VERSION = 1
 AXES = ["anchors", "support", "shrinkage"]
 METRICS = ["weighted_f1", "accuracy", "macro_f1", "mrr", "recall@1", "recall@5", "recall@10", "nmse", "rr_std",
            "paired_cosine", "mse", "psnr", "linear_f1"]
-METHODS = ["absolute", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-cosine", "param-single",
-           "param-multi", "consensus"]
+METHODS = ["absolute", "ridge", "random-cosine", "random-wip", "kmeans-wip", "fps-cosine", "param-cosine",
+           "param-single", "param-multi", "consensus"]
 
 
 @dataclasses.dataclass

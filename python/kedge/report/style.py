@@ -30,9 +30,9 @@ STYLE: dict[Any, Any] = {
     "lines.markersize": 5.5, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
     "svg.fonttype": "path", "svg.hashsalt": "kedge",
 }
-COLOURS = {"absolute": "#3d4550", "random-cosine": "#98a2ae", "random-wip": "#c8a45c", "kmeans-wip": "#7fae6e",
-           "fps-cosine": "#a58fcb", "param-cosine": "#e08e45", "param-single": "#79b4dd", "param-multi": "#1f6fb2",
-           "consensus": "#b8324f"}
+COLOURS = {"absolute": "#3d4550", "ridge": "#6b4f9e", "random-cosine": "#98a2ae", "random-wip": "#c8a45c",
+           "kmeans-wip": "#7fae6e", "fps-cosine": "#a58fcb", "param-cosine": "#e08e45", "param-single": "#79b4dd",
+           "param-multi": "#1f6fb2", "consensus": "#b8324f"}
 OTHERS = ["#2a9d8f", "#8c6d31", "#d4679f", "#5b5fc7", "#7a8b2f", "#a0522d", "#008bb5", "#6f4e7c"]
 MARKS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "p": "⬟"}
 

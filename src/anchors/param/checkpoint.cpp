@@ -20,10 +20,6 @@ constexpr std::string_view kFormat = "kedge checkpoint ";  // and its version
 constexpr unsigned kFormatVersion = 1;
 constexpr JsonLimits kPurpose{.deepest = 4, .most_members = 1000};
 
-io::TensorBytes tensor(const char* name, const Matrix& matrix) {
-  return {name, io::DType::f32, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.cells())};
-}
-
 Matrix read(const io::ByteSource& file, const io::SafetensorsInfo& info, const char* name, const std::string& path) {
   const io::ArrayInfo& array = info.tensor(name, path);
   if (array.dtype != io::DType::f32 || array.shape.size() != 2) {
@@ -84,8 +80,8 @@ std::string purpose_of(const ParamTask& task, const Param& options, const Backen
 }
 
 void save_checkpoint(const Checkpoint& c, const std::string& path) {
-  const io::TensorBytes tensors[] = {tensor("logits", c.logits), tensor("first_moment", c.first_moment),
-                                     tensor("second_moment", c.second_moment)};
+  const io::TensorBytes tensors[] = {io::tensor("logits", c.logits), io::tensor("first_moment", c.first_moment),
+                                     io::tensor("second_moment", c.second_moment)};
   io::save_safetensors(path, tensors,
                        {{"format", fmt::format("{}{}", kFormat, kFormatVersion)},
                         {"kedge_version", std::string(version())},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/cuda.h"
 #include "compute/cuda/device.cuh"
-#include "compute/cuda/operations.h"
 
 #include <algorithm>
 

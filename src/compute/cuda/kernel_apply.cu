@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compute/cuda/device.cuh"
-#include "compute/cuda/operations.h"
 
 #include <algorithm>
 

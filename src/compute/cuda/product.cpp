@@ -60,6 +60,8 @@ std::optional<Setting> setting_for(const Product& p) {
   constexpr std::size_t kLong = 16'384;
   constexpr std::size_t kOneWave = 4'096, kMoreThanOne = 5'633;  // columns in tiles of 256 x 64, on 132 multiprocessors
   const std::size_t columns = p.c.cols;
+  // These kernels need rows that begin on 16 bytes, which cuBLASLt does not promise to check before it runs them.
+  if (p.a.stride % 4 != 0 || p.b.stride % 4 != 0 || p.c.stride % 4 != 0) return {};
   if (p.turn_a != CUBLAS_OP_N || p.turn_b != CUBLAS_OP_T || p.c.rows < kLeast || p.c.rows > kMost) return {};
   if (p.inner >= kLong) {
     if (columns >= kLong) return {};

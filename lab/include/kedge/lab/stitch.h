@@ -26,9 +26,10 @@ namespace kedge {
 /// A way to make features that heads are trained on. By name: `absolute`, or anchors and similarity such as
 /// `random-cosine`, `kmeans-wip`, `param-single`, `consensus` (wip unless said), with `-ridge` or `-kernel` at the end
 /// for maps made that way instead of the method's own. `param-multi` and `param` learn from all sources, `param-single`
-/// from one.
+/// from one; `ridge` has no anchors: each held-out encoder is regressed on each source, the plain thing to compare
+/// with.
 struct StitchMethod {
-  enum class Anchors { absolute, random, kmeans, fps, param_single, param_multi, consensus };
+  enum class Anchors { absolute, random, kmeans, fps, param_single, param_multi, consensus, ridge };
   Anchors anchors = Anchors::param_multi;
   Similarity similarity = Similarity::wip;
   std::optional<AttachBy> by = {};  ///< ridge or kernel; none: as the effort says, or the default of the anchors

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kedge/fit.h>
+#include <kedge/match.h>
 #include <kedge/metrics.h>
 #include <kedge/options/option.h>
 #include <kedge/retrieve.h>
@@ -23,6 +24,7 @@ struct FitArguments : FitOptions {
 [[nodiscard]] std::vector<Option> options_of(FitArguments& options);
 [[nodiscard]] std::vector<Option> options_of(Param& options);
 [[nodiscard]] std::vector<Option> options_of(AttachOptions& options);
+[[nodiscard]] std::vector<Option> options_of(MatchOptions& options);
 [[nodiscard]] std::vector<Option> options_of(CompareOptions& options);
 [[nodiscard]] std::vector<Option> options_of(RetrieveOptions& options);
 
