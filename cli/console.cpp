@@ -103,7 +103,7 @@ void CommonOptions::apply() const {
 
 void require_room() {
   const unsigned threads = kedge::threads();
-  if (can_map(blas_memory(threads))) return;
+  if (can_map(blas_memory(threads))) return await_blas_threads();
   const auto mebibytes = [](unsigned count) { return blas_memory(count) >> 20; };
   std::string words = fmt::format(
       "kedge: out of memory: starting with {} thread{} needs {} MiB of address space besides the program itself, and "

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <vector>
 
 // OpenMP is in the process only if FAISS or OpenBLAS brings it.
 extern "C" {
@@ -154,11 +155,13 @@ BlasCall::BlasCall(unsigned threads) {
   if (b.let_in < b.came) b.changed.notify_all();
   if (!has_room(b, threads)) throw std::bad_alloc();
   b.most_inside = std::max(b.most_inside, b.inside + 1);
+  const bool more_threads = threads > b.most_threads;
   b.most_threads = std::max(b.most_threads, threads);
   if (b.inside++ == 0) {
     b.found = openblas_get_num_threads();
     b.threads = threads;
     tell_blas(static_cast<int>(threads));
+    if (more_threads) await_blas_threads();
   }
 }
 
@@ -172,6 +175,13 @@ bool can_map(std::size_t bytes) {
   if (at == MAP_FAILED) return false;
   ::munmap(at, bytes);
   return true;
+}
+
+void await_blas_threads() {
+  constexpr int kShared = 1 << 14;  // so many values are divided among all threads
+  const std::vector<double> zeros(kShared);
+  std::vector<double> sum(kShared);
+  cblas_daxpy(kShared, 1, zeros.data(), 1, sum.data(), 1);
 }
 
 std::size_t BlasCall::waiting() {

@@ -152,7 +152,7 @@ def test_the_sentence_says_what_is_needed(spaces: Kedge, borders: Borders, tally
 def test_more_threads_than_there_is_memory_for(spaces: Kedge, borders: Borders, tally: Tally) -> None:
     environment, _, begins = borders(spaces, 2)
     command = words("transform x.kedge --space a -i a.npy -o rr.npy --threads 16")
-    # While a thread begins, malloc may hold twice the 64 MiB of its arena, so what it takes to begin is not always the same.
+    # While a thread begins, malloc may hold twice the 64 MiB of its arena, so what it takes to begin varies.
     done = limited(spaces, begins + 256 * MIB, *command, env=environment)
     assert done.returncode == 1 and "cannot start 16 threads" in done.stderr, done.stderr
     assert not (spaces.folder / "rr.npy").exists()
