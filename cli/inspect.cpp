@@ -2,6 +2,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "console.h"
+#include "looks_like.h"
 
 #include <fmt/format.h>
 #include <kedge/kedge.h>
@@ -16,6 +17,7 @@ namespace {
 
 struct Options {
   std::string bundle;
+  std::vector<std::string> like;
   CommonOptions common;
 };
 
@@ -120,6 +122,7 @@ void print_spaces(const Bundle& bundle) {
 
 void run(const Options& o) {
   o.common.apply();
+  if (!o.like.empty()) return say_what_it_looks_like(o.common, o.bundle, o.like);
   const Bundle bundle = load_bundle(o.bundle);
   const Recipe& made = bundle.made();
   if (o.common.json) {
@@ -165,8 +168,15 @@ void run(const Options& o) {
 
 void add_inspect(CommandLine& line) {
   auto o = std::make_shared<Options>();
-  Command& c = line.add("inspect", "Show what a bundle holds and how it was made");
-  c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'").required().takes("BUNDLE");
+  Command& c =
+      line.add("inspect", "Show what a bundle holds and how it was made, or which model made the rows of a file");
+  c.add("bundle", o->bundle, "Bundle written by 'kedge fit' or 'kedge attach'; with --like, rows of any kind")
+      .required()
+      .takes("FILE");
+  c.add_many("--like", o->like,
+             "Say which of these models' vectors the rows of FILE look like, and whether two models are mixed in it. "
+             "Each is a file of rows that are known to be of the model, a thousand or more, or of moments")
+      .takes("[NAME=]FILE");
   o->common.add_to(c);
   c.runs([o] { run(*o); });
 }

@@ -10,6 +10,7 @@
 #include <kedge/export.h>
 #include <kedge/fit.h>
 #include <kedge/kernel.h>
+#include <kedge/likeness.h>
 #include <kedge/match.h>
 #include <kedge/matrix.h>
 #include <kedge/method.h>

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import plot as plot
     from ._core import Bundle as Bundle
+    from ._core import Likeness as Likeness
     from ._core import Match as Match
     from ._core import Moments as Moments
     from ._core import RelativeMap as RelativeMap
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 # Names are imported when they are used: 'import kedge' takes no time, and the report and kedge-encode work without the
 # compiled module.
 _HOME = {
-    "Bundle": "_core", "Match": "_core", "Moments": "_core", "RelativeMap": "_core", "Translator": "_core",
-    "__version__": "_core", "compare": "_core", "devices": "_core", "match": "_core", "retrieve": "_core",
-    "set_threads": "_core", "threads": "_core",
+    "Bundle": "_core", "Likeness": "_core", "Match": "_core", "Moments": "_core", "RelativeMap": "_core",
+    "Translator": "_core", "__version__": "_core", "compare": "_core", "devices": "_core", "match": "_core",
+    "retrieve": "_core", "set_threads": "_core", "threads": "_core",
     "fit": "_fit", "load": "_fit", "load_map": "_fit", "validate": "_fit", "stitch": "_stitch", "sweep": "_stitch",
     "RelativeTransformer": "sklearn", "plot": None,
 }

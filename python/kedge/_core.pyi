@@ -503,6 +503,42 @@ def fit(spaces: list[tuple[str, Any]], rows: object | None, support_ids: Annotat
 
 def validate(spaces: list[tuple[str, Any]], rows: object | None, progress: object | None, options: Mapping[str, Any]) -> list[dict[str, Any]]: ...
 
+class Likeness:
+    """
+    Whether rows could be of the model that made some known rows.
+
+    It goes by directions alone, so that it makes no difference whether rows are normalised. `kedge inspect FILE --like`
+    does the same for files.
+
+    Parameters
+    ----------
+    known : array, path or Moments
+        A thousand rows or more that are known to be of the model, or the moments of such rows.
+    """
+
+    def __init__(self, known: object) -> None: ...
+
+    def distances(self, X: object) -> Annotated[NDArray[numpy.float32], dict(shape=(None,), writable=False)]:
+        """
+        For each row: on average 0 for rows such as those known, and 1 for rows of a model that has nothing to do with them. Below LIKE a row is like the known ones, above UNLIKE it is of another model.
+        """
+
+    @property
+    def dim(self) -> int:
+        """The number of values a row."""
+
+    @property
+    def length(self) -> float:
+        """Root mean square of the known rows' lengths."""
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether rows of other models stand out from the known ones."""
+
+    LIKE: float = 0.5
+
+    UNLIKE: float = 0.699999988079071
+
 class Match:
     """
     Which rows of two spaces embed the same input, and whether that is to be trusted. Made by match.

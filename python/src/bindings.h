@@ -23,6 +23,7 @@ void bind_bundle(nb::module_& module);
 void bind_draw(nb::module_& module);
 void bind_moments(nb::module_& module);
 void bind_fit(nb::module_& module);
+void bind_likeness(nb::module_& module);
 void bind_match(nb::module_& module);
 void bind_compare(nb::module_& module);
 void bind_retrieve(nb::module_& module);

@@ -64,6 +64,7 @@ NB_MODULE(_core, module) {
   bind_moments(module);
   bind_bundle(module);
   bind_fit(module);
+  bind_likeness(module);
   bind_match(module);
   bind_compare(module);
   bind_retrieve(module);

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import Error, UsageError
 from .._progress import command_progress
-from . import draw, pipeline
+from . import draw, models, pipeline
 from .migration import Migration, usable
 from .pace import Pace
 from .store import BATCH_ROWS, Missing, Note, Rows, Store
@@ -29,6 +29,7 @@ def apply(migration: Migration, quiet: bool = True, fire_triggers: bool | None =
         raise Error("this migration is cut over, so that new vectors come from the new model; 'top-up' replaces "
                     "translated ones, 'rollback' goes back")
     migration.translator()  # says at once if there is none
+    models.require_old(migration)
     agree_on_triggers(migration, migration.new, fire_triggers)
     pace = Pace(migration.new, rate, max_lag)
     begin(migration)

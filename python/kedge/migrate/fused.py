@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .._address import scheme_of
 from .._errors import UsageError
+from . import models
 from .migration import Migration
 from .store import Store
 from .stores.scores import closeness, fuse
@@ -45,7 +46,13 @@ def search(store: Migration | str | os.PathLike[str] | tuple[Store, Store], old_
         with Migration(store, alone=False) as opened:
             return search(opened, old_query, new_query, k, candidates=candidates, weights=weights, where=where,
                           params=params)
-    old, new, old_query = _places(store, old_query, new_query) if isinstance(store, Migration) else (*store, old_query)
+    if isinstance(store, Migration):
+        for model, query in (("old", old_query), ("new", new_query)):
+            if query is not None:
+                models.require_queries(store, np.atleast_2d(np.asarray(query, np.float32)), model)
+        old, new, old_query = _places(store, old_query, new_query)
+    else:
+        old, new = store
     if where is not None:
         old, new = old.filtered(where, params), None if new is None else new.filtered(where, params)
     return _search(old, new, old_query, new_query, k, candidates, weights)

@@ -181,6 +181,16 @@ class Journal:
         return ([as_id(key) for key, _, _ in found], _matrix([old for _, old, _ in found]),
                 _matrix([new for _, _, new in found]))
 
+    def sampled(self, model: str, most: int) -> Vectors:
+        """At most so many vectors of the sample by one of the models, "old" or "new"."""
+        column = {"old": "old", "new": "new"}[model]
+        return _matrix([row for row, in self.rows(
+            f"SELECT {column} FROM sample WHERE {column} IS NOT NULL ORDER BY place LIMIT ?", most)])
+
+    def widths(self) -> dict[str, int]:
+        """Of either model's vectors, as far as the sample has any."""
+        return {model: rows.shape[1] for model in ("old", "new") if len(rows := self.sampled(model, 1))}
+
     def sample_as_drawn(self) -> set[Id]:
         """The ids of the sample whose real vectors are the sample's own: nobody else made them, and they were not made
         again of another text or beside another old vector."""

@@ -36,6 +36,7 @@ class Migration:
         self.journal = Journal(self.path.with_suffix(".journal"), alone)
         self.bundle_path = self.path.with_suffix(".kedge")
         self._stores: dict[str, Store] = {}
+        self.models: dict[str, kedge.Likeness | None] = {}  # what the sample knows of each, once it was asked
         self.opened = contextlib.ExitStack()  # what else is closed with it
         try:
             self._require_unchanged()

@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import BadFile, Error, UsageError
 from .._output_file import write_file
 from .._progress import command_progress
-from . import draw, maps
+from . import draw, maps, models
 from .embed import BATCH_TEXTS, Counted
 from .migration import Migration, usable
 from .texts import Texts
@@ -111,7 +111,7 @@ def embed(migration: Migration, quiet: bool) -> None:
     for first in range(0, len(waiting), BATCH_TEXTS):
         batch = waiting[first:first + BATCH_TEXTS]
         rows = function([text or "" for _, text in batch])
-        require_width(migration, rows.shape[1])
+        models.require_new(migration, rows)
         journal.embed_sample([key for key, _ in batch], rows)
         progress.advance(len(batch))
     progress.close()
@@ -124,7 +124,7 @@ def take(migration: Migration, path: str) -> None:
         raise UsageError(f"every document of the sample has its vector already, so {path} was not read; "
                          "'sample --rows N' draws more")
     rows = read_matrix(path, len(waiting), "document of the sample that waits for its vector")
-    require_width(migration, rows.shape[1])
+    models.require_new(migration, rows)
     migration.journal.embed_sample(waiting, rows)
 
 
@@ -141,15 +141,6 @@ def read_matrix(path: str, rows: int | None, what: str) -> Vectors:
     if not np.isfinite(found).all():
         raise BadFile(f"{path}: row {int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])} holds NaN or infinity")
     return np.asarray(found, np.float32)
-
-
-def require_width(migration: Migration, width: int) -> None:
-    """The new model's vectors are all of one width."""
-    noted = migration.journal.fact("new_width")
-    if noted is None:
-        migration.journal.note(new_width=width)
-    elif noted != width:
-        raise UsageError(f"these vectors have {width} values, those before had {noted}; is it the same model?")
 
 
 def summary(migration: Migration) -> Found:

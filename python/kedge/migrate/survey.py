@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from .._progress import RowProgress, command_progress
-from . import draw
+from . import draw, models
 from .embed import Counted
 from .migration import Migration, usable
 from .store import Glance
@@ -25,6 +25,7 @@ def plan(migration: Migration, quiet: bool = True) -> Found:
     if not migration.switched:
         migration.beside.require_place(place, migration.journal.owner)
     contents, glance = place.facts(), place.glance(LOOK_AT)
+    models.require_old(migration)
     began = time.monotonic()
     found = look_at(glance, command_progress("kedge-migrate plan", min(glance.rows, LOOK_AT), quiet))
     seconds = max(time.monotonic() - began, 1e-9) * glance.rows / max(found["looked_at"], 1)

@@ -10,13 +10,13 @@ import numpy as np
 
 from .._errors import Error, UsageError
 from .._progress import command_progress
-from . import draw
+from . import draw, models
 from .apply import ROUNDING, catch_up, close, write_real
 from .check import WHOLE_ROWS, in_the_store
 from .embed import BATCH_TEXTS, Counted
 from .migration import Migration, usable
 from .pace import Pace
-from .sample import read_matrix, require_width, write_waiting
+from .sample import read_matrix, write_waiting
 from .texts import Embeddable, Texts
 from .types import Found, Id, Vectors
 from .verify import as_kept
@@ -178,7 +178,7 @@ def fingerprint(document: Embeddable) -> int:
 
 def note(migration: Migration, documents: Sequence[Embeddable], vectors: Vectors) -> None:
     """Keeps vectors of the new model in the journal until they are written."""
-    require_width(migration, vectors.shape[1])
+    models.require_new(migration, vectors)
     migration.journal.embedded([document.id for document in documents],
                                [fingerprint(document) for document in documents],
                                [document.version for document in documents], vectors)
@@ -207,7 +207,7 @@ def take(migration: Migration, path: str) -> int:
     if not handed_out:
         raise UsageError("no documents were handed out to embed; run 'kedge-migrate top-up --rows N' first")
     vectors = read_matrix(path, len(handed_out), "document of the file that top-up wrote")
-    require_width(migration, vectors.shape[1])
+    models.require_new(migration, vectors)
     ids, versions, before = zip(*handed_out)
     migration.journal.embedded(ids, before, versions, vectors)
     edited = write_real(migration)
