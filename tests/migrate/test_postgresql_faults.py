@@ -100,7 +100,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
         with pytest.raises(Missing, match=says):
             open_store(f"{address}&{query}").describe()
     for query, says in (("table=docs&column=id", "docs.id is of type integer; expected vector or halfvec"),
-                        ("table=docs&id=changed", "the column 'changed' has no unique index"),
+                        ("table=docs&id=changed", "there is no unique index on 'changed'"),
                         ("table=pg_stat_activity", "pg_stat_activity is not a table")):
         with pytest.raises(UsageError, match=says):
             open_store(f"{address}&{query}").describe()
@@ -108,7 +108,7 @@ def test_what_is_missing(sql: psycopg.Connection, address: str, docs: Store) -> 
     with pytest.raises(UsageError, match="the table has the vector columns title, embedding; add &column=NAME"):
         open_store(f"{address}&table=docs").describe()
     sql.execute("ALTER TABLE docs DROP CONSTRAINT docs_pkey")
-    with pytest.raises(UsageError, match="no primary key of one column; if a column is unique by itself, CREATE"):
+    with pytest.raises(UsageError, match="no primary key; if a column is unique, or some together, CREATE UNIQUE"):
         open_store(f"{address}&table=docs&column=embedding").describe()
     sql.execute("DROP TABLE docs")
     with pytest.raises(Missing):

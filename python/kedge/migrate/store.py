@@ -32,7 +32,8 @@ BATCH_ROWS = 4096
 
 @dataclasses.dataclass
 class Rows:
-    """A batch in the store's own order. Ids are int or str; vectors are float32, one row for each id, or None."""
+    """A batch in the store's own order. Ids are int or str, or tuples of these; vectors are float32, one row for
+    each id, or None."""
     ids: list[Id]
     vectors: Vectors | None = None
     texts: list[str | None] | None = None
