@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from kedge.migrate import Migration, open_store
 from made_up import models, spaces
-from require import require_near, vectors_of
+from require import number, require_near, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -201,10 +201,10 @@ def test_nothing_is_lost_or_stale_with_a_writer_at_work(into: str, tmp_path: pat
     with Migration(config, alone=False) as migration:
         old, new = ({key: row for batch in store.read() for key, row in zip(batch.ids, vectors_of(batch))}
                     for store in (migration.old, migration.new))
-        assert set(old) == set(new) and any(int(key) >= ROWS for key in old)
+        assert set(old) == set(new) and any(number(key) >= ROWS for key in old)
         real = migration.journal.real()
         translated = [key for key in old if key not in real]
         expected = migration.translate(migration.translator(), np.stack([old[key] for key in translated]))
         require_near(np.stack([new[key] for key in translated]), expected)
         for key in real:
-            require_near(new[key], vectors[1][int(key)])
+            require_near(new[key], vectors[1][number(key)])

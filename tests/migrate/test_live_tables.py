@@ -14,7 +14,7 @@ from kedge import migrate
 from kedge.migrate.stores import postgres_link, postgres_lock
 from made_up import spaces
 from postgres_tables import columns, link_of, value
-from require import require_near, vectors_of
+from require import number, require_near, vectors_of
 from steps import facts, run
 
 ROWS = 300
@@ -69,7 +69,7 @@ def test_what_others_change_is_caught_up_without_a_column_that_says_so(table: st
     until("apply", table, into)
     with migrate.Migration(alone=False) as one:
         real = next(key for key in one.journal.sample()[0])
-    for key in (1, 2, int(real)):
+    for key in (1, 2, number(real)):
         edit(sql, key)
     sql.execute("INSERT INTO docs VALUES (1000, '7', %s)", [text_of(spaces()[0][350])])
     sql.execute("DELETE FROM docs WHERE id = 9")
@@ -79,7 +79,7 @@ def test_what_others_change_is_caught_up_without_a_column_that_says_so(table: st
     assert run("apply", "--json") == 0
     found = facts(capsys)
     assert (found["arrived"], found["changed"]) == (1, 3) and found["removed"] <= 1
-    require_translated(1, 2, int(real), 1000)
+    require_translated(1, 2, number(real), 1000)
     assert run("verify", "--json", "--rows", 400) == 0
     assert facts(capsys)["noted"] == 0
     edit(sql, 3)  # after verify

@@ -13,7 +13,7 @@ from kedge.migrate import Error, UsageError
 from kedge.migrate.store import Missing, Store, open_store
 from kedge.migrate.stores.postgresql import PostgresStore
 from postgres_tables import link_of, ones, value
-from require import of_kind, require_errors, vectors_of
+from require import number, of_kind, require_errors, vectors_of
 
 pytestmark = pytest.mark.long
 
@@ -247,7 +247,7 @@ def test_killed_at_thirty_moments(sql: psycopg.Connection, address: str, docs: S
         assert np.array_equal(np.concatenate([vectors_of(batch) for batch in found]), expected)
         if len(names) > 1:
             new_docs = docs if switched else new
-            rows = [(int(one), row) for batch in new_docs.read() for one, row in zip(batch.ids, vectors_of(batch))]
+            rows = [(number(one), row) for batch in new_docs.read() for one, row in zip(batch.ids, vectors_of(batch))]
             assert len(rows) % step == 0 and all((row == one + 1).all() for one, row in rows)
             assert new_docs.describe().owner == "one" and (not switched or len(rows) == ROWS)
             filled.add((switched, len(rows)))

@@ -18,7 +18,7 @@ from kedge.migrate.stores.postgresql import PostgresStore
 from kedge.migrate.stores.scores import unit
 from made_up import spaces
 from postgres_tables import link_of, rows_of, value
-from require import of_kind
+from require import number, of_kind
 from steps import facts, run
 
 pytestmark = pytest.mark.long
@@ -69,7 +69,7 @@ def test_a_condition_holds_for_every_hit_and_the_index_finds_them(stores: tuple[
         before = scans(sql, store)
         ids, _ = store.filtered("tenant_id = %s", [3]).search(query, 10)
         assert scans(sql, store) == before + 1
-        assert all(int(one) % TENANTS == 3 for one in ids[0]) and len(ids[0]) == 10
+        assert all(number(one) % TENANTS == 3 for one in ids[0]) and len(ids[0]) == 10
         assert len(set(ids[0]) & set(best(rows, query, 3, 10))) >= 8
     found, _ = search(stores, old_query, new_query, 40, where="tenant_id = %s AND id > %s", params=[3, 100])
     assert len(found) == 40 and all(one % TENANTS == 3 and one > 100 for one in found)
