@@ -184,6 +184,10 @@ class Store(abc.ABC):
         """The ids of all documents that have a text or a vector, in batches; most stores have none without a vector."""
         return (rows.ids for rows in self.read(vectors=False))
 
+    def without_vector(self) -> Iterator[Id]:
+        """The ids of the documents that have a text and no vector here; most stores have none such."""
+        return iter(())
+
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """The documents of these ids that exist."""
         found: dict[Id, Document] = {}

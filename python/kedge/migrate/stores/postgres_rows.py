@@ -90,6 +90,13 @@ class PostgresRows(Store):
             table.key.out("d"), self._from(), sql.Identifier(self.at.text), self._name())
         return ([key for key, in found] for found in self._paged(asked, [], None, BATCH_ROWS))
 
+    def without_vector(self) -> Iterator[Id]:
+        if self.at.text is None:
+            return super().without_vector()
+        asked = sql.SQL("SELECT {} FROM {} d WHERE d.{} IS NULL AND d.{}::text <> ''").format(
+            self._table().key.out("d"), self._from(), self._name(), sql.Identifier(self.at.text))
+        return (key for key, in self._rows(asked, []))
+
     def documents_of(self, ids: Collection[Id]) -> dict[Id, Document]:
         """A row has its text whether it has a vector or not."""
         if self.at.text is None:

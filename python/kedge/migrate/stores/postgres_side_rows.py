@@ -122,6 +122,15 @@ class PostgresSideRows(PostgresStore):
                                                      self._table().name, key.of("s"), key.of("d"), self._name())
         return ([key for key, in found] for found in self._paged(asked, [], None, BATCH_ROWS))
 
+    def without_vector(self) -> Iterator[Id]:
+        if not self.text:
+            return Store.without_vector(self)
+        key = self.source._table().key
+        asked = sql.SQL("SELECT {} FROM {} d WHERE d.{}::text <> '' AND NOT EXISTS (SELECT 1 FROM {} s WHERE {} = {} "
+                        "AND s.{} IS NOT NULL)").format(key.out("d"), self.source._from(), sql.Identifier(self.text),
+                                                        self._table().name, key.of("s"), key.of("d"), self._name())
+        return (one for one, in self._rows(asked, []))
+
     def _read_facts(self) -> PostgresContents:
         return dataclasses.replace(super()._read_facts(), texts=self.text is not None)
 
