@@ -12,6 +12,7 @@ from kedge import migrate
 from kedge.migrate import UsageError
 from kedge.migrate.draw import as_id, as_key
 from kedge.migrate.store import Missing, open_store
+from kedge.migrate.stores.postgres_side import PostgresSide
 from kedge.migrate.stores.scores import unit
 from made_up import ROWS, spaces
 from postgres_tables import value
@@ -331,6 +332,31 @@ def test_after_the_end_vectors_go_with_their_documents(sql: psycopg.Connection, 
     for step in ("verify", "cutover", "top-up", "finish"):
         assert run(step, "-q") == 0
     assert value(sql, "SELECT count(embedding) FROM kedge_docs") == ROWS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "moments", "copied"), [
+    ("timestamptz", ["2026-01-31 01:00:00.000001+05", "1969-12-31 23:59:59 UTC", "9999-12-31 00:00:00.5 UTC"], True),
+    ("timestamp", ["2026-01-31 01:00:00.25", "0001-01-01 00:00:00", "2000-01-01 00:00:00"], True),
+    ("date", ["2026-01-31", "1999-12-31", "0001-01-01"], True), ("date", ["0044-03-15 BC", "infinity"], False),
+    ("timestamptz", ["-infinity", "2026-01-31 UTC", "infinity"], False), ("numeric", ["1.50", "-2e30", "NaN"], False)])
+def test_times_in_keys_are_written_as_they_are(sql: psycopg.Connection, address: str, kind: str, moments: list[str],
+                                               copied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if copied:
+        monkeypatch.delattr(PostgresSide, "_replace")
+    sql.execute(f"SET TimeZone = 'Asia/Tokyo'; CREATE TABLE docs (id smallint, at {kind}, embedding vector(12), "
+                "PRIMARY KEY (id, at))")
+    for n, moment in enumerate(moments * 2):
+        sql.execute("INSERT INTO docs VALUES (%s, %s, %s)", [n, moment, text_of(spaces()[0][n])])
+    old = open_store(f"{address}&table=docs&column=embedding")
+    new = old.new_place()
+    new.create(old, 12, "one")
+    for rows in old.read(size=4):
+        new.write(rows.ids, rows.matrix)
+    assert value(sql, "SELECT count(*) FROM docs d JOIN docs_embedding_new s ON (s.id, s.at) = (d.id, d.at) AND "
+                      "s.embedding = d.embedding") == 2 * len(moments) and not list(old.not_in(new))
+    for store in (old, new):
+        store.close()
 
 
 @pytest.mark.long

@@ -16,16 +16,19 @@ from .postgres_table import Column, Table
 
 HEADER, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _INTEGERS = {"smallint": "h", "integer": "i", "bigint": "q"}  # in the words of struct
+_TIMES = {"timestamp with time zone": ("us", "q"), "timestamp without time zone": ("us", "q"), "date": ("D", "i")}
 _PIECE = 1 << 20
 
 
 def copyable(table: Table) -> bool:
     """Whether ids of these types are written here as the server reads them in binary; others travel as text."""
-    return all(kind in _INTEGERS or kind in ("text", "character varying", "uuid") for kind in table.key.types)
+    return all(kind in _INTEGERS or kind in _TIMES or kind in ("text", "character varying", "uuid")
+               for kind in table.key.types)
 
 
 def copy_rows(connection: Connection, table: Table, column: Column, ids: Sequence[Id], vectors: Vectors) -> None:
-    """Ids, vectors and 'theirs = false'; fails if one of the ids is there."""
+    """Ids, vectors and 'theirs = false'; fails if one of the ids is there, and, with ValueError and before anything is
+    sent, if one is a time that only the server understands, such as infinity."""
     width, values, key = vectors.shape[1], ">f2" if column.half else ">f4", table.key
     parts, numbers = key.given(ids), all(kind in _INTEGERS for kind in key.types)
     tail = [("size", ">i4"), ("width", ">u2"), ("unused", ">u2"), ("values", values, (width,)), ("one", ">i4"),
@@ -63,5 +66,10 @@ def _cell(kind: str, part: int | str) -> bytes:
     """A value of a key, with its length."""
     if kind in _INTEGERS:
         return struct.pack(">i" + _INTEGERS[kind], struct.calcsize(">" + _INTEGERS[kind]), part)
+    if kind in _TIMES:  # counted from 2000
+        unit, code = _TIMES[kind]
+        moment, first = (np.array(text, f"datetime64[{unit}]").astype(np.int64)
+                         for text in (str(part).removesuffix("+00"), "2000-01-01"))
+        return struct.pack(">i" + code, struct.calcsize(">" + code), int(moment - first))
     found = uuid.UUID(str(part)).bytes if kind == "uuid" else str(part).encode()
     return struct.pack(">i", len(found)) + found

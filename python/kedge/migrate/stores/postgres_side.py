@@ -174,7 +174,7 @@ class PostgresSide(PostgresSideRows):
         with self._link.work() as connection:
             connection.execute(QUIET)
             if copyable(table):
-                with contextlib.suppress(pg_errors.UniqueViolation), connection.transaction():
+                with contextlib.suppress(pg_errors.UniqueViolation, ValueError), connection.transaction():
                     copy_rows(connection, table, column, ids, vectors)
                     return
             self._replace(connection, table, column, ids, vectors)
