@@ -14,6 +14,7 @@ from kedge.migrate.draw import as_id, as_key
 from kedge.migrate.store import Missing, open_store
 from kedge.migrate.stores.postgres_side import PostgresSide
 from kedge.migrate.stores.scores import unit
+from kedge.migrate.text_search import TextSearch
 from made_up import ROWS, spaces
 from postgres_tables import value
 from psycopg import sql as words
@@ -357,6 +358,34 @@ def test_times_in_keys_are_written_as_they_are(sql: psycopg.Connection, address:
                       "s.embedding = d.embedding") == 2 * len(moments) and not list(old.not_in(new))
     for store in (old, new):
         store.close()
+
+
+@pytest.mark.long
+def test_a_tenant_sees_and_writes_its_own_vectors(sql: psycopg.Connection, address: str, folder: pathlib.Path) -> None:
+    shape, new = SHAPES["numbers"], spaces()[1]
+    make(sql, shape)
+    sql.execute("DROP ROLE IF EXISTS tenant; CREATE ROLE tenant LOGIN; GRANT USAGE ON SCHEMA public TO tenant; GRANT "
+                "SELECT, INSERT, UPDATE, DELETE ON docs TO tenant; ALTER TABLE docs ENABLE ROW LEVEL SECURITY; CREATE "
+                "POLICY own ON docs USING (tenant_id = 3)")
+    begin(address, "")
+    for step in ("verify", "cutover"):
+        assert run(step, "-q") == 0
+    write = ("INSERT INTO docs_embedding_new (tenant_id, id, embedding) VALUES (%s, %s, %s) ON CONFLICT (tenant_id, "
+             "id) DO UPDATE SET embedding = excluded.embedding")
+    with psycopg.connect(address.replace("//postgres:@", "//tenant@"), autocommit=True) as tenant:
+        for place in ("docs_embedding_new", "kedge_docs"):
+            assert value(tenant, f"SELECT array_agg(DISTINCT tenant_id) FROM {place}") == [3]
+        tenant.execute(write, [3, 13, text_of(unit(new)[13])])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            tenant.execute(write, [4, 14, text_of(unit(new)[14])])
+        tenant.execute("DELETE FROM docs WHERE tenant_id = 3 AND id = 18")
+    assert run("top-up", "-q") == 0 and run("verify", "-q", "--rows", ROWS) == 0
+    found = shown(sql, shape, "")
+    assert len(found) == ROWS - 1
+    require_real(found)
+    search = TextSearch(old_model=lambda texts: spaces()[0][[int(text) for text in texts]])
+    assert search("13", 1)[0][::2] == (shape.key(13), "13")
+    search.close()
 
 
 @pytest.mark.long
