@@ -22,7 +22,8 @@ from require import require_near
 from steps import facts, run
 
 WAYS = [("numbers", ""), *(pytest.param(*way, marks=pytest.mark.long) for way in (
-    ("numbers", "column"), ("texts", ""), ("texts", "column"), ("partitioned", ""), ("moments", "")))]
+    ("numbers", "column"), ("texts", ""), ("texts", "column"), ("partitioned", ""), ("partitioned", "column"),
+    ("moments", "")))]
 
 
 @pytest.mark.parametrize(("name", "into"), WAYS)
@@ -116,10 +117,12 @@ def test_one_tenant_is_migrated(sql: psycopg.Connection, address: str, folder: p
     begin(address, "", "--where", "tenant_id = 3", "--sample", 60)
     change(sql, shape, "body = '2', embedding = %s", text_of(spaces()[0][2]), n=13)
     change(sql, shape, "body = '2', embedding = %s", text_of(spaces()[0][2]), n=14)
+    sql.execute("UPDATE docs SET tenant_id = 4 WHERE id = 18; UPDATE docs SET tenant_id = 3 WHERE id = 19")
     for step in ("verify", "cutover", "top-up", "verify"):
         assert run(step, "-q") == 0
     found = shown(sql, shape, "")
-    assert found.keys() == {shape.key(n) for n in range(ROWS) if n % TENANTS == 3} and found[shape.key(13)][0] == "2"
+    assert found.keys() == {shape.key(n) for n in range(ROWS) if n % TENANTS == 3} - {(3, 18)} | {(3, 19)}
+    assert found[shape.key(13)][0] == "2"
     require_real(found)
     assert all(tenant == 3 for tenant, _ in migrate.search("migrate.toml", spaces()[0][0], spaces()[1][0], 500)[0])
 
@@ -307,6 +310,16 @@ def test_a_tenant_sees_and_writes_its_own_vectors(sql: psycopg.Connection, addre
     search = TextSearch(old_model=lambda texts: spaces()[0][[int(text) for text in texts]])
     assert search("13", 1)[0][::2] == (shape.key(13), "13")
     search.close()
+
+
+@pytest.mark.long
+def test_plan_refuses_a_key_that_a_side_table_cannot_have(sql: psycopg.Connection, address: str, folder: pathlib.Path,
+                                                          capsys: pytest.CaptureFixture[str]) -> None:
+    sql.execute("CREATE TABLE docs (tenant_id int, stale int, vector vector(12), PRIMARY KEY (tenant_id, stale))")
+    store = "--store", f"{address}&table=docs&column=vector"
+    assert run("plan", "-q", *store) == 2
+    assert "the key has a column 'stale', and so has every side table" in capsys.readouterr().err
+    assert run("plan", "-q", "--config", "other.toml", *store, "--into", "column") == 0
 
 
 @pytest.mark.long

@@ -30,6 +30,7 @@ from .postgres_table import Column, Table, drop_functions, mark_column
 from .postgres_watch import NOT_QUIET, QUIET, Watch
 from .postgresql import WRITE_BYTES, PostgresStore
 
+OWN = "theirs", "stale"  # its columns, besides the key and the vector
 # Who else writes a row of the side table has embedded it with the new model; such a row is not written over. A row
 # without a vector only lets the view show the document: a vector that is inserted takes its place.
 _THEIRS = """CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -66,6 +67,10 @@ class PostgresSide(PostgresSideRows):
         side table whose migration is under way."""
         table, like = self.source._table(), self._same_table(like)
         self._require_finished(like)
+        for name in table.key.names:
+            if name in (COLUMN, *OWN):
+                raise UsageError(f"{self.name}: the key has a column {name!r}, and so has every side table; rename it, "
+                                 "or use --into column; nothing was changed")
         column = None
         with contextlib.suppress(UsageError):  # a table of another shape is someone else's
             column = self._find()
