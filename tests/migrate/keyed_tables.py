@@ -38,7 +38,7 @@ LISTED = "PARTITION BY LIST (tenant_id)", *(
 BY_DAY = "PARTITION BY RANGE (created_at)", *(
     f"CREATE TABLE docs_{n} PARTITION OF docs FOR VALUES FROM ('2026-01-0{n} UTC') TO ('2026-01-0{n + 1} UTC')"
     for n in range(1, TENANTS + 1))
-SHAPES = {"numbers": Shape(("tenant_id", "id"), ("int", "bigint")), "texts": Shape(("who is", "id"), ("text", "uuid")),
+SHAPES = {"numbers": Shape(("tenant_id", "id"), ("int", "bigint")), "texts": Shape(("who is", "a"), ("text", "uuid")),
           "partitioned": Shape(("tenant_id", "id"), ("int", "bigint"), "; ".join(LISTED)),
           "moments": Shape(("id", "created_at"), ("bigint", "timestamptz"), "; ".join(BY_DAY))}
 

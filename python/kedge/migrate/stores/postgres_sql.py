@@ -71,9 +71,10 @@ def fused_search_sql(old: PostgresRows, new: Store, name: str | None = None) -> 
     name = name or name_of(old._documents())
     function = sql.Identifier(table.schema, name)
     key = table.key  # which both tables have
-    found = key if key.several else key.called("id")
+    found = key.called("id")  # a name of the table's may be one of the function's own
     parts = {"function": function, "f": sql.Identifier(name), "table": old._from(), "documents": old._with_documents(),
-             "new_table": new._from(), "columns": found.defined, "c_list": found.columns("c"), "c_key": found.of("c"),
+             "new_table": new._from(), "columns": (key if key.several else found).defined,
+             "c_list": found.columns("c"), "c_key": found.of("c"),
              "s_list": found.columns("s"), "fused_list": found.columns("fused"),
              "among_type": sql.SQL("text" if key.several else key.type), "least": sql.Literal(LEAST_SPREAD),
              "settings": _settings(old, new)}
